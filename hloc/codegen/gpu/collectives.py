@@ -36,7 +36,6 @@ def shuffle(k: GpuContext, how: str, value: Value, lanes: int | Value) -> Value:
     other = lanes if isinstance(lanes, Value) else b.const(S32, lanes)
     if dtype is F32:
         result = k.call(f"shuffle.{how}.float", value, other)
-        assert result is not None
         return result
     kind = REPRESENTATIONS[dtype].register
     bits = REPRESENTATIONS[dtype].bytes * 8
@@ -60,7 +59,6 @@ def shuffle(k: GpuContext, how: str, value: Value, lanes: int | Value) -> Value:
 
 def _exchange(k: GpuContext, how: str, text: str, lanes: Value) -> str:
     result = k.call(f"shuffle.{how}.i32", Value(S32, text), lanes)
-    assert result is not None
     return result.text
 
 

@@ -94,8 +94,8 @@ class GpuContext(KernelContext):
 
     # ---- the prelude, and shared memory
 
-    def call(self, helper: str, *arguments: Value) -> Value | None:
-        """Call `@gpu.<helper>`; returns its result, None if it has none.
+    def call(self, helper: str, *arguments: Value) -> Value:
+        """Call `@gpu.<helper>`; returns its result, a value without text if it has none.
 
         Results that are not numbers come as a value whose text names an aggregate.
         """
@@ -106,7 +106,7 @@ class GpuContext(KernelContext):
         text = f"call {row.result} @gpu.{helper}({operands})"
         if row.result == "void":
             self.fn.line(text)
-            return None
+            return Value(S32, "")
         dtype = arguments[0].dtype if row.result == "float" else S32
         return Value(dtype, self.fn.value(text))
 

@@ -193,7 +193,6 @@ class TensorCoreGemms:
 
     def _packed(self, pair: list[Value]) -> Value:
         word = self.k.call(f"pack_pair.{self.kinds[1].factors.name}", *pair)
-        assert word is not None
         return word
 
     def _multiply(
@@ -214,7 +213,6 @@ class TensorCoreGemms:
                     at = 4 * (i * tiles + j + n)
                     pair = words[2 * n : 2 * n + 2]
                     made = k.call(kind.helper, *side, *pair, *found[at : at + 4])
-                    assert made is not None
                     parts = words_of(k, made, "float")
                     found[at : at + 4] = [Value(F32, word.text) for word in parts]
 

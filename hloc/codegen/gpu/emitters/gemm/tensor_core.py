@@ -7,6 +7,8 @@ leave through shared memory, so that writes are contiguous.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
@@ -18,6 +20,9 @@ from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import TileLoader, moved, words_of
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import blocks_at_once, tile_of_block
 from hloc.codegen.gpu.helpers import WARP_THREADS
+
+Origin: TypeAlias = tuple[IndexValue, IndexValue, IndexValue]
+"""Batch, row and column of the first element of a tile."""
 
 _DEPTH_BYTES = 64
 """Depth of a tile: two instructions."""
@@ -115,35 +120,25 @@ class _Writer:
     # ---- tiles
 
     def _sides(
-        self, origin: tuple[IndexValue, IndexValue, IndexValue], stage: IndexValue
+        self, origin: Origin, stage: IndexValue
     ) -> list[tuple[TileLoader, IndexValue, Value]]:
         """Return for each side its loader, first line, and place in shared memory."""
         base = moved(self.k, self.shared, self.k.math.mul(stage, self.stage_bytes))
         right = moved(self.k, base, self.left.stage_bytes)
         return [(self.left, origin[1], base), (self.right, origin[2], right)]
 
-    def _bring(
-        self,
-        origin: tuple[IndexValue, IndexValue, IndexValue],
-        step: IndexValue,
-        stage: IndexValue,
-    ) -> None:
+    def _bring(self, origin: Origin, step: IndexValue, stage: IndexValue) -> None:
         self._copy(origin, step, stage)
         self._read(origin, step)
         self._put(stage)
 
-    def _copy(
-        self,
-        origin: tuple[IndexValue, IndexValue, IndexValue],
-        step: IndexValue,
-        stage: IndexValue,
-    ) -> None:
+    def _copy(self, origin: Origin, step: IndexValue, stage: IndexValue) -> None:
         depth = self.k.math.mul(step, self.tile.depth)
         for loader, line, base in self._sides(origin, stage):
             if loader.is_copied:
                 loader.copy(base, origin[0], line, depth)
 
-    def _read(self, origin: tuple[IndexValue, IndexValue, IndexValue], step: IndexValue) -> None:
+    def _read(self, origin: Origin, step: IndexValue) -> None:
         depth = self.k.math.mul(step, self.tile.depth)
         for loader, line in ((self.left, origin[1]), (self.right, origin[2])):
             if not loader.is_copied:
@@ -174,7 +169,6 @@ class _Writer:
                 for j in range(self.across):
                     at = 4 * (i * self.across + j)
                     products = k.call(self.kind.helper, *left[i], *right[j], *result[at : at + 4])
-                    assert products is not None
                     kind = "float" if sums.is_float else "i32"
                     result[at : at + 4] = [
                         Value(sums, word.text) for word in words_of(k, products, kind)
@@ -184,7 +178,7 @@ class _Writer:
 
     # ---- the result
 
-    def _write(self, part: IndexValue, origin: tuple[IndexValue, IndexValue, IndexValue]) -> None:
+    def _write(self, part: IndexValue, origin: Origin) -> None:
         """Write the sums, 16 rows of a warp at a time."""
         k, m, sums = self.k, self.k.math, self.kind.sums
         size = SLAB_ELEMENTS * sums.storage_bytes

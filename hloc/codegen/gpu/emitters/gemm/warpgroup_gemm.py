@@ -136,7 +136,6 @@ class _Writer:
         # All threads of a warp have the same, which the assembler sees only in a shuffle.
         number = word_of(k, m.div(k.thread("x"), WARPGROUP_THREADS))
         same = k.call("shuffle.index.i32", number, k.b.const(S32, 0))
-        assert same is not None
         self.group = k.b.convert(same, S64)
         self.lane = m.rem(k.thread("x"), WARP_THREADS)
         self.warp = m.div(k.thread("x"), WARP_THREADS)  # the first consumer is number 4
@@ -259,7 +258,6 @@ class _Writer:
         k = self.k
         sums = [k.b.load(self.slots, F32, number) for number in range(self.count)]
         result = k.call(helper, *others, *sums)
-        assert result is not None
         for number in range(self.count):
             kind = sums_type(self.tile.columns)
             text = k.fn.value(f"extractvalue {kind} {result.text}, {number}")
