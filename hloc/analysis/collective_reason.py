@@ -45,11 +45,13 @@ def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
     assert collective is not None
     along = ", ".join(axes) or "no axis"
     note = note_of(collective) or note_of(start)
-    cause = _producer(start) if collective.opcode.phases[0] == "scatter" else _consumer(start)
+    is_sum = collective.opcode.phases[0] == "scatter"
+    # What made the operand, or what computes with the result; None if only the root has it.
+    cause = _first(start, lambda at: at.operands[:1] if is_sum else at.users)
     if note is not None:
         needed = note.needed_by or "the result"
         text = f"{needed} needs {note.value} in another sharding"
-        if collective.opcode.phases[0] == "scatter":
+        if is_sum:
             text = f"{note.value} sums over dimensions that are split along {along}"
         return Reason(note.value, needed, text, note.before, note.after)
     named = "the result" if cause is None else _named(cause)
@@ -91,19 +93,10 @@ def _told(collective: Instruction, named: str, along: str) -> tuple[str, str, st
     return f"{named} needs data of other devices", f"along {along}", f"moved along {along}"
 
 
-def _producer(inst: Instruction) -> Instruction | None:
-    """Return what made the operand, past moves."""
-    return _first(inst, lambda at: at.operands[:1])
-
-
-def _consumer(inst: Instruction) -> Instruction | None:
-    """Return the first instruction that computes with the result; None if only the root has it."""
-    return _first(inst, lambda at: at.users)
-
-
 def _first(
     inst: Instruction, neighbours: Callable[[Instruction], Iterable[Instruction]]
 ) -> Instruction | None:
+    """Return the first instruction that is reached from `inst` and does not only move data."""
     seen = [inst]
     for at in seen:  # grows on the way
         for other in neighbours(at):

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from hloc.errors import HloError
@@ -127,13 +126,8 @@ class PassScope:
         self._hook.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self._hook.__exit__(kind, fault, where)
+    def __exit__(self, *raised: Any) -> None:
+        self._hook.__exit__(*raised)
 
     def _transformed(self, module: Module) -> tuple[Module, Sequence[Event]] | None:
         """Run the passes on `module`; None if they change nothing."""

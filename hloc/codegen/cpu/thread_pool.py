@@ -45,13 +45,18 @@ _MOST_QUIET_NANOSECONDS = 1_000_000_000
 _MOST_DOUBLINGS = 6
 
 _PAUSES = {
-    "x86_64": "call void @llvm.x86.sse2.pause()",
-    "aarch64": "call void @llvm.aarch64.isb(i32 15)",
+    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("call void @llvm.aarch64.isb(i32 15)", "declare void @llvm.aarch64.isb(i32)"),
 }
-_PAUSE_DECLARATIONS = {
-    "x86_64": "declare void @llvm.x86.sse2.pause()",
-    "aarch64": "declare void @llvm.aarch64.isb(i32)",
-}
+"""The instruction with which a thread waits a moment, and its declaration."""
+
+
+def pause_text(target: Target) -> tuple[str, str]:
+    """Return the instruction with which a thread waits a moment, and what declares it.
+
+    Nothing where none is known.
+    """
+    return _PAUSES.get(target.triple.split("-")[0], ("", ""))
 
 
 def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
@@ -62,10 +67,10 @@ def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
         sig_setmask: the value of SIG_SETMASK on this system.
         clock: that of CLOCK_MONOTONIC.
     """
-    arch = target.triple.split("-")[0]
+    pause, declaration = pause_text(target)
     return (
-        _TEXT.replace("PAUSE_DECLARATION", _PAUSE_DECLARATIONS.get(arch, ""))
-        .replace("PAUSE", _PAUSES.get(arch, ""))
+        _TEXT.replace("PAUSE_DECLARATION", declaration)
+        .replace("PAUSE", pause)
         .replace("SIG_SETMASK", str(sig_setmask))
         .replace("CLOCK_MONOTONIC", str(clock))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hloc.codegen.cpu.thread_pool import pause_text
 from hloc.codegen.llvm.target import Target
 
 NEEDED = frozenset({"syscall", "pthread_mutex_lock", "pthread_mutex_unlock"}) | {
@@ -12,11 +13,6 @@ NEEDED = frozenset({"syscall", "pthread_mutex_lock", "pthread_mutex_unlock"}) | 
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
-
-_PAUSES = {
-    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("call void @llvm.aarch64.isb(i32 15)", "declare void @llvm.aarch64.isb(i32)"),
-}
 
 _FUTEX = """
 declare i64 @syscall(i64, ...)
@@ -61,7 +57,7 @@ define internal i64 @wake(i64 %address, i64 %count) nounwind {
 def waiting_text(target: Target, *, is_linux: bool) -> str:
     """Return functions `sleep`, `wake` and `pause`, described in `words.py`."""
     arch = target.triple.split("-")[0]
-    pause, declaration = _PAUSES.get(arch, ("", ""))
+    pause, declaration = pause_text(target)
     number = _FUTEX_NUMBERS.get(arch)
     text = _CONDITION
     if is_linux and number is not None:
