@@ -79,9 +79,8 @@ def _each_update(
 ) -> None:
     """Call `each` with the target and the index of each update that is in bounds, in order."""
     count = len(k.outputs)
-    indices, updates = k.root.operands[count], k.root.operands[count + 1 :]
-    a = k.root.attributes
-    shape = updates[0].array
+    indices, updates = k.root.operands[count : count + 2]
+    a, shape = k.root.attributes, updates.array
     scatter_dims = [d for d in range(shape.rank) if d not in a.update_window_dims]
     window_dims = [d for d in loop_order(shape) if d in a.update_window_dims]
     if shape.elements == 0:
