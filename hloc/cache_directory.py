@@ -135,9 +135,16 @@ def cached_kinds() -> dict[str, int]:
 def trim_cache(limit_bytes: int) -> None:
     """Remove the files that were not used for longest until at most `limit_bytes` are left.
 
-    Only files that hloc wrote count: whoever names a directory may have other things there.
+    Only files that hloc wrote count: whoever names a directory may have other things there. Files
+    that a killed process did not finish are removed an hour later.
     """
     files = _files()
+    for status, path in tuple(files):
+        is_left = os.path.basename(path).startswith("unfinished-")
+        if is_left and time.time() - status.st_mtime > _HOUR_SECONDS:
+            with suppress(OSError):
+                os.unlink(path)
+            files.remove((status, path))
     total = sum(status.st_size for status, _ in files)
     for status, path in sorted(files, key=lambda file: (file[0].st_atime_ns, file[1])):
         if total <= limit_bytes:

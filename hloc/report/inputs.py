@@ -19,6 +19,7 @@ from hloc.dtypes import DType, component_of
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.report.index_ranges import index_limits
+from hloc.report.output_file import output_to
 from hloc.report.text import size_text
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
 
@@ -300,8 +301,5 @@ def save_arrays(
         f"{prefix}{i}": to_storable(np.asarray(array), shape.dtype)
         for i, (array, shape) in enumerate(zip(arrays, shapes, strict=True))
     }
-    try:
-        with open(path, "wb") as file:
-            np.savez(file, **named)
-    except OSError as fault:
-        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None
+    with output_to(path) as file:
+        np.savez(file, **named)

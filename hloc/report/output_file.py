@@ -1,8 +1,18 @@
-"""Writing a text or bytes to a file."""
+"""Writing a text or bytes to a file: the whole of it takes the place of what was there, or none."""
 
 from __future__ import annotations
 
-from hloc.errors import HloError, reason_of
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from hloc.errors import HloError, printable, reason_of
+
+_BINARY = getattr(os, "O_BINARY", 0)
+_NO_NEW_FILES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
 def write_form(path: str, form: str | bytes) -> None:
@@ -11,12 +21,61 @@ def write_form(path: str, form: str | bytes) -> None:
     Raises:
         HloError: the file cannot be written.
     """
+    if isinstance(form, str):
+        form = (form if form.endswith("\n") else form + "\n").encode("utf-8", "surrogateescape")
+    with output_to(path) as file:
+        file.write(form)
+
+
+@contextmanager
+def output_to(path: str) -> Iterator[IO[bytes]]:
+    """Open the file `path` for what is written inside; it is changed at the end, all at once.
+
+    A full disk, Ctrl-C or a fault inside leaves what was there. Devices, pipes, files with several
+    names or of another user, and folders that take no new files are written in place.
+
+    Raises:
+        HloError: the file cannot be written.
+    """
     try:
-        with open(path, "wb") as file:
-            if isinstance(form, str):
-                form = (form if form.endswith("\n") else form + "\n").encode(
-                    "utf-8", "surrogateescape"
-                )
-            file.write(form)
+        target = os.path.realpath(path)
+        made = f"{target}.unfinished-{os.urandom(4).hex()}"
+        handle = _beside(target, made)
+        if handle is None:
+            with open(path, "wb") as file:
+                yield file
+            return
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+            os.replace(made, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(made)
+            raise
     except OSError as fault:
-        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None
+        raise HloError(f"cannot write {printable(path)}: {reason_of(fault)}") from None
+    except ValueError as fault:  # a path with a NUL
+        raise HloError(f"cannot write {printable(path)}: {fault}") from None
+
+
+def _beside(target: str, made: str) -> int | None:
+    """Return a handle of the new file `made`, with the mode of `target`; None to write in place."""
+    mode = None
+    with suppress(FileNotFoundError):
+        status = os.stat(target)
+        is_own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+        is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and is_own
+        if not is_plain or not os.access(target, os.W_OK):
+            return None
+        mode = stat.S_IMODE(status.st_mode)
+    try:
+        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    except OSError as fault:
+        if fault.errno in _NO_NEW_FILES:
+            return None
+        raise
+    if mode is not None and hasattr(os, "fchmod"):
+        with suppress(OSError):
+            os.fchmod(handle, mode)
+    return handle

@@ -1,0 +1,116 @@
+"""What is written takes the place of a file whole, or not at all."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hloc.errors import HloError
+from hloc.report.output_file import output_to, write_form
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_text_ends_with_a_line_end_and_bytes_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    write_form(str(path), "a")
+    assert path.read_bytes() == b"a\n"
+    write_form(str(path), b"b")
+    assert path.read_bytes() == b"b"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_a_fault_half_way_leaves_what_was_there(fault: BaseException, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+
+    def write_half() -> None:
+        with output_to(str(path)) as file:
+            file.write(b"half of the n")
+            file.flush()
+            raise fault
+
+    with pytest.raises((KeyboardInterrupt, HloError)):
+        write_half()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_mode_links_and_folders_without_new_files_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o640)
+    os.symlink(path, tmp_path / "link")
+    os.link(path, tmp_path / "second")
+    write_form(str(tmp_path / "link"), "new")
+    assert (tmp_path / "link").is_symlink()
+    assert path.read_text() == (tmp_path / "second").read_text() == "new\n"
+    (tmp_path / "second").unlink()
+    write_form(str(tmp_path / "link"), "newer")
+    assert path.read_text() == "newer\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_devices_are_written_in_place() -> None:
+    write_form(os.devnull, "text")
+    with pytest.raises(HloError, match=r"cannot write /dev/full: no space left on device"):
+        write_form("/dev/full", "text")
+    assert not os.path.isfile(os.devnull)
+
+
+def test_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HloError, match="no such file or directory"):
+        write_form(str(tmp_path / "none" / "out"), "text")
+    with pytest.raises(HloError, match="is a directory"):
+        write_form(str(tmp_path), "text")
+    with pytest.raises(HloError, match="null"):
+        write_form("a\0b", "text")
+
+
+def test_a_disk_that_is_full_keeps_the_files_of_every_writer(tmp_path: Path) -> None:
+    """The limit on the size of a file stands for a full disk: each write beyond it fails."""
+    module = tmp_path / "m.hlo"
+    numbers = ", ".join(map(str, range(4000)))
+    module.write_text(
+        f"HloModule m\nENTRY e {{\n  ROOT c = f32[4000] constant({{{numbers}}})\n}}\n"
+    )
+    outputs = {name: tmp_path / f"out.{name}" for name in ("hlo", "npz", "o")}
+    for path in (*outputs.values(), tmp_path / "out.h"):
+        path.write_text("old")
+    ways = [
+        ["fmt", str(module)],
+        ["parse", str(module), "-o", str(outputs["hlo"])],
+        ["run", str(module), f"--output={outputs['npz']}"],
+        [str(module), "-c", "-o", str(tmp_path / "out")],
+        [str(module), f"--dump-dir={tmp_path / 'dump'}"],
+    ]
+    # Python itself leaves half of the files with its bytecode behind.
+    environment = {
+        "PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": "", "PYTHONDONTWRITEBYTECODE": "1"
+    }  # fmt: skip
+    for way in ways:
+        done = subprocess.run(
+            [sys.executable, "-m", "hloc", *way, "-q"],
+            capture_output=True,
+            text=True,
+            env=os.environ | environment,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        )
+        assert done.returncode == 1, (way, done)
+        assert done.stderr.startswith("hloc: error: cannot write"), done.stderr
+        assert "file too large" in done.stderr
+    assert module.read_text().endswith("})\n}\n")
+    assert {path.read_text() for path in outputs.values()} == {"old"}
+    assert not list(tmp_path.glob("**/*unfinished*"))
+
+
+def test_arrays_are_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with output_to(str(path)) as file:
+        np.savez(file, x=np.arange(3))
+    assert np.load(path)["x"].tolist() == [0, 1, 2]
