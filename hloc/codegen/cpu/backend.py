@@ -17,7 +17,7 @@ from hloc.codegen.cpu.libraries import NAMES, call_libraries
 from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
 from hloc.codegen.cpu.split_kernel import estimated_nanoseconds, worker_bytes
-from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode, flushing_mode
+from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode, asks_to_flush, flushing_mode
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.llvm.compile_pool import Unit, process_count
 from hloc.codegen.llvm.object_cache import cached_objects
@@ -185,6 +185,8 @@ class CpuBackend:
             HloError: constants that the text left out; see `CompileOptions.fill_constants`.
         """
         machine = target_for(options.triple, options.cpu, options.features)
+        if asks_to_flush(module):
+            options = replace(options, flush_subnormals=True)
         program = self.plan(module, options)
         kernels = _emit_kernels(program.plan, machine, self.stack_bytes)
         units = _units(program.plan, kernels, machine, options)

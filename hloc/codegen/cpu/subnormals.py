@@ -7,10 +7,27 @@ return; host functions run in the default mode.
 from __future__ import annotations
 
 from hloc.codegen.llvm.target import Target
+from hloc.errors import HloError
+from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 
 ATTRIBUTE = '"denormal-fp-math"="preserve-sign,preserve-sign"'
 """Tells LLVM's passes what the mode does, so that they fold constants in the same way."""
+
+MODULE_ATTRIBUTE = "hloc_flush_subnormals"
+"""`frontend_attributes={hloc_flush_subnormals="true"}` in the header of a module."""
+
+
+def asks_to_flush(module: Module) -> bool:
+    """Tell whether the header of `module` asks for subnormal numbers to be flushed.
+
+    Raises:
+        HloError: the attribute is neither "true" nor "false".
+    """
+    text = dict(module.config.frontend_attributes).get(MODULE_ATTRIBUTE, "false").strip('"')
+    if text not in ("true", "false"):
+        raise HloError(f'{MODULE_ATTRIBUTE} is "true" or "false", not "{text}"')
+    return text == "true"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.aot.linkable import build_library
 from hloc.codegen.cpu.subnormals import flushing_mode
 from hloc.codegen.llvm.target import host_target
+from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import host_programs
 from hloc.runtime.arena import Team
@@ -108,6 +109,26 @@ def test_subnormals_are_zeros_where_that_is_asked_for(dtype: str, options: dict[
     want = np.resize(np.array([0, -0.0, tiny, -tiny, 2]).astype(numpy), 1000)
     np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
+
+
+@needs_mode
+@pytest.mark.parametrize(("value", "flushes"), [("true", True), ("false", False)])
+def test_a_module_asks_in_its_header(
+    value: str, flushes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same module without the attribute is another program in the cache."""
+    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
+    header = f'HloModule m, frontend_attributes={{hloc_flush_subnormals="{value}"}}\n'
+    for _ in range(2):
+        assert hloc.compile(ADD)(SMALL, ZEROS)[0].all()
+        found = hloc.compile(ADD.replace("HloModule m\n", header))(SMALL, ZEROS)[0]
+        assert found.any() != flushes
+
+
+def test_an_unknown_value_of_the_attribute_is_refused() -> None:
+    header = 'HloModule m, frontend_attributes={hloc_flush_subnormals="1"}'
+    with pytest.raises(HloError, match=r'hloc_flush_subnormals is "true" or "false", not "1"'):
+        hloc.compile(ADD.replace("HloModule m", header))
 
 
 @needs_mode
