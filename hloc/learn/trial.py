@@ -73,7 +73,8 @@ class Trial:
         return Verdict(tuple(found), units(total_cost(measured)))
 
     def _finding(self, what: str, fault: str) -> Finding:
-        hint = f"\n{self.task.hint}" if fault and self.task.hint else ""
+        is_of_goals = what != "comes to an end"
+        hint = f"\n{self.task.hint}" if fault and self.task.hint and is_of_goals else ""
         return Finding(f"{self.task.name}: {what}", not fault, fault + hint)
 
     def _context(self, limit: int | None = None) -> PassContext:
@@ -125,7 +126,10 @@ class Trial:
         except _Stopped as fault:
             return str(fault)
         names = ", ".join(self._named(by) for by in again.fired)
-        return f"a second run changes the module again ({names or 'no rewrite was counted'})"
+        return (
+            f"a second run changes the module again ({names or 'no rewrite was counted'}); "
+            "an instruction without users needs no rewrite"
+        )
 
     def _culprit(self, before: Module, rewrites: int, wrong: str) -> str:
         """Return the text of the first rewrite that changes the answer, with the counter-example.

@@ -62,7 +62,7 @@ def _allocations(assignment: BufferAssignment) -> Iterator[str]:
     for name, size, note in rows:
         yield f"  {name:12s} {size:>13,}  {note}"
     yield (
-        f"  {report.in_place} results in place, "
+        f"  {plural(report.in_place, 'result')} in place, "
         f"{report.copies_elided} of {report.copies} copies elided"
     )
 

@@ -1,6 +1,6 @@
 """Exercise 6: six laws. The first is done; which of the others hold for floats?"""
 
-from hloc.opt import Pass, any_, const, rule
+from hloc.opt import Pass, any_, const, rule  # and FLOAT, INT for dtypes=
 from hloc.opt import ops as o
 
 

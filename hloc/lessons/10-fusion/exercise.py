@@ -32,7 +32,7 @@ class Greedy(ModulePass):
             if inst not in module.entry or not (may_join(inst) or inst.is_a("reduce")):
                 continue
             members = group_of(inst)
-            if any(not m.is_a(*SMALL_WORK) for m in members[:-1]) and not context.spent:
+            if len(members) > 1 and not inst.is_a(*SMALL_WORK) and not context.spent:
                 with context.rewriting(module, self.name):
                     fuse(members)
         return context.rewrites > before
