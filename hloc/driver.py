@@ -20,6 +20,7 @@ from hloc.ir.edges import Edges, edges_of, has_manual_regions, is_per_device
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.limits import current_limits, limit_note
+from hloc.near_names import near_file_notes
 from hloc.options import CompileOptions
 from hloc.source import SourceFile
 
@@ -227,6 +228,9 @@ def read_file(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return read_bounded(file)
+    except FileNotFoundError as fault:
+        notes = near_file_notes(str(path))
+        raise HloError(f"cannot read {shown}: {reason_of(fault)}", notes=notes) from None
     except OSError as fault:
         raise HloError(f"cannot read {shown}: {reason_of(fault)}") from None
     except ValueError as fault:  # a path with a NUL

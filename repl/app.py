@@ -7,6 +7,7 @@ line by line, and the first error ends the program with exit 1.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from hloc import __version__
 from hloc.errors import HloError, printable
 from hloc.learn.export import write_document
 from hloc.limits import process_limits, read_limits
+from hloc.near_names import did_you_mean
 from hloc.report.exits import Exit, ending
 from hloc.report.interrupts import forget_interrupts
 from repl.commands.files import load_pasted
@@ -110,7 +112,11 @@ def _arguments(words: Sequence[str]) -> Namespace:
         version=f"hlo-repl {__version__}",
         help="show the version and exit",
     )
-    return parser.parse_args(list(words))
+    arguments, unknown = parser.parse_known_args(list(words))
+    if unknown:
+        hint = did_you_mean(unknown[0], re.findall(r"--[a-z]+[a-z-]*", parser.format_help()))
+        parser.error(f"unknown argument {printable(unknown[0])}{hint}")
+    return arguments
 
 
 class App(Program):

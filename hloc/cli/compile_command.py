@@ -81,6 +81,7 @@ def compile_each(arguments: Namespace, talk: Talk) -> int:
     if arguments.resume_from:
         talk.say(resume(arguments))
     files = need_files(arguments.files)
+    check_not_a_command(files[0])  # what follows a misspelt command is not compiled
     _check(arguments)
     options = compile_options(arguments)
     check_kinds(arguments.emit, options.target)

@@ -284,7 +284,9 @@ def _syntax_error(lexer: Lexer, token: Token, error: UnexpectedToken) -> Diagnos
         notes.append(f"`{token.value.key}=` reads as an attribute; write a blank before the '='")
     if token.type == "$END" and "RBRACE" in error.expected:
         notes.append("the text ends inside a computation")
-    if lexer.mode == "single" and token.start > 0:
+    if lexer.mode == "single" and lexer.source.name.endswith(".py"):
+        notes.append("this is Python, not HLO: `hlo-repl --jax FILE.py` stops at what JAX compiles")
+    elif lexer.mode == "single" and token.start > 0:
         notes.append("without a `HloModule` line the text is read as a single instruction")
     span = Span(lexer.source, token.start, max(token.end, token.start + 1))
     if token.type == "ATTRIBUTE":

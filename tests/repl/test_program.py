@@ -71,6 +71,12 @@ this is never read
 """
 
 
+def test_a_misspelt_option_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_program(["--jx", "train.py"])
+    assert "unknown argument --jx; did you mean --jax?" in capsys.readouterr().err
+
+
 def test_a_script_is_run_to_quit(
     file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
