@@ -70,7 +70,7 @@ def _moved(result: Moved) -> Iterator[Text]:
     if result.how != "load":
         yield _text(f"{result.state.label} {result.state.how}: {counts}")
         return
-    parameters = " ".join(p.shape.text_without_layout for p in module.entry.parameters)
+    parameters = " ".join(p.shape.text_without_layout for p in module.entry.parameters) or "()"
     if len(parameters) > 100:
         parameters = plural(len(module.entry.parameters), "parameter")
     result_shape = module.entry.root.shape.text_without_layout

@@ -14,6 +14,7 @@ from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
+from hloc.near_names import near_name_notes
 
 _SHOWN = 100
 
@@ -84,7 +85,8 @@ def _latest(states: Sequence[State], name: str) -> Instruction:
         for inst in all_instructions(state.module):
             if inst.name == name:
                 return inst
-    raise HloError(f"no state up to {states[-1].label} has an instruction named {name!r}")
+    names = [inst.name for state in states for inst in all_instructions(state.module)]
+    raise HloError(f"no instruction is or was named {name!r}", notes=near_name_notes(name, names))
 
 
 def _about(event: Event, followed: set[int]) -> str:

@@ -68,7 +68,7 @@ def proof_text(rule: Rule) -> str:
     parts = [f"{_WORDS[way]}{_types(kinds)}" for way, kinds in row["ways"].items()]
     if row["bound"]:
         parts.append(f"all shapes of {row['bound']}")
-    text = f"{'; '.join(parts)} ({row['cases']:,} modules)"
+    text = f"{'; '.join(parts)} ({row['cases']:,} module{'s' * (row['cases'] != 1)})"
     left: dict[str, list[str]] = {}
     for kind, reason in row["open"].items():
         left.setdefault(reason.replace(f" of {kind}", "").replace("symbol", "the type"), []).append(

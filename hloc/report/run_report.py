@@ -45,7 +45,8 @@ class Timing:
 
     @property
     def p95(self) -> float:
-        return self.seconds[int(0.95 * (len(self.seconds) - 1))]
+        """The least time that 95 % of the runs do not exceed."""
+        return self.seconds[math.ceil(0.95 * len(self.seconds)) - 1]
 
 
 def run_executable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from os.path import expanduser
 
 from hloc.errors import HloError, reason_of
@@ -17,6 +18,7 @@ from repl.scripts import (
     write_session,
 )
 from repl.session import Session
+from repl.state import State
 from repl.xla_dump import load_dump
 
 _MOST_SOURCES = 8
@@ -35,10 +37,13 @@ def _load_dump(session: Session, folder: str, module: str) -> Results:
     states = list(load_dump(session, folder, module))
     session.tree.goto("s0")
     yield Moved(states[0], "load")
-    yield Message(
-        f"{len(states) - 1} steps of XLA's passes are s1 to {states[-1].label}: "
-        "history lists them, redo walks through them"
-    )
+    yield Message(f"{_steps(states)}: history lists them, redo walks through them")
+
+
+def _steps(states: Sequence[State]) -> str:
+    if len(states) == 2:
+        return "the one step of XLA's passes is s1"
+    return f"{len(states) - 1} steps of XLA's passes are s1 to {states[-1].label}"
 
 
 def load_pasted(session: Session, text: str) -> Results:
