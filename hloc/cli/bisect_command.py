@@ -70,13 +70,13 @@ def bisect_file(arguments: Namespace, talk: Talk) -> int:
         talk.product(json_report("bisect", found))
         return Exit.OK if culprit is None else Exit.FAULT
     if culprit is None:
-        talk.product(f"{shown_name(file)}: no pass changes the answer ({judge.how})")
+        talk.page(f"{shown_name(file)}: no pass changes the answer ({judge.how})")
         return Exit.OK
-    talk.product("\n".join(_report(culprit, talk)))
+    talk.page("\n".join(_report(culprit, talk)))
     path = _write(culprit, judge, talk)
     option = "" if path.endswith(".repro.hlo") else " --repro"
     plugins = "".join(f" --plugin={plugin}" for plugin in arguments.plugin)
-    talk.product(f"the module before the pass: {path}\nrun it with: hloc {path}{option}{plugins}")
+    talk.page(f"the module before the pass: {path}\nrun it with: hloc {path}{option}{plugins}")
     return Exit.FAULT
 
 

@@ -41,7 +41,7 @@ def diff_files(arguments: Namespace, talk: Talk) -> int:
     if arguments.format == "json":
         talk.product(json_report("diff", _as_data(found, first, second)))
     elif arguments.stat:
-        talk.product("\n".join(_stat_lines(found)))
+        talk.page("\n".join(_stat_lines(found)))
     elif not found.is_empty:
         _print(
             DiffView(found, expand=arguments.expand, context=arguments.context),
@@ -56,7 +56,7 @@ def _print(view: DiffView, files: tuple[str, str], talk: Talk) -> None:
     lines = [paint.strong(f"- {shown_name(files[0])}"), paint.strong(f"+ {shown_name(files[1])}")]
     lines += map(paint.styled, unified_lines(view))
     last = f"{view.table.summary()}   ({_legend(view.table)})"
-    talk.product("\n".join([*lines, paint.dim(last)]))
+    talk.page("\n".join([*lines, paint.dim(last)]))
 
 
 def _legend(found: DiffTable) -> str:

@@ -51,7 +51,7 @@ def doctor(arguments: Namespace, talk: Talk) -> int:
     faults: list[str] = []
     for title, text, is_fault in _findings():
         mark = talk.product_paint.bad("fault") if is_fault else "ok"
-        talk.product(f"{mark:6s}{title:16s}{text}")
+        talk.page(f"{mark:6s}{title:16s}{text}")
         if is_fault:
             faults.append(title)
     if faults:

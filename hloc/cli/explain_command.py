@@ -18,7 +18,7 @@ def explain(arguments: Namespace, talk: Talk) -> int:
         load_plugins(arguments)
     if not arguments.files:
         raise UsageError("expected a diagnostic code, a pass, a rule, an opcode, or exit-codes")
-    talk.product("\n\n".join(_explanation_of(name) for name in arguments.files))
+    talk.page("\n\n".join(_explanation_of(name) for name in arguments.files), prose=True)
     return Exit.OK
 
 

@@ -27,5 +27,5 @@ def explain_sharding_file(arguments: Namespace, talk: Talk) -> int:
     if a.format == "json":
         talk.product(json_report("explain-sharding", sharding_data(found, name)))
     elif not a.html:
-        talk.product("\n".join(sharding_lines(found, name, talk.product_paint)))
+        talk.page("\n".join(sharding_lines(found, name, talk.product_paint)))
     return Exit.OK

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from textwrap import wrap
 
 from hloc.cli.commands import COMMANDS, COMPILE_COMMAND, Command
 from hloc.cli.options import options_of
 from hloc.report.exits import EXIT_CODES
+from hloc.report.folding import terminal_columns
 
 _MARGIN = 28
 
@@ -76,5 +76,4 @@ def _table(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
 
 
 def _width() -> int:
-    text = os.environ.get("COLUMNS", "")
-    return min(int(text), 120) if text.isdigit() and int(text) > 40 else 100
+    return min(terminal_columns(), 120)

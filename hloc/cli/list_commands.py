@@ -38,12 +38,12 @@ def list_passes(arguments: Namespace, talk: Talk) -> int:
         width = max(len(name) for name, _ in summaries)
         run = [row for row in summaries if not is_in_library(row[0])]
         library = [row for row in summaries if is_in_library(row[0])]
-        talk.product("passes of the pipelines -O1 to -O3, and of lowering")
-        talk.product(_table(run, width))
-        talk.product("\nlibrary passes, which run only when --passes names them")
-        talk.product(_table(library, width))
+        talk.page("passes of the pipelines -O1 to -O3, and of lowering")
+        talk.page(_table(run, width))
+        talk.page("\nlibrary passes, which run only when --passes names them")
+        talk.page(_table(library, width))
     for name in arguments.files:
-        talk.product(describe_pass(name))
+        talk.page(describe_pass(name), prose=True)
     return Exit.OK
 
 
@@ -54,11 +54,11 @@ def list_opcodes(arguments: Namespace, talk: Talk) -> int:
         talk.product(json_report("ops", {"opcodes": [opcode_data(name) for name in names]}))
         return Exit.OK
     if not arguments.files:
-        talk.product(
+        talk.page(
             _table((row.name, row.reads) for row in (OPCODES[name] for name in sorted(OPCODES)))
         )
     for name in arguments.files:
-        talk.product(describe_opcode(name))
+        talk.page(describe_opcode(name), prose=True)
     return Exit.OK
 
 
@@ -74,7 +74,7 @@ def list_rules(arguments: Namespace, talk: Talk) -> int:
         talk.product(json_report("rules", {"rules": [rule_data(rule) for rule in rules]}))
         return Exit.OK
     told = proof_text if arguments.proof else rule_summary
-    talk.product(_table((rule.name, told(rule)) for rule in rules))
+    talk.page(_table((rule.name, told(rule)) for rule in rules))
     return Exit.OK
 
 

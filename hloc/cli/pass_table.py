@@ -15,9 +15,9 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
-from hloc.report.text import plural
+from hloc.report.text import cut, plural
 
-_NAME = 28
+_NAME = 26
 
 
 @dataclass(slots=True)
@@ -96,8 +96,8 @@ class PassTimes(PipelineObserver):
             stages: those after them.
         """
         lines = [
-            f"  {'pass':{_NAME}s}{'ms':>8s}{'rewrites':>11s}   {'instrs':18s}{'flops':>9s}"
-            f"{'bytes':>9s}"
+            f"  {'pass':{_NAME}s}{'ms':>8s}{'rewrites':>10s}  {'instrs':16s}{'flops':>8s}"
+            f"{'bytes':>8s}"
         ]
         lines.append(_stage_line(first))
         for row in self._rows:
@@ -162,7 +162,7 @@ def show_times(
 
 
 def _stage_line(stage: StageTime) -> str:
-    note = f"{'-':>11s}   {stage.note}" if stage.note else ""
+    note = f"{'-':>10s}  {stage.note}" if stage.note else ""
     return f"  {stage.name:{_NAME}s}{stage.seconds * 1e3:8.1f}{note}"
 
 
@@ -175,14 +175,15 @@ def _row_lines(row: _Row) -> list[str]:
     run = row.run
     instructions = f"{run.before:,} -> {run.after:,}"
     lines = [
-        f"  {_short(run.what):{_NAME}s}{run.wall_ms:8.1f}{run.rewrites:11,}"
-        f"   {instructions:18s}{_change(row.flops):>9s}{_change(row.bytes):>9s}"
+        f"  {_short(run.what):{_NAME}s}{run.wall_ms:8.1f}{run.rewrites:10,}"
+        f"  {instructions:16s}{_change(row.flops):>8s}{_change(row.bytes):>8s}"
     ]
     for name, part in row.parts.items():
         if part.rewrites or part.instructions:
             instructions = f"{part.instructions:+,}" if part.instructions else "="
             lines.append(
-                f"    {name:{_NAME - 2}s}{part.wall_ms:8.1f}{part.rewrites:11,}   {instructions}"
+                f"    {cut(name, _NAME - 3):{_NAME - 2}s}{part.wall_ms:8.1f}{part.rewrites:10,}"
+                f"  {instructions}"
             )
     return lines
 
@@ -201,5 +202,4 @@ def _change(values: tuple[int, int]) -> str:
 def _short(what: Pass) -> str:
     if isinstance(what, Fixpoint):
         return f"fixpoint of {plural(len(what.passes), 'pass')}"
-    text = text_of(what)
-    return text if len(text) < _NAME else text[: _NAME - 4] + "..."
+    return cut(text_of(what), _NAME - 1)

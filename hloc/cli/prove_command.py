@@ -31,7 +31,7 @@ def prove_equal(arguments: Namespace, talk: Talk) -> int:
         if arguments.format == "json":
             talk.product(json_report("prove", _data(found, names)))
         else:
-            talk.product("\n".join(_lines(found, first, names)))
+            talk.page("\n".join(_lines(found, first, names)))
         return EXITS[found.verdict]
 
     return guarded(talk, prove)

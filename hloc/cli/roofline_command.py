@@ -50,7 +50,7 @@ def roofline_file(arguments: Namespace, talk: Talk) -> int:
     if arguments.run:
         found = _measured(found, talk)
     kernels = [kernel for _, kernel in found]
-    talk.product("".join(f"{text}\n" for text in roofline_table(roofs, kernels)))
+    talk.page("".join(f"{text}\n" for text in roofline_table(roofs, kernels)))
     if path:
         write_form(path, roofline(f"{module.name}: roofline of one thread", roofs, kernels))
     memories = ", ".join(f"{name} {rate / 1e9:.0f} GB/s" for name, rate in roofs.memories)

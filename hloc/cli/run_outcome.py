@@ -66,4 +66,4 @@ def tell_outcome(
         talk.data["outputs"] = outputs_data(o.outputs, o.shapes, a.print_output)
         return
     for text in output_lines(o.outputs, o.shapes, a.print_output, o.stacked):
-        talk.product(text)
+        talk.page(text)

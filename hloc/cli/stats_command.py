@@ -24,10 +24,10 @@ def print_statistics(arguments: Namespace, talk: Talk) -> int:
             if arguments.format == "json":
                 found.append({"file": shown_name(name), **_as_data(statistics)})
             elif arguments.by:
-                talk.product("\n".join(table_by(statistics, arguments.by, 0)))
+                talk.page("\n".join(table_by(statistics, arguments.by, 0)))
             else:
                 lines = overview(statistics, shown_name(name))
-                talk.product("\n".join([*lines, "", *largest_arrays(statistics)]))
+                talk.page("\n".join([*lines, "", *largest_arrays(statistics)]))
         return Exit.OK
 
     code = guarded_each(talk, need_files(arguments.files), print_one)

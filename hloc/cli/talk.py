@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import field
@@ -12,6 +11,7 @@ from typing import TextIO
 from hloc.errors import HloError, printable, reason_of
 from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import OutputFault
+from hloc.report.folding import folded, terminal_columns
 from hloc.report.text import Paint, wants_color
 
 
@@ -43,10 +43,8 @@ class Talk:
     @property
     def width(self) -> int:
         """Columns of the terminal that shows stderr, 100 if none does."""
-        columns = os.environ.get("COLUMNS", "")
-        if columns.isdigit() and int(columns) >= 40:
-            return min(int(columns), 400)
-        return shutil.get_terminal_size((100, 24)).columns if self.err.isatty() else 100
+        asked = os.environ.get("COLUMNS", "").isdigit()
+        return terminal_columns() if asked or self.err.isatty() else 100
 
     @property
     def product_paint(self) -> Paint:
@@ -74,11 +72,19 @@ class Talk:
         except OSError as fault:
             raise OutputFault(reason_of(fault)) from None
 
+    def page(self, text: str, *, prose: bool = False) -> None:
+        """Write a report that the user asked for to stdout, folded where a terminal shows it.
+
+        Raises:
+            OutputFault: stdout cannot be written.
+        """
+        self.product(_fitted(text, self.out, prose=prose))
+
     def say(self, text: str, *, is_failure: bool = False) -> None:
         """Write a line of talk to stderr; `-q` does not silence a failure."""
         if is_failure or not self.quiet:
             self.hide_progress()
-            self.err.write(text + "\n")
+            self.err.write(_fitted(text, self.err) + "\n")
 
     def begin_data(self) -> None:
         """Collect the reports of another module, if reports are data."""
@@ -107,7 +113,8 @@ class Talk:
             text = "\n".join(map(printable, diagnostic.render().split("\n")))
             head, mark, rest = text.partition("error")
             head = head if diagnostic.span else "hloc: "
-            self.err.write(f"{head}{paint.bad(mark)}{rest}\n")
+            text = f"{head}{paint.bad(mark)}{rest}"
+            self.err.write((text if diagnostic.span else _fitted(text, self.err)) + "\n")
         if len(error.diagnostics) > 1:
             self.err.write(f"{len(error.diagnostics)} errors\n")
         codes = [diagnostic.code for diagnostic in error.diagnostics if diagnostic.code]
@@ -117,6 +124,13 @@ class Talk:
     def complain(self, what: str, message: str, notes: Iterable[str] = ()) -> None:
         """Write a fault that has no place in a file."""
         self.hide_progress()
-        self.err.write(f"hloc: {self.paint.bad(what)}: {printable(message)}\n")
-        for note in notes:
-            self.err.write(f"note: {printable(note)}\n")
+        lines = [f"hloc: {self.paint.bad(what)}: {printable(message)}"]
+        lines += [f"note: {printable(note)}" for note in notes]
+        self.err.write(_fitted("\n".join(lines), self.err) + "\n")
+
+
+def _fitted(text: str, stream: TextIO, *, prose: bool = False) -> str:
+    """Return `text` as wide as the terminal of `stream`; files and pipes get whole lines."""
+    if not stream.isatty():
+        return text
+    return folded(text, terminal_columns(), prose=prose)

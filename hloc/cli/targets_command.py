@@ -31,9 +31,9 @@ def list_targets(arguments: Namespace, talk: Talk) -> int:
         return Exit.OK
     for name in arguments.files:
         lines = _backend(name) if name in backends else _machine(machine_named(name))
-        talk.product("\n".join(lines))
+        talk.page("\n".join(lines))
     if not arguments.files:
-        talk.product("\n".join(_all()))
+        talk.page("\n".join(_all()))
     return Exit.OK
 
 

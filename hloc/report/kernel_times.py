@@ -14,13 +14,13 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
-from hloc.report.text import aligned, count_text, duration, plural
+from hloc.report.text import aligned, cut, duration, plural
 
 MOST_KERNELS = 24
 SECONDS = 0.02
 """How long a kernel is repeated."""
 
-_MOST_LETTERS = 40  # of a shape
+_WIDEST_NAME, _WIDEST_SHAPE = 25, 16
 
 Times = Callable[[Module], Sequence[float]]
 """Runs a module again and again; returns the seconds of each run."""
@@ -94,22 +94,27 @@ def kernel_data(kernels: Sequence[KernelTime], left: int) -> dict[str, Any]:
 
 
 def kernel_lines(kernels: Sequence[KernelTime], left: int) -> list[str]:
-    """Return a line per kernel: time, share of all, and what it moves and computes."""
+    """Return a line per kernel, within 80 columns: time, share, what it moves and computes."""
     total = sum(kernel.seconds for kernel in kernels)
-    rows = [("kernel", "result", "time", "of all", "bytes/s", "FLOP/s")]
+    rows = [("kernel", "result", "time", "of all", "GB/s", "GFLOP/s")]
     for kernel in kernels:
         seconds, cost = kernel.seconds, kernel.cost
         rows.append(
             (
-                f"{kernel.name} ({kernel.opcode})",
-                kernel.shape[:_MOST_LETTERS],
+                cut(_called(kernel), _WIDEST_NAME),
+                cut(kernel.shape, _WIDEST_SHAPE),
                 kernel.fault or duration(seconds),
                 f"{seconds / total:.0%}" if seconds else "",
-                count_text(cost.bytes / seconds, "B/s") if seconds else "",
-                count_text(cost.flops / seconds, "FLOP/s") if seconds and cost.flops else "",
+                f"{cost.bytes / seconds / 1e9:.1f}" if seconds else "",
+                f"{cost.flops / seconds / 1e9:.1f}" if seconds and cost.flops else "",
             )
         )
     count = plural(len(kernels) + left, "kernel")
     head = f"profile: {count}, each alone on random inputs, call included"
     lines = [head, *(f"  {line}" for line in aligned(rows, range(2, 6)))]
     return lines + [f"  {left} that cost less are not timed"] * bool(left)
+
+
+def _called(kernel: KernelTime) -> str:
+    """Return the name, with the opcode if the name does not hold it."""
+    return kernel.name if kernel.opcode in kernel.name else f"{kernel.name} ({kernel.opcode})"

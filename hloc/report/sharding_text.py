@@ -70,7 +70,7 @@ def _collectives(found: ShardingExplanation, paint: Paint) -> Iterator[str]:
 
 def _cells(row: CollectiveRow) -> tuple[str, ...]:
     return (
-        f"{row.opcode} {row.name}" if row.opcode != row.name else row.name,
+        row.name if row.opcode in row.name else f"{row.opcode} {row.name}",
         ",".join(row.axes) or "-",
         str(row.members),
         f"{row.times:,}" if row.exact else f"{row.times:,}?",

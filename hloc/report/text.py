@@ -29,6 +29,11 @@ def aligned(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[s
     ]
 
 
+def cut(text: str, most: int) -> str:
+    """Return `text`, or its first letters and `…` if it has more than `most`."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def duration(seconds: float) -> str:
     """Return `8.3 us`, `0.21 ms`, `412 ms`, `3.20 s`."""
     if seconds >= 1.0:
