@@ -14,12 +14,15 @@ from hloc.errors import HloError, InternalError, reason_of
 from hloc.learn.document import REPL, Cell, Commands, Prose
 from hloc.learn.export import write_document
 from hloc.report.exits import REPORT, OutputFault
+from hloc.report.folding import folded
 from hloc.report.output_file import write_form
 from repl.commands import execute
 from repl.commands.row import Results
+from repl.kernel_view import KernelView
 from repl.passes import Applied
 from repl.render import render, render_error
-from repl.results import Edited, Export, Message, Quit
+from repl.render_fold import folded_text
+from repl.results import Edited, Export, Message, ModuleText, Quit, Report
 from repl.scripts import command_lines
 from repl.session import Session
 from repl.state_diff import ShownDiff
@@ -30,6 +33,9 @@ from repl.verifying import Verified
 WIDTH = 100
 _WITH_ROWS = (Applied, Edited, ShownDiff, Stepped, Verified)
 """Results that have rows of a diff."""
+
+_WHOLE = (KernelView, ModuleText)
+"""Results that are text to copy, whose lines stay whole."""
 
 
 class Program:
@@ -89,7 +95,13 @@ class Program:
         self._adopt_theme()
         if isinstance(result, ShownDiff) and self.session.settings.is_on("a11y"):
             result = replace(result, mode=result.mode.replace("side", "unified"))
-        lines = list(render(result, self.console.width))
+        width = self.console.width
+        fits = not self.console.is_terminal or isinstance(result, _WHOLE)
+        if isinstance(result, Report) and not fits:
+            result = Report(folded(result.text, width, prose=result.prose))
+        lines = list(render(result, width))
+        if not fits:
+            lines = [part for line in lines for part in folded_text(line, width)]
         with self.session.progress.aside():
             self._show_lines(lines, isinstance(result, _WITH_ROWS))
 

@@ -21,7 +21,7 @@ from repl.commands.row import Help
 from repl.diff import TextDiff
 from repl.history import HistoryEntry
 from repl.render_diff import render_diff, render_json
-from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved
+from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved, Report
 from repl.state_diff import DiffJson, ShownDiff
 
 _TOP_RULES = 4
@@ -57,7 +57,7 @@ def _text(text: str, style: str = "") -> Text:
     return Text(_safe(text), style=style)
 
 
-def _module_text(result: ModuleText) -> Iterator[Text]:
+def _module_text(result: ModuleText | Report) -> Iterator[Text]:
     yield _text(result.text.rstrip("\n"))
 
 
@@ -208,6 +208,7 @@ RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {
     Info: _info,
     Listing: _listing,
     ModuleText: _module_text,
+    Report: _module_text,
     Moved: _moved,
     Origin: _origin,
     TextDiff: _text_diff,

@@ -56,6 +56,14 @@ class ModuleText:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """Lines for people, which are folded where the terminal is narrower."""
+
+    text: str
+    prose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """Lines of some instructions, grouped by computation."""
 

@@ -21,7 +21,7 @@ from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
-from hloc.report.text import duration, plural, size_text
+from hloc.report.text import cut, duration, plural, size_text
 from repl.state_diff import measure
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class StatusLine:
             keys.pop()
         while len(figures) > 1 and len(" · ".join(figures)) > width:
             figures.pop()
-        return " · ".join([*figures, *([" ".join(keys)] if keys else [])])[:width]
+        line = " · ".join([*figures, *([" ".join(keys)] if keys else [])])
+        return cut(line, width)
 
     def _figures_of_state(self) -> list[str]:
         """Return kernels, bytes, time and size."""

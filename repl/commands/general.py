@@ -14,7 +14,7 @@ from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
 from hloc.opt.registry import PASSES, has_pass
 from repl.commands.row import Command, Help, Results
-from repl.results import HelpOn, Message, ModuleText, Quit, Table
+from repl.results import HelpOn, Message, ModuleText, Quit, Report, Table
 from repl.session import Session
 from repl.settings import SETTINGS
 
@@ -59,7 +59,7 @@ def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, st
     if has_pass(word) or word in OPCODES:
         from hloc.report.describe import describe
 
-        return ModuleText(describe(word))
+        return Report(describe(word), prose=True)
     known = [*commands, *SETTINGS, *PASSES, *OPCODES]
     raise HloError(
         f"no command, pass, opcode or setting named {word!r}", notes=near_name_notes(word, known)

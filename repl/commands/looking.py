@@ -27,7 +27,7 @@ from repl.looking import (
     source_table,
     tree_of,
 )
-from repl.results import Info, Listing, ModuleText, Table
+from repl.results import Info, Listing, ModuleText, Report, Table
 from repl.session import Session
 
 _LINES = 10
@@ -113,9 +113,9 @@ def _stats(session: Session, rest: str) -> Results:
     state = session.current
     found = module_statistics(state.module)
     if not words:
-        yield ModuleText("\n".join(overview(found, state.label, ("opcode",))))
+        yield Report("\n".join(overview(found, state.label, ("opcode",))))
     elif words[0] == "--by" and len(words) == 2 and words[1] in GROUPINGS:
-        yield ModuleText("\n".join(table_by(found, words[1], _MOST_ROWS)))
+        yield Report("\n".join(table_by(found, words[1], _MOST_ROWS)))
     else:
         raise HloError(f"cannot read {rest!r}", notes=(f"use: stats [--by {'|'.join(GROUPINGS)}]",))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repl.commands.row import Command, Results
 from repl.lowering import KINDS, emitted, memory_text
-from repl.results import ModuleText
+from repl.results import ModuleText, Report
 from repl.session import Session
 
 _ALL_KINDS = (*KINDS, "ptx")
@@ -26,5 +26,5 @@ ROWS = (
     Command("schedule", "schedule", "print the schedule",
             lambda session, _rest: ModuleText(emitted(session, "schedule"))),
     Command("mem", "mem", "print buffer sizes and the peak",
-            lambda session, _rest: ModuleText(memory_text(session))),
+            lambda session, _rest: Report(memory_text(session))),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from hloc.report.text import plural
 from repl.applying import Applied, Outcome, follow
 from repl.commands.row import Command, Results, number_of
 from repl.passes import effect_of
-from repl.results import Effect, Effects, Message, ModuleText, PipelineView, Table
+from repl.results import Effect, Effects, Message, PipelineView, Report, Table
 from repl.session import Session
 from repl.state_diff import measure
 from repl.walk import Walk
@@ -54,7 +54,7 @@ def _passes(session: Session, rest: str) -> Results:
 def _explain(session: Session, rest: str) -> Results:
     from hloc.report.explanation import explanation_of
 
-    yield ModuleText(explanation_of(rest))
+    yield Report(explanation_of(rest), prose=True)
 
 
 def pipeline_of(text: str) -> Pipeline:

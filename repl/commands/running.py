@@ -6,10 +6,10 @@ from os.path import expanduser
 
 from hloc.errors import HloError
 from hloc.report.input_specs import KINDS, parameters_of
-from hloc.report.text import count_text, duration
+from hloc.report.kernel_times import kernel_lines
 from repl.commands.row import Command, Results
 from repl.profiling import profile, with_reason
-from repl.results import Message, Table
+from repl.results import Message, Report, Table
 from repl.running import bench, compare_xla, run, value_of
 from repl.session import Session
 from repl.verifying import verify
@@ -90,21 +90,8 @@ def _bench(session: Session, rest: str) -> Results:
 def _profile(session: Session, rest: str) -> Results:
     with session.progress.work("timing kernels"):
         found = profile(session, session.current)
-    total = sum(kernel.seconds for kernel in found.kernels)
-    rows = tuple(
-        (
-            kernel.name,
-            kernel.opcode,
-            kernel.shape[:40],
-            kernel.fault or duration(kernel.seconds),
-            f"{100 * kernel.seconds / total:.0f} %" if total else "",
-            count_text(kernel.cost.flops / kernel.seconds, "FLOP/s") if kernel.seconds else "",
-        )
-        for kernel in found.kernels
-    )
-    left = f", {found.left} cheaper ones not timed" if found.left else ""
-    title = f"{found.label}: each kernel alone on random inputs{left}"
-    yield Table(title, ("instruction", "opcode", "shape", "time", "", "rate"), rows, (3, 4, 5))
+    head, *lines = kernel_lines(found.kernels, found.left)
+    yield Report("\n".join([f"{found.label} {head}", *lines]))
 
 
 def _compare(session: Session, rest: str) -> Results:

@@ -294,7 +294,7 @@ LOOKS = {
     "tail 2": "ROOT r = f32[4]{0} add(nn, x)",
     "show --tree": "ROOT r = f32[4] add(nn, x)",
     "show %nn --full": "nn = f32[4]{0} negate(%n)",
-    "profile": "s0: each kernel alone",
+    "profile": "s0 profile: ",
     "py m.instruction_count": "4",
     "py print(s.current.label)": "s0",
     "theme mono": "theme = mono",
