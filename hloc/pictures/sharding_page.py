@@ -20,7 +20,8 @@ h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 h1, td { overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; }
-.collectives { min-width: 62rem; width: 100%; }
+.collectives { min-width: 44rem; width: 100%; }
+.bar { max-width: 100%; }
 th, td { border-top: 1px solid var(--line); padding: .35rem 1.6rem .35rem 0; text-align: left;
   vertical-align: top; }
 th { border: 0; color: var(--quiet); font-weight: normal; }
@@ -33,6 +34,10 @@ svg.mesh text.label { fill: currentColor; }
 .wait { fill: var(--wait); } .hide { fill: var(--hide); }
 .tiles { display: flex; flex-wrap: wrap; gap: 2rem; }
 .tiles b { display: block; font-size: 1.4rem; }
+@media (max-width: 66rem) {
+  th, td { padding-right: .8rem; }
+  .bar { width: 7rem; }
+}
 @media (prefers-color-scheme: dark) {
   :root { --quiet: #a0a8b0; --wait: #ff7b72; --hide: #56d364; }
 }
@@ -103,7 +108,7 @@ def _collectives(found: ShardingExplanation) -> Iterator[str]:
     yield (
         f'<p class="quiet">{_drawn(found, "exchange data with each other", "group")}Bars: time on '
         f"the network; {_box('wait')} is waited for, {_box('hide')} is hidden behind independent "
-        "work.</p><div class='wide'><table class='collectives'>"
+        "work.</p><div class='wide' tabindex='0'><table class='collectives'>"
         "<tr><th>groups</th><th>why</th><th>where</th>"
         "<th class='number'>runs</th><th class='number'>sent</th><th>time</th></tr>"
     )
@@ -156,7 +161,8 @@ def _bar(row: CollectiveRow, longest: float) -> str:
     width = max(2.0, _BAR * row.seconds / longest)
     waits = min(width, width * row.exposed_seconds / row.seconds if row.seconds else 0.0)
     return (
-        f'<svg width="{_BAR:.0f}" height="10" role="img" aria-label="{escape(row.verdict)}">'
+        f'<svg class="bar" viewBox="0 0 {_BAR:.0f} 10" width="{_BAR:.0f}" height="10" '
+        f'preserveAspectRatio="none" role="img" aria-label="{escape(row.verdict)}">'
         f'<rect class="wait" width="{waits:.1f}" height="10"/>'
         f'<rect class="hide" x="{waits:.1f}" width="{width - waits:.1f}" height="10"/></svg><br>'
     )
@@ -166,8 +172,8 @@ def _arrays(found: ShardingExplanation) -> Iterator[str]:
     yield "<h2>Arguments and results</h2>"
     yield (
         f'<p class="quiet">{_drawn(found, "hold the same part of the array", "part")}</p>'
-        "<div class='wide'><table><tr><th>parts</th><th>name</th><th>on one device</th>"
-        "<th>sharding</th><th class='number'>bytes</th></tr>"
+        "<div class='wide' tabindex='0'><table><tr><th>parts</th><th>name</th>"
+        "<th>on one device</th><th>sharding</th><th class='number'>bytes</th></tr>"
     )
     rows = (*found.arguments, *found.results)
     yield from (_array(row, found) for row in rows[:_MOST_ROWS])
@@ -190,7 +196,7 @@ def _advice(found: ShardingExplanation) -> Iterator[str]:
     if not found.advice:
         yield f"<p>None of {found.tried:,} removes bytes.</p>"
         return
-    yield "<div class='wide'><table><tr><th>value</th><th>sharding</th>"
+    yield "<div class='wide' tabindex='0'><table><tr><th>value</th><th>sharding</th>"
     yield "<th class='number'>bytes sent</th><th class='number'>saved</th></tr>"
     for advice in found.advice:
         yield (

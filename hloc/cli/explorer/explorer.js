@@ -147,7 +147,8 @@ function drawGraph() {
   if (frame) frame.remove();
   frame = null;
   if (!withGraph.checked) return;
-  said.textContent = file ? "" : "No graph: the pass changed nothing, or the module is too large.";
+  const changed = (data.steps[chosen] || {}).changed;
+  said.textContent = file ? "" : changed ? "The module is too large for a graph." : "No graph: nothing changed.";
   if (file) waiting = setTimeout(() => {
     frame = make("iframe", "", undefined, picture);
     frame.title = "Graph after the pass";
@@ -248,5 +249,5 @@ withGraph.addEventListener("change", showGraph);
 const count = data.steps.filter((step) => step.changed).length;
 byId("title").textContent =
   `${data.module}: ${count} of ${counted(data.steps.length, "run")} of passes changed something`;
-withGraph.checked = innerWidth >= 1100;
+withGraph.checked = innerWidth >= 1100 && data.steps.some((step) => step.graph);
 showGraph();

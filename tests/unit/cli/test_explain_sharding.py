@@ -102,6 +102,17 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_the_table_of_collectives_fits_800_pixels(folder: Path) -> None:
+    """Its last column, the times, was cut off; what is wider still can be scrolled with keys."""
+    assert main(["explain-sharding", "p.hlo", "--html=p.html"]) == 0
+    page = (folder / "p.html").read_text()
+    least = re.search(r"\.collectives \{ min-width: (\d+)rem", page)
+    assert least is not None
+    assert int(least[1]) * 16 <= 768, "800 pixels less the margins"
+    assert 'class="bar" viewBox' in page, "bars shrink"
+    assert page.count("class='wide'") == page.count("class='wide' tabindex='0'") >= 2
+
+
 def test_the_page_draws_groups_and_tiles_in_colours(folder: Path) -> None:
     assert main(["explain-sharding", "p.hlo", "--html=p.html"]) == 0
     page = (folder / "p.html").read_text()
