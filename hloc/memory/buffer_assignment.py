@@ -177,6 +177,27 @@ def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class NamedLeaf:
+    """An array leaf of a parameter; `name` is what messages call it."""
+
+    name: str
+    shape: ArrayShape
+
+
+def parameter_leaves(module: Module) -> tuple[NamedLeaf, ...]:
+    """Return every array leaf of the entry's parameters, in the order of the arguments."""
+    return tuple(
+        NamedLeaf(f"parameter {p.attributes.number} ({p.name}){_index_text(index)}", shape)
+        for p in module.entry.parameters
+        for index, shape in data_leaves(p.shape)
+    )
+
+
+def _index_text(index: ShapeIndex) -> str:
+    return f" at {{{','.join(map(str, index))}}}" if index else ""
+
+
 def _all_operand_leaves(inst: Instruction) -> list[tuple[Instruction, ShapeIndex, ArrayShape]]:
     return [
         (operand, index, shape)

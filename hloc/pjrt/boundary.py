@@ -81,13 +81,14 @@ def _leaves(shape: bytes) -> Iterator[Leaf]:
         elif number == _TUPLE_SHAPES:
             parts.append(shape[start:end])
     if primitive != _TUPLE:
-        dims, order = _numbers(shape, _DIMENSIONS), _numbers(layout, _MINOR_TO_MAJOR)
+        dims = repeated_numbers(shape, _DIMENSIONS)
+        order = repeated_numbers(layout, _MINOR_TO_MAJOR)
         yield Leaf(number_of_primitive(primitive), dims, order)
     for part in parts:
         yield from _leaves(part)
 
 
-def _numbers(message: bytes, wanted: int) -> tuple[int, ...]:
+def repeated_numbers(message: bytes, wanted: int) -> tuple[int, ...]:
     """Return the numbers of a repeated field, packed or not."""
     result = []
     for number, wire, start, end in fields(message, 0, len(message)):

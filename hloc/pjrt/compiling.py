@@ -10,7 +10,7 @@ from hloc import driver
 from hloc.formats.wire import fields
 from hloc.options import CompileOptions
 from hloc.pjrt.abi import structure
-from hloc.pjrt.boundary import boundary_of, varint
+from hloc.pjrt.boundary import boundary_of, repeated_numbers
 from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
 from hloc.pjrt.dumps import dump
@@ -136,18 +136,9 @@ def to_proto(code: bytes, kind: str) -> bytes:
 
 def assignment_ids(data: bytes) -> list[int]:
     """Return the device numbers of a DeviceAssignmentProto, replica by replica."""
-    rows = []
-    for number, _, start, end in fields(data, 0, len(data)):
-        if number != _COMPUTATION_DEVICES:
-            continue
-        row: list[int] = []
-        for inner, wire, at, stop in fields(data, start, end):
-            if inner != _REPLICA_DEVICE_IDS:
-                continue
-            while at < stop:
-                value, at = varint(data, at)
-                row.append(value)
-                if wire != 2:
-                    break
-        rows.append(row)
+    rows = [
+        repeated_numbers(data[start:end], _REPLICA_DEVICE_IDS)
+        for number, _, start, end in fields(data, 0, len(data))
+        if number == _COMPUTATION_DEVICES
+    ]
     return [row[replica] for replica in range(len(rows[0])) for row in rows] if rows else [0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hloc.ptx.faults import PtxFault
 from hloc.ptx.lexer import Token, tokenize
@@ -63,6 +63,14 @@ class TokenReader:
                 self.next()
         return found
 
+    def items(self, closing: str) -> Iterator[None]:
+        """Stop before each item of a list for the caller to read it, until `closing` is next."""
+        while self.peek().text != closing:
+            if self.peek().text == ",":
+                self.next()
+            else:
+                yield
+
     def skip_braces(self) -> None:
         """Skip to the end of the next {...}."""
         while self.next().text != "{":
@@ -113,14 +121,9 @@ def _read_items(
     reader: TokenReader, resolve: Resolve, opening: str, closing: str
 ) -> tuple[Operand, ...]:
     reader.expect(opening)
-    items: list[Operand] = []
-    while reader.peek().text != closing:
-        if reader.peek().text == ",":
-            reader.next()
-            continue
-        items.append(read_operand(reader, resolve))
+    items = tuple(read_operand(reader, resolve) for _ in reader.items(closing))
     reader.expect(closing)
-    return tuple(items)
+    return items
 
 
 def _read_address(reader: TokenReader, resolve: Resolve) -> Address | Coordinates:

@@ -21,7 +21,6 @@ from hloc.ptx.operands import TokenReader, read_operand
 from hloc.ptx.program import (
     Guard,
     Instruction,
-    Operand,
     Parameter,
     PtxFunction,
     PtxKernel,
@@ -187,13 +186,8 @@ def _read_label(reader: TokenReader, body: _Body) -> None:
     reader.expect(":")
     if reader.peek().text == ".branchtargets":
         reader.next()
-        targets = []
-        while reader.peek().text != ";":
-            if reader.peek().text == ",":
-                reader.next()
-                continue
-            targets.append(body.resolve(reader.next().text))
-        body.branch_targets[name] = tuple(targets)
+        targets = tuple(body.resolve(reader.next().text) for _ in reader.items(";"))
+        body.branch_targets[name] = targets
     elif reader.peek().text == ".callprototype":
         skip_statement(reader)
     else:
@@ -225,12 +219,7 @@ def _read_instruction(reader: TokenReader, body: _Body) -> Instruction:
             reader.next()
         guard = Guard(Register(body.resolve(reader.next().text)), negated)
     opcode = reader.next().text
-    operands: list[Operand] = []
-    while reader.peek().text != ";":
-        if reader.peek().text == ",":
-            reader.next()
-            continue
-        operands.append(read_operand(reader, body.resolve))
+    operands = tuple(read_operand(reader, body.resolve) for _ in reader.items(";"))
     end = reader.next()
     text = " ".join(reader.text[first.start : end.start].split())
-    return Instruction(tuple(opcode.split(".")), tuple(operands), guard, first.line, text)
+    return Instruction(tuple(opcode.split(".")), operands, guard, first.line, text)

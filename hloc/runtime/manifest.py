@@ -5,7 +5,6 @@ Plain values, no IR and no LLVM, so that they can be kept in a file (`runtime/pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,24 +15,20 @@ from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import is_partitioned
-from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.aliasing import AliasedOutput
-from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
-from hloc.shapes import ArrayShape, ShapeIndex
+from hloc.memory.buffer_assignment import (
+    BufferReport,
+    ConstantArray,
+    NamedLeaf,
+    parameter_leaves,
+)
+from hloc.shapes import ArrayShape
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-
-
-@dataclass(frozen=True, slots=True)
-class NamedLeaf:
-    """An array leaf of a parameter; `name` is what messages call it."""
-
-    name: str
-    shape: ArrayShape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +92,7 @@ def planned_manifest(
     plan, devices = compiled.plan, module_devices(compiled.module)
     assignment = plan.assignment
     return ProgramManifest(
-        parameters=tuple(parameter_leaves(compiled.module)),
+        parameters=parameter_leaves(compiled.module),
         outputs=assignment.outputs,
         constants=tuple(constant_data(constant) for constant in assignment.constants),
         table=plan.table,
@@ -112,19 +107,6 @@ def planned_manifest(
         exchanges=plan.exchanges,
         tells_devices=plan.tells_devices or is_partitioned(compiled.module),
     )
-
-
-def parameter_leaves(module: Module) -> Iterator[NamedLeaf]:
-    """Yield every array leaf of the entry's parameters, in the order of the arguments."""
-    for parameter in module.entry.parameters:
-        for index, shape in data_leaves(parameter.shape):
-            where = _index_text(index)
-            name = f"parameter {parameter.attributes.number} ({parameter.name}){where}"
-            yield NamedLeaf(name, shape)
-
-
-def _index_text(index: ShapeIndex) -> str:
-    return f" at {{{','.join(map(str, index))}}}" if index else ""
 
 
 def constant_data(constant: ConstantArray) -> Array:

@@ -19,8 +19,8 @@ from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.aliasing import AliasedOutput
-from hloc.memory.buffer_assignment import BufferReport
-from hloc.runtime.manifest import NamedLeaf, ProgramManifest
+from hloc.memory.buffer_assignment import BufferReport, NamedLeaf
+from hloc.runtime.manifest import ProgramManifest
 from hloc.shapes import ArrayShape, Layout
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"

@@ -19,7 +19,7 @@ from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT
 from hloc.errors import HloError, UnsupportedError
-from hloc.memory.buffer_assignment import BufferReport
+from hloc.memory.buffer_assignment import BufferReport, parameter_leaves
 from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.executable import check_memory
@@ -32,7 +32,6 @@ from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.memory import Allocations, Frame, fill_shared_outputs, put_constants
 from hloc.runtime.gpu.runner import DevicePart, Runner, in_order
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from hloc.runtime.manifest import parameter_leaves
 
 
 class GpuExecutable:
@@ -56,7 +55,7 @@ class GpuExecutable:
         self.compiled = compiled
         self.device = device
         boundary = compiled.boundary
-        leaves = list(parameter_leaves(compiled.module))
+        leaves = parameter_leaves(compiled.module)
         check_ranks([*(leaf.shape for leaf in leaves), *plan.assignment.outputs])
         self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in leaves)
         self._results = tuple(

@@ -7,7 +7,7 @@ from hloc.dtypes import DType
 from hloc.errors import UnsupportedError
 from hloc.ir.device_groups import module_devices
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import data_leaves
+from hloc.memory.buffer_assignment import parameter_leaves
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.shapes import ArrayShape
 
@@ -81,17 +81,13 @@ def interface_of(
     """
     _refuse(compiled)
     assignment = compiled.plan.assignment
-    parameters = [
-        (f"parameter {p.attributes.number} ({p.name})" + _at(index), shape)
-        for p in compiled.module.entry.parameters
-        for index, shape in data_leaves(p.shape)
-    ]
     shares = {a.output: a.parameter for a in assignment.aliases if a.is_shared}
     return Interface(
         prefix=prefix,
         module_name=compiled.module.name,
         arguments=tuple(
-            CArray(f"arg{i}", shape, note) for i, (note, shape) in enumerate(parameters)
+            CArray(f"arg{i}", leaf.shape, leaf.name)
+            for i, leaf in enumerate(parameter_leaves(compiled.module))
         ),
         results=tuple(
             CArray(f"out{i}", shape, shares=shares.get(i))
@@ -106,10 +102,6 @@ def interface_of(
         variants=variants,
         worker_bytes=compiled.worker_bytes if compiled.is_split else None,
     )
-
-
-def _at(index: tuple[int, ...]) -> str:
-    return f" at {{{','.join(map(str, index))}}}" if index else ""
 
 
 def _refuse(compiled: CpuModule) -> None:
