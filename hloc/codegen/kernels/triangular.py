@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -12,6 +13,7 @@ from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _STRIP = 256
 """Most right-hand sides that are solved for together."""
@@ -20,19 +22,18 @@ _TILE = 4
 """Rows that share one pass over known ones, and known ones that are taken per pass."""
 
 
-class _Matrix:
-    """Two dimensions of an array at a fixed batch index, perhaps transposed and conjugated."""
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix of the batch, perhaps transposed and conjugated.
 
-    def __init__(
-        self,
-        k: KernelContext,
-        array: IrArray,
-        batch: list[IndexValue],
-        transposed: bool,
-        conjugated: bool = False,
-    ) -> None:
-        self.k, self.array, self.batch = k, array, batch
-        self.transposed, self.conjugated = transposed, conjugated and array.dtype.is_complex
+    `array` is an instruction whose elements are computed where they are read, or an array.
+    """
+
+    k: KernelContext
+    array: Instruction | IrArray
+    batch: Sequence[IndexValue]
+    transposed: bool
+    conjugated: bool = False
 
     def _index(self, row: IndexValue, column: IndexValue) -> tuple[IndexValue, ...]:
         pair = (column, row) if self.transposed else (row, column)
@@ -40,15 +41,19 @@ class _Matrix:
 
     def load(self, row: IndexValue, column: IndexValue) -> Value:
         """Return an element."""
-        return self._conjugate(self.array.load(self.k.math, self._index(row, column)))
+        array, index = self.array, self._index(row, column)
+        if isinstance(array, IrArray):
+            return self._conjugate(array.load(self.k.math, index))
+        return self._conjugate(self.k.read(array, index))
 
     def store(self, row: IndexValue, column: IndexValue, value: Value) -> None:
-        """Write an element."""
+        """Write an element of an array."""
+        assert isinstance(self.array, IrArray)
         self.array.store(self.k.math, self._index(row, column), self._conjugate(value))
 
     def _conjugate(self, value: Value) -> Value:
         b = self.k.b
-        if not self.conjugated:
+        if not (self.conjugated and value.dtype.is_complex):
             return value
         return b.complex(b.real(value), b.fneg(b.imag(value)))
 
@@ -96,12 +101,12 @@ def _solve(scratch_offset: int, k: KernelContext) -> None:
     with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
         solver = _Solver(
             k,
-            _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT"),
+            Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT"),
             k.scratch_array(scratch_offset, _work_dtype(k.root), (size, min(count, _STRIP))),
             backwards=a.lower == flipped,
         )
-        source = _Matrix(k, right, batch, not a.left_side)
-        target = _Matrix(k, k.output, batch, not a.left_side)
+        source = Matrix(k, right, batch, not a.left_side)
+        target = Matrix(k, k.output, batch, not a.left_side)
         with k.body.loop(0, count, _STRIP) as first:
             width: IndexValue = min(count, _STRIP)
             if count % _STRIP and count > _STRIP:
@@ -116,14 +121,14 @@ class _Solver:
     """
 
     def __init__(
-        self, k: KernelContext, left: _Matrix, unknowns: IrArray, *, backwards: bool
+        self, k: KernelContext, left: Matrix, unknowns: IrArray, *, backwards: bool
     ) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.left, self.x, self.backwards = left, unknowns, backwards
         (self.size, strip), self.dtype = unknowns.dims, unknowns.dtype
         self.slots = [k.b.allocate(self.dtype, strip) for _ in range(_TILE)]
 
-    def solve(self, source: _Matrix, target: _Matrix, first: IndexValue, width: IndexValue) -> None:
+    def solve(self, source: Matrix, target: Matrix, first: IndexValue, width: IndexValue) -> None:
         """Read the right-hand sides from `first` on, and write the unknowns."""
         self._copy(source, first, width)
         whole = self.size // _TILE * _TILE
@@ -135,7 +140,7 @@ class _Solver:
             value = self.b.convert(self.x.load(self.math, (row, j)), self.k.output.dtype)
             target.store(self._place(row), self.math.add(first, j), value)
 
-    def _copy(self, source: _Matrix, first: IndexValue, width: IndexValue) -> None:
+    def _copy(self, source: Matrix, first: IndexValue, width: IndexValue) -> None:
         with self.body.loop(0, self.size) as row, self.body.loop(0, width) as j:
             value = source.load(self._place(row), self.math.add(first, j))
             self.x.store(self.math, (row, j), self.b.convert(value, self.dtype))
@@ -196,8 +201,8 @@ def _factor(k: KernelContext) -> None:
     good = b.allocate(PRED)
     total = b.allocate(array.dtype)
     with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
-        a = _Matrix(k, array, batch, upper, upper)
-        factor = _Matrix(k, k.output, batch, upper, upper)
+        a = Matrix(k, array, batch, upper, upper)
+        factor = Matrix(k, k.output, batch, upper, upper)
         b.store(good, 0, b.const(PRED, True))
         with k.body.loop(0, size) as column:
             root = _pivot(k, a, factor, column, total)
@@ -215,23 +220,21 @@ def _factor(k: KernelContext) -> None:
             factor.store(row, column, b.const(array.dtype, float("nan")))
 
 
-def _pivot(
-    k: KernelContext, a: _Matrix, factor: _Matrix, column: IndexValue, total: Value
-) -> Value:
+def _pivot(k: KernelContext, a: Matrix, factor: Matrix, column: IndexValue, total: Value) -> Value:
     value = k.b.real(_remainder(k, a, factor, column, column, total))
     return k.b.intrinsic("sqrt", value)
 
 
 def _remainder(
     k: KernelContext,
-    a: _Matrix,
-    factor: _Matrix,
+    a: Matrix,
+    factor: Matrix,
     row: IndexValue,
     column: IndexValue,
     total: Value,
 ) -> Value:
     """Return a[row, column] minus the products of what is known of both rows."""
-    b, dtype = k.b, a.array.dtype
+    b, dtype = k.b, k.output.dtype
     b.store(total, 0, a.load(row, column))
     with k.body.loop(0, column) as other:
         left, right = factor.load(row, other), factor.load(column, other)

@@ -16,45 +16,14 @@ from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.triangular import Matrix
 from hloc.dtypes import PRED, component_of
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 
 _COLUMNS = 32
 """Right-hand sides per block."""
 
 _ROWS = BLOCK_THREADS // _COLUMNS
-
-
-@dataclass(frozen=True, slots=True)
-class _Matrix:
-    """A matrix of the batch, perhaps transposed and conjugated; None means the result."""
-
-    k: GpuContext
-    operand: Instruction | None
-    batch: tuple[IndexValue, ...]
-    transposed: bool
-    conjugated: bool = False
-
-    def _index(self, row: IndexValue, column: IndexValue) -> tuple[IndexValue, ...]:
-        pair = (column, row) if self.transposed else (row, column)
-        return (*self.batch, *pair)
-
-    def load(self, row: IndexValue, column: IndexValue) -> Value:
-        index = self._index(row, column)
-        if self.operand is None:
-            return self._conjugate(self.k.output.load(self.k.math, index))
-        return self._conjugate(self.k.read(self.operand, index))
-
-    def store(self, row: IndexValue, column: IndexValue, value: Value) -> None:
-        """Write an element of the result."""
-        self.k.output.store(self.k.math, self._index(row, column), self._conjugate(value))
-
-    def _conjugate(self, value: Value) -> Value:
-        b = self.k.b
-        if not (self.conjugated and value.dtype.is_complex):
-            return value
-        return b.complex(b.real(value), b.fneg(b.imag(value)))
 
 
 def plan_solve(inst: Instruction) -> GpuPlan | None:
@@ -91,9 +60,9 @@ def _solve(
     flipped = (a.transpose_a in ("TRANSPOSE", "ADJOINT")) == a.left_side
     backwards = a.lower == flipped
     matrix, right = k.root.operands
-    left = _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT")
-    given = _Matrix(k, right, batch, not a.left_side)
-    x = _Matrix(k, None, batch, not a.left_side)
+    left = Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT")
+    given = Matrix(k, right, batch, not a.left_side)
+    x = Matrix(k, k.output, batch, not a.left_side)
 
     def place(row: IndexValue) -> IndexValue:
         return m.sub(size - 1, row) if backwards else row
@@ -138,8 +107,8 @@ def _factor(k: GpuContext, batch: tuple[IndexValue, ...], size: int, threads: in
     upper = not k.root.attributes.lower
     dtype = k.root.array.dtype
     part = component_of(dtype)
-    a = _Matrix(k, k.root.operands[0], batch, upper, upper)
-    factor = _Matrix(k, None, batch, upper, upper)
+    a = Matrix(k, k.root.operands[0], batch, upper, upper)
+    factor = Matrix(k, k.output, batch, upper, upper)
     good = b.allocate(PRED)
     b.store(good, 0, b.const(PRED, True))
     with k.body.loop(0, size) as column:
@@ -165,7 +134,7 @@ def _factor(k: GpuContext, batch: tuple[IndexValue, ...], size: int, threads: in
 
 
 def _remainder(
-    k: GpuContext, a: _Matrix, factor: _Matrix, row: IndexValue, column: IndexValue
+    k: GpuContext, a: Matrix, factor: Matrix, row: IndexValue, column: IndexValue
 ) -> Value:
     """Return a[row, column] minus the products of what is known of both rows."""
     b = k.b
