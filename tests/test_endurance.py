@@ -1,0 +1,86 @@
+"""Long use of one process and one cache: 64 threads, 8 processes, 10,000 compilations.
+
+`pytest -m slow -s tests/test_endurance.py` prints the figures of docs/reliability.md.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloc
+from tests.unit.runtime.test_memory_growth import ADD, growth, needs_proc
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 60
+
+REDUCE = """HloModule m
+add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[64,256] parameter(0)
+  y = f32[64,256] exponential(x)
+  z = f32[] constant(0)
+  ROOT s = f32[64] reduce(y, z), dimensions={1}, to_apply=add
+}"""
+
+WORK = """
+import sys
+import numpy as np
+import hloc
+for i in [*range(1, 26), *range(1, 26)]:
+    text = (f"HloModule m\\nENTRY e {{ x = f32[{i}] parameter(0)\\n"
+            f" e = f32[{i}] exponential(x)\\n ROOT y = f32[{i}] add(e, x) }}")
+    assert (hloc.compile(text)(np.zeros(i, np.float32))[0] == 1).all(), i
+"""
+
+
+def test_64_threads_run_one_executable_for_a_minute() -> None:
+    run = hloc.compile(REDUCE, threads=2)
+    inputs = [np.full((64, 256), i / 64, np.float32) for i in range(64)]
+    wanted = [run(x)[0] for x in inputs]
+    counts, wrong = [0] * 64, [0] * 64
+    end = time.monotonic() + SECONDS
+
+    def work(number: int) -> None:
+        while time.monotonic() < end:
+            wrong[number] += not np.array_equal(run(inputs[number])[0], wanted[number])
+            counts[number] += 1
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"\n{sum(counts)} runs on 64 threads, {sum(wrong)} wrong")
+    assert min(counts) > 0
+    assert sum(wrong) == 0
+
+
+def test_8_processes_share_one_cache(tmp_path: Path) -> None:
+    directory = tmp_path / "cache"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": str(directory)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WORK], env=environment, stderr=subprocess.PIPE)
+        for _ in range(8)
+    ]
+    said = [process.communicate()[1] for process in processes]
+    assert said == [b""] * 8
+    names = os.listdir(directory)
+    print(f"\n8 processes, 50 programs each: {len(names)} files in the cache")
+    assert not [name for name in names if name.startswith("unfinished-")]
+
+
+@needs_proc
+def test_10_000_compilations_leave_nothing() -> None:
+    found = growth(ADD, 200, 10_000)
+    print(f"\n10,000 compilations and runs: {found / 1024:.0f} KB more memory")
+    assert found < 2 << 20
