@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DType
+from hloc.dtypes import DType, dtype_of_numpy
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue
 from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape, TupleShape
+
+LONG_SUM = 4096
+"""Sums of more addends than this are made in f64 where they would be chains of additions."""
 
 _PASSIVE = ("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion", "map")
 
@@ -249,8 +252,11 @@ def combine_at(
     updates: tuple[Array, ...],
     *,
     update_first: bool = False,
+    addends: int = 0,
 ) -> tuple[Array, ...]:
     """Apply `computation(current, update)` at flat `places`, one update after the other.
+
+    A sum of floats in which more than `LONG_SUM` addends may meet is made in f64.
 
     Args:
         call: evaluates a computation.
@@ -259,8 +265,13 @@ def combine_at(
         places: index into the targets per update; an index may occur more than once.
         updates: one value per place for each target.
         update_first: the computation takes the update before the current value.
+        addends: most updates that may have one place.
     """
     kind = recognised_reducer(computation) if len(targets) == 1 else ""
+    if kind == "add" and addends > LONG_SUM and _is_real_float(targets[0].dtype):
+        total = targets[0].astype(np.float64)
+        np.add.at(total, places, updates[0].astype(np.float64))
+        return (total.astype(targets[0].dtype),)
     results = tuple(target.copy() for target in targets)
     if kind == "second" and not update_first:
         results[0][places] = updates[0]
@@ -277,6 +288,12 @@ def combine_at(
         for result, value in zip(results, values, strict=True):
             result[where] = value
     return results
+
+
+def _is_real_float(dtype: np.dtype[Any]) -> bool:
+    """Tell whether elements are floats of HLO, narrow ones included."""
+    found = dtype_of_numpy(dtype)
+    return found is not None and found.is_float
 
 
 def _adds_in_place(dtype: np.dtype[Any]) -> bool:

@@ -372,6 +372,7 @@ def _evaluate_scatter(inst: Instruction, operands: Operands, call: CallFunction)
             narrowed(update, dtype).transpose(order)[chosen]
             for update, dtype in zip(updates, dtypes, strict=True)
         ),
+        addends=prod(batch),
     )
     shaped = tuple(result.reshape(targets[0].shape) for result in results)
     return shaped if count > 1 else shaped[0]

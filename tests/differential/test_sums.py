@@ -313,6 +313,21 @@ def test_the_error_is_within_the_bound(case: Case, opt_level: int) -> None:
         assert worst <= FACTORS[case.opcode][1](case.addends), f"{name}: {worst:.0f} units"
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_the_evaluator_sums_long_scatters_as_compiled_code_does(dtype: str) -> None:
+    """5,000 ones: a chain of bf16 would stop at 256."""
+    n = 5000
+    root = next(case for case in scatters() if case.name == "scatter of numbers").text
+    text = root.replace(str(MOST_ADDENDS), str(n)).replace("f32", dtype)
+    ones = f"  one = s32[] constant(1)\n  i = s32[{n},1] broadcast(one), dimensions={{}}\n"
+    module = hloc.parse(text.replace("  ROOT r", ones + "  ROOT r"))
+    numpy = module.entry.root.array.dtype.numpy
+    arrays = [np.zeros(4, numpy), np.ones(n, numpy)]
+    want = np.asarray([0, n, 0, 0]).astype(numpy)
+    np.testing.assert_array_equal(hloc.evaluate(module, *arrays)[0], want)
+    np.testing.assert_array_equal(np.asarray(hloc.compile(module)(*arrays)).reshape(4), want)
+
+
 def test_the_page_states_the_factors() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "numerics.md").read_text()
     for opcode, (factor, _) in FACTORS.items():

@@ -18,7 +18,7 @@ from hloc.dtypes import F32, F64, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ops.folding import reducer_rows
+from hloc.ops.folding import LONG_SUM, reducer_rows
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 
@@ -59,10 +59,6 @@ def identity_of(name: str, dtype: DType) -> Any:
     if name == "and":
         return 1 if dtype.is_pred else -1
     return -0.0 if dtype.is_float else 0
-
-
-LONG_SUM = 4096
-"""Sequential sums of at least this many addends accumulate in f64 to stay accurate."""
 
 
 def is_float_sum(reduce: Instruction) -> bool:

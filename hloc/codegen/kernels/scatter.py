@@ -11,12 +11,13 @@ from math import prod
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.reductions import LONG_SUM, plain_reducer
+from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.elements.remap import index_vector
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import F64, S64
 from hloc.ir.instruction import Instruction
+from hloc.ops.folding import LONG_SUM
 
 MAX_TOTAL_BYTES = 1 << 25
 """Most scratch memory for totals in f64."""

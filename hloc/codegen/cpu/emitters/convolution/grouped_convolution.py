@@ -17,13 +17,13 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     grouped_routine,
 )
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
-from hloc.codegen.elements.reductions import LONG_SUM
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.operands import operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.ops.folding import LONG_SUM
 
 _FEWEST_FEATURES = 4
 

@@ -24,12 +24,13 @@ from hloc.codegen.cpu.emitters.reduction.pool_routine import (
     pool_routine,
     table_of,
 )
-from hloc.codegen.elements.reductions import LONG_SUM, plain_reducer
+from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.folding import LONG_SUM
 
 
 @dataclass(frozen=True, slots=True)
