@@ -14,7 +14,7 @@ from tests.unit.learn.transcripts import run_cells
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "tutorial.md"
 FILES = ROOT / "examples" / "tutorial"
-_KERNEL = re.compile(r"^  (\S+ \([\w-]+\)) ", re.MULTILINE)
+_KERNEL = re.compile(r"^  (\S+(?: \([\w-]+\))?) .* \d+% ", re.MULTILINE)
 
 
 def _measured(cells: list[Cell]) -> list[Commands]:
