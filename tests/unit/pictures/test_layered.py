@@ -95,12 +95,15 @@ def test_long_edges_of_one_box_share_their_bends() -> None:
 
 
 def test_a_real_size_takes_less_than_seconds() -> None:
-    """8,194 instructions, as the largest computation of a diffusion model has."""
+    """8,194 instructions, as the largest computation of a diffusion model has.
+
+    It takes about a second, three where others use the same cores; quadratic work takes minutes.
+    """
     chance = random.Random(0)
     edges = [(max(0, i - chance.choice([1, 1, 2, 5, 40, 900])), i) for i in range(1, 8194)]
     edges += [(max(0, i - chance.randrange(1, 60)), i) for i in range(1, 8194, 2)]
     started = time.process_time()
     found = layers(8194, edges)
     places(found, [120.0] * 8194, 20.0)
-    assert time.process_time() - started < 3.0
+    assert time.process_time() - started < 12.0
     check(found, 8194, edges)
