@@ -1,5 +1,6 @@
 """Options and fixtures of all tests."""
 
+import gc
 import os
 import signal
 import sys
@@ -17,6 +18,10 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# 15,000 collected tests are a million objects that stay: by default Python looks through them again
+# and again for cycles, 2.5 of 6.7 s of collection and an eighth of the tests' own time.
+gc.set_threshold(50_000, 20, 20)
+
 # No test measures time: a busy machine takes longer for one example than for another.
 hypothesis.settings.register_profile("hloc", deadline=None)
 hypothesis.settings.load_profile("hloc")
@@ -26,6 +31,10 @@ os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 # A shell starts jobs in the background with Ctrl-C ignored, and what they start ignores it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
