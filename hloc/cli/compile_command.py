@@ -16,7 +16,6 @@ import numpy as np
 from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
 from hloc.cli.command_words import check_not_a_command
-from hloc.cli.compare_each import compare_each
 from hloc.cli.compare_with_xla import results_of_xla
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, text_options, write_products
 from hloc.cli.exchange_report import exchange_lines
@@ -31,7 +30,6 @@ from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.profile_report import cpu_profile, profile_lines
 from hloc.cli.progress import progress_of
 from hloc.cli.reproducer import apply_header
-from hloc.cli.resume import resume
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
 from hloc.cli.watched_passes import WatchedPasses
@@ -43,8 +41,6 @@ from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 from hloc.options import CompileOptions
 from hloc.report.compare import Bounds, compare
-from hloc.report.conditioning import conditioning_of
-from hloc.report.conditioning_text import conditioning_data, conditioning_lines
 from hloc.report.device_task import DeviceTask, device_task
 from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import (
@@ -79,6 +75,8 @@ def compile_each(arguments: Namespace, talk: Talk) -> int:
     """`hloc FILE...`: one after the other; the highest exit code counts."""
     load_plugins(arguments)
     if arguments.resume_from:
+        from hloc.cli.resume import resume
+
         talk.say(resume(arguments))
     files = need_files(arguments.files)
     check_not_a_command(files[0])  # what follows a misspelt command is not compiled
@@ -210,6 +208,8 @@ class _Job:
             passes.run(module)
             told = a.run or a.memory is not None
             if a.compare_each:
+                from hloc.cli.compare_each import compare_each
+
                 differs = compare_each(module, inputs, Bounds(a.rtol, a.atol), self.talk)
             library = implied_kinds(a)
             is_data = a.time_passes in ("json", "trace") or a.format == "json"
@@ -387,6 +387,9 @@ class _Job:
         found = compare(outputs, want, Bounds(a.rtol, a.atol))
         verdict = paint.good("OK") if found.ok else paint.bad("FAILED")
         line = f"compare with {other}: {verdict}  {comparison_text(found)}"
+        from hloc.report.conditioning import conditioning_of
+        from hloc.report.conditioning_text import conditioning_data, conditioning_lines
+
         made = [] if self._task else conditioning_of(found, module, inputs, outputs, want)
         data = {"with": other, **comparison_data(found), "outputs": conditioning_data(made)}
         lines = [line, *conditioning_lines(made)]

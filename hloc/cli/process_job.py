@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hloc.cli.talk import Talk
-from hloc.codegen.llvm.target import available_cores
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import module_devices
 from hloc.ir.module import Module
@@ -63,6 +62,8 @@ class ProcessJob:
 
     def options(self, options: CompileOptions) -> CompileOptions:
         """Return options by which the processes on one machine share its cores."""
+        from hloc.codegen.llvm.target import available_cores  # LLVM is for modules that run
+
         if options.threads or available_cores() < (os.cpu_count() or 1):
             return options  # the user or the launcher has shared them out
         return replace(options, threads=max(1, available_cores() // self.engine.neighbours))
