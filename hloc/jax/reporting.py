@@ -13,6 +13,7 @@ from hloc.jax.xla_program import run_proto_by_xla
 from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.report.inputs import random_inputs
+from hloc.report.text import plural
 
 _REPEAT = 20
 _SEED = 0
@@ -66,7 +67,7 @@ class Report:
         if not self.rows:
             return "hloc has compiled nothing for JAX in this process"
         total = sum(row.compile_ms for row in self.rows)
-        last = f"{len(self.rows)} programs, {total:.1f} ms of compiling"
+        last = f"{plural(len(self.rows), 'program')}, {total:.1f} ms of compiling"
         return "\n".join([*_table([_HEAD, *(row.cells for row in self.rows)]), last])
 
 

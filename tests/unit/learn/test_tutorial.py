@@ -55,7 +55,7 @@ def test_what_is_measured_runs_and_names_the_kernels_of_the_page(
             printed = "".join(capsys.readouterr())
             assert sorted(_KERNEL.findall(printed)) == sorted(_KERNEL.findall(shown))
             assert ("--profile" in words) == bool(_KERNEL.findall(shown))
-            for line in ("compare with", "out0 = "):
+            for line in ("compare with", "out0 = ", "ulp: rounding"):
                 assert (line in printed) == (line in shown)
 
 
