@@ -70,6 +70,5 @@ def test_a_comparison_with_xla_prints_no_log_of_jaxlib() -> None:
     done = subprocess.run(
         [*command, "--compare-with=xla"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert [line.split()[0] for line in done.stderr.splitlines()] == [
-        f"{FILES / 'faster.hlo'}:", "run:", "compare"
-    ]  # fmt: skip
+    assert "compare with xla: OK" in done.stderr
+    assert "pjrt" not in done.stderr
