@@ -134,4 +134,10 @@ def test_small_modules_run_in_512_mib_and_with_less_the_command_says_why(
 ) -> None:
     words = ("hloc", "run", "m.hlo", "--random", "-q")
     code, said = run(tmp_path, *words, memory_bytes=memory << 20)
-    assert (code, said) == ((0, "") if memory == 512 else (4, "hloc: run failed: out of memory\n"))
+    if memory == 512:
+        assert (code, said) == (0, "")
+    elif code == 1:  # OpenBLAS ends the process itself where it gets no memory while it loads
+        assert "OpenBLAS" in said
+        assert "Traceback" not in said
+    else:
+        assert (code, said) == (4, "hloc: run failed: out of memory\n")
