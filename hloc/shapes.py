@@ -239,6 +239,18 @@ def leaves(shape: Shape) -> Iterator[tuple[ShapeIndex, ArrayShape | BufferShape]
             yield index, part
 
 
+def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
+    """Return the array leaves of `shape`, those without elements too, but no token or opaque."""
+    if isinstance(shape, ArrayShape):
+        return [] if shape.dtype.is_special else [((), shape)]
+    found = []
+    for index, leaf in leaves(shape):
+        array = leaf.array if isinstance(leaf, BufferShape) else leaf
+        if not array.dtype.is_special:
+            found.append((index, array))
+    return found
+
+
 def shape_at(shape: Shape, index: ShapeIndex) -> Shape:
     """Return the part of `shape` at `index`; raises IndexError if there is none."""
     for i in index:

@@ -13,7 +13,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
 if TYPE_CHECKING:
-    from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+    from hloc.codegen.lower.hidden_sizes import DynamicBoundary
     from hloc.codegen.plan.plan import Plan
 
 

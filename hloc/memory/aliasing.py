@@ -8,46 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from hloc.analysis.in_place import same_storage
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.allocation import AliasedOutput, How
 from hloc.memory.coalescing import Coalescer
 from hloc.memory.values import Value, operand_leaves
 from hloc.shapes import ShapeIndex
 
-How: TypeAlias = Literal["in place", "overwritten", "copied", "apart"]
-
 Leaves: TypeAlias = dict[tuple[int, ShapeIndex], tuple[int, Value]]
 """By parameter number (-1 for the result) and index: the number of the leaf, and its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class AliasedOutput:
-    """Output leaf `output`, which may lie in the memory of parameter leaf `parameter`.
-
-    Attributes:
-        how: `in place`: both are one buffer, that of the output, into which an argument that is
-            not given away is copied before the run; this saves a copy within. `overwritten`: they
-            are two buffers, which may have the same address. `copied`: both are needed at one time,
-            so the result is copied into the argument after the run, since the module demands it
-            (`must-alias`). `apart`: as `copied`, but nothing demands it, and nothing is shared.
-        group: aliases of one group are given away together or not at all, since one kernel
-            overwrites their parameters.
-    """
-
-    parameter: int
-    output: int
-    how: How
-    size_bytes: int
-    group: int = -1
-
-    @property
-    def is_shared(self) -> bool:
-        """True if the output needs no memory of its own once the argument is donated."""
-        return self.how in ("in place", "overwritten")
 
 
 @dataclass(frozen=True, slots=True)

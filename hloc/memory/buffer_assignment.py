@@ -14,12 +14,16 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
-from hloc.memory.aliasing import (
+from hloc.memory.aliasing import Boundary, leaves_of, settle, share_with_parameters
+from hloc.memory.allocation import (
+    ARENA,
+    CONSTANT,
+    OUTPUT,
+    PARAMETER,
     AliasedOutput,
-    Boundary,
-    leaves_of,
-    settle,
-    share_with_parameters,
+    BufferReport,
+    NamedLeaf,
+    Slice,
 )
 from hloc.memory.coalescing import BufferClass, Coalescer, merge_what_may, merge_what_must
 from hloc.memory.heap import PackFunction, Packing, Request, pack
@@ -27,25 +31,7 @@ from hloc.memory.live_range import Interval, live_ranges
 from hloc.memory.schedule import Schedule
 from hloc.memory.spare_room import Room, place_in_rooms
 from hloc.memory.values import Timeline, Value, Values, find_values, lay_out, operand_leaves
-from hloc.shapes import ArrayShape, BufferShape, Shape, ShapeIndex, leaves
-
-ARENA, CONSTANT, PARAMETER, OUTPUT = "arena", "constant", "parameter", "output"
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """An allocation and an offset in it.
-
-    Attributes:
-        kind: `arena`, `constant`, `parameter` or `output`.
-        number: which constant, parameter leaf or output leaf; 0 for the arena.
-        offset: in bytes; only the arena, and outputs that hold temporaries, have others than 0.
-    """
-
-    kind: str
-    number: int
-    offset: int
-    size_bytes: int
+from hloc.shapes import ArrayShape, ShapeIndex, data_leaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,38 +58,6 @@ class Buffer:
     values: tuple[Value, ...]
     busy: tuple[tuple[int, int], ...]
     is_guest: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BufferReport:
-    """Bytes by kind of allocation, and what sharing saved.
-
-    Attributes:
-        output_bytes: outputs that need memory of their own even if all arguments are donated.
-        aliased_bytes: the other outputs, which count among the parameters.
-        peak_bytes: temporaries at the peak; a lower bound on the arena.
-        in_place: results that lie in the buffer of an operand, copies left out.
-        copies, copies_elided: copies of the module, and those that cost nothing at run time.
-    """
-
-    arena_bytes: int
-    constant_bytes: int
-    parameter_bytes: int
-    output_bytes: int
-    peak_bytes: int
-    in_place: int
-    copies: int
-    copies_elided: int
-    aliased_bytes: int = 0
-
-    def __str__(self) -> str:
-        aliased = f", aliased outputs {self.aliased_bytes}" if self.aliased_bytes else ""
-        return (
-            f"arena {self.arena_bytes} bytes (at least {self.peak_bytes}), "
-            f"constants {self.constant_bytes}, parameters {self.parameter_bytes}, "
-            f"outputs {self.output_bytes}{aliased}; {self.in_place} results in place, "
-            f"{self.copies_elided} of {self.copies} copies elided"
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,26 +117,6 @@ class BufferAssignment:
             operands.get(self.slice_of(inst, index)) if shape.size_bytes else None
             for index, shape in data_leaves(inst.shape)
         )
-
-
-def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
-    """Return the array leaves of `shape`, those without elements too, but no token or opaque."""
-    if isinstance(shape, ArrayShape):
-        return [] if shape.dtype.is_special else [((), shape)]
-    found = []
-    for index, leaf in leaves(shape):
-        array = leaf.array if isinstance(leaf, BufferShape) else leaf
-        if not array.dtype.is_special:
-            found.append((index, array))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class NamedLeaf:
-    """An array leaf of a parameter; `name` is what messages call it."""
-
-    name: str
-    shape: ArrayShape
 
 
 def parameter_leaves(module: Module) -> tuple[NamedLeaf, ...]:

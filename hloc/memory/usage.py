@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import ARENA, Buffer, BufferAssignment
+from hloc.memory.allocation import ARENA
+from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 
 
 @dataclass(frozen=True, slots=True)

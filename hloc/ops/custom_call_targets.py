@@ -15,6 +15,7 @@ from hloc.dtypes import S32, TOKEN
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
+from hloc.ir.registered_targets import HostCallable, registered_function
 from hloc.lazy_dataclass import dataclass
 from hloc.ops import blas, lapack, sparse
 from hloc.ops.ordering import topk
@@ -227,29 +228,6 @@ def is_target(name: str) -> bool:
 
 # ---------------------------------------------------------------- registered targets
 
-HostCallable: TypeAlias = Callable[..., Any]
-"""Takes one array per operand leaf, returns an array or a sequence, one per result leaf."""
-
-_REGISTERED: dict[str, HostCallable] = {}
-
-
-def register_target(target: str, function: HostCallable) -> None:
-    """Let custom calls of `target` run `function`; a later registration replaces an earlier one.
-
-    Raises:
-        HloError: the name is empty, or `function` cannot be called.
-    """
-    if not target or not isinstance(target, str):
-        raise HloError(f"a custom-call target is a name, not {target!r}")
-    if not callable(function):
-        raise HloError(f"custom-call target {target!r} needs a function, not {function!r}")
-    _REGISTERED[target] = function
-
-
-def registered_targets() -> frozenset[str]:
-    """Return the targets that were registered in this process."""
-    return frozenset(_REGISTERED)
-
 
 def _registered(function: HostCallable) -> CustomCallTarget:
     def evaluate(inst: Instruction, operands: Operands) -> HostValue:
@@ -313,8 +291,9 @@ def target_of(inst: Instruction) -> CustomCallTarget | None:
     What was registered in this process comes first.
     """
     name = inst.attributes.custom_call_target
-    if name in _REGISTERED:
-        return _registered(_REGISTERED[name])
+    function = registered_function(name)
+    if function is not None:
+        return _registered(function)
     target = TARGETS.get(name)
     if target is None and lapack.lapack_function(name) is not None:
         target = _LAPACK

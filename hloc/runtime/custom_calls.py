@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.plan.host_calls import HostFunction
-from hloc.memory.buffer_assignment import data_leaves
-from hloc.ops.custom_call_targets import HostCallable, register_target
-from hloc.shapes import ArrayShape
+from hloc.ir.registered_targets import HostCallable, register_target
+from hloc.shapes import ArrayShape, data_leaves
+
+if TYPE_CHECKING:
+    from hloc.codegen.plan.host_calls import HostFunction
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

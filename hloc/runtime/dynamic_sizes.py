@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.errors import HloError
 from hloc.shapes import ArrayShape
 

@@ -12,18 +12,17 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
 from hloc.codegen.llvm.target import physical_memory_bytes
 from hloc.codegen.plan.exchange import Exchange
-from hloc.codegen.plan.host_calls import HostFunction
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
 from hloc.errors import HloError, OutOfMemoryError
 from hloc.ir.edges import Edges
-from hloc.memory.buffer_assignment import BufferReport
+from hloc.memory.allocation import BufferReport
 from hloc.runtime.arena import Frame, Team
 from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.communicator.interface import Engine, ExchangeProgram
@@ -36,6 +35,9 @@ from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.shards import call_whole
 from hloc.runtime.threads import device_team
+
+if TYPE_CHECKING:
+    from hloc.codegen.plan.host_calls import HostFunction
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import is_partitioned
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.aliasing import AliasedOutput
-from hloc.memory.buffer_assignment import (
-    BufferReport,
-    ConstantArray,
-    NamedLeaf,
-    parameter_leaves,
-)
+from hloc.memory.allocation import AliasedOutput, BufferReport, NamedLeaf
 from hloc.shapes import ArrayShape
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
+    from hloc.memory.buffer_assignment import ConstantArray
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -89,6 +84,8 @@ def planned_manifest(
     compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
 ) -> ProgramManifest:
     """Return the manifest of a module of any backend; one thread runs it unless it `is_split`."""
+    from hloc.memory.buffer_assignment import parameter_leaves
+
     plan, devices = compiled.plan, module_devices(compiled.module)
     assignment = plan.assignment
     return ProgramManifest(

@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, HiddenSize
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary, HiddenSize
 from hloc.codegen.plan.exchange import Combiner, Exchange, Pieces
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.aliasing import AliasedOutput
-from hloc.memory.buffer_assignment import BufferReport, NamedLeaf
+from hloc.memory.allocation import AliasedOutput, BufferReport, NamedLeaf
 from hloc.runtime.manifest import ProgramManifest
 from hloc.shapes import ArrayShape, Layout
 

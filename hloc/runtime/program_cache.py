@@ -30,10 +30,10 @@ from hloc.cache_directory import (
 from hloc.codegen.backend import CompiledModule, Stage
 from hloc.codegen.llvm.object_cache import MAX_CACHE_BYTES
 from hloc.codegen.llvm.target import Target, target_for
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.errors import InternalError
+from hloc.ir.registered_targets import registered_targets
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_call_targets import registered_targets
 from hloc.opt.registry import has_plugins
 from hloc.options import CompileOptions
 from hloc.runtime.cpu_loader import load_objects

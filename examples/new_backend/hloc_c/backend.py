@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError, InternalError, UnsupportedError

@@ -29,7 +29,7 @@ from hloc.codegen.llvm.object_file import (
 )
 from hloc.codegen.llvm.routine import SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, target_for
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.codegen.plan.kernel_request import kernel_symbol
 from hloc.codegen.plan.plan import KernelStep, Plan
@@ -38,10 +38,11 @@ from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import BufferReport, data_leaves
+from hloc.memory.allocation import BufferReport
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.usage import buffers_text
 from hloc.options import CompileOptions
+from hloc.shapes import data_leaves
 
 _KERNELS_PER_UNIT = 32
 _TINY_NANOSECONDS = 6

@@ -10,7 +10,7 @@ from hloc.codegen.gpu.emit import emit_kernel, needs_defusion, plan_kernel
 from hloc.codegen.gpu.exchange_form import to_exchange_form
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.llvm.target import Target
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.codegen.plan.kernel_request import kernel_symbol
 from hloc.codegen.plan.plan import Plan
@@ -18,7 +18,7 @@ from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import BufferReport
+from hloc.memory.allocation import BufferReport
 from hloc.memory.usage import buffers_text
 from hloc.options import CompileOptions
 

@@ -19,7 +19,7 @@ import numpy as np
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.codegen.gpu.nccl_sums import nccl_operation
 from hloc.codegen.lower.collectives import join_started_collectives
-from hloc.codegen.plan.exchange import reducer_name
+from hloc.codegen.plan.collective_exchange import reducer_name
 from hloc.dtypes import S32, U32
 from hloc.errors import UnsupportedError
 from hloc.ir.computation import Computation

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, Step
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import data_leaves
+from hloc.shapes import data_leaves
 
 STREAMS = 4
 """As many as XLA uses; more find nothing to do in most modules."""

@@ -16,8 +16,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
-from hloc.memory.buffer_assignment import data_leaves
-from hloc.shapes import ArrayShape, Shape
+from hloc.shapes import ArrayShape, Shape, data_leaves
 
 SMALL_ELEMENTS = 256
 """Size of arrays up to which short code, which compiles in half the time, is better than fast."""

@@ -9,33 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary, HiddenSize
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
-from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops.builder import Builder
 from hloc.ops.custom_call_targets import is_call_of
 from hloc.opt.dynamic.scope import has_dynamic, static
-from hloc.shapes import ArrayShape, ShapeIndex
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenSize:
-    """The present size of dimension `dim` of argument or result `leaf` (both count from 0)."""
-
-    leaf: int
-    dim: int
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicBoundary:
-    """Hidden parameters and results, in order, behind those that the module declares."""
-
-    parameters: tuple[HiddenSize, ...] = ()
-    results: tuple[HiddenSize, ...] = ()
+from hloc.shapes import ArrayShape, ShapeIndex, data_leaves
 
 
 def make_boundary_static(module: Module) -> DynamicBoundary:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from hloc.analysis.epilogue import product_in
 from hloc.codegen.lower.collectives import join_started_collectives
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, make_boundary_static
+from hloc.codegen.lower.dynamic_boundary import make_boundary_static
 from hloc.codegen.lower.fusion_splitter import FusionSplitter
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.fusion.attention_match import is_attention_fusion

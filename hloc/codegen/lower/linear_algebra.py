@@ -22,7 +22,7 @@ from hloc.codegen.kernels.linalg.calls import (
 from hloc.codegen.kernels.linalg.lapack import lapack_target
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ops.custom_call_targets import registered_targets
+from hloc.ir.registered_targets import registered_targets
 from hloc.ops.lapack import lapack_attributes
 from hloc.ops.lapack_library import has_lapack
 from hloc.shapes import ArrayShape, TupleShape

@@ -22,7 +22,7 @@ from hloc.codegen.plan.pointer_table import ARENA_SLOT, DEVICE_SLOT, FIRST_SLOT,
 from hloc.errors import InternalError
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import data_leaves
+from hloc.shapes import data_leaves
 
 _STATE_BYTES = 16
 """The part of the state of a device that programs read."""

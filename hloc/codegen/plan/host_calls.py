@@ -11,10 +11,10 @@ from typing import Any
 
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops import blas
 from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
 from hloc.ops.lapack_library import lapack_address
+from hloc.shapes import data_leaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,11 +27,11 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
+from hloc.memory.buffer_assignment import BufferAssignment
 from hloc.memory.schedule import Schedule
 from hloc.ops.custom_call import is_linalg
 from hloc.ops.transfers import is_between_devices
-from hloc.shapes import ShapeIndex, TupleShape
+from hloc.shapes import ShapeIndex, TupleShape, data_leaves
 
 
 @dataclass(frozen=True, slots=True)

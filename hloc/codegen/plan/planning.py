@@ -12,11 +12,12 @@ from dataclasses import replace
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.divergence import divergent_computations
 from hloc.codegen.lower.combiner import combiner
-from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.expansion import expand
+from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.lower.lowering import lower, refuse_unsupported
 from hloc.codegen.plan.check import check_plan
-from hloc.codegen.plan.exchange import MOST_COMBINED, exchange_of
+from hloc.codegen.plan.collective_exchange import exchange_of
+from hloc.codegen.plan.exchange import MOST_COMBINED
 from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel
 from hloc.codegen.plan.plan import Plan, PlannedExchange, plan_module, runs_as
 from hloc.ir.instruction import Instruction

@@ -7,7 +7,7 @@ kernels, whose emitters take long to import.
 from __future__ import annotations
 
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
+from hloc.memory.allocation import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
 
 ENTRY = "hloc_entry"
 """The one function that is called from outside."""

@@ -15,7 +15,7 @@ from hloc.codegen.plan.exchange import Exchange
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import DeviceCounts, module_devices
 from hloc.ir.edges import Edges, is_partitioned
-from hloc.memory.buffer_assignment import BufferReport
+from hloc.memory.allocation import BufferReport
 from hloc.runtime.communicator.interface import ExchangeProgram
 from hloc.runtime.communicator.nccl.communicator import NcclCommunicator, Stopped
 from hloc.runtime.communicator.nccl.interface import Nccl

@@ -19,7 +19,8 @@ from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT
 from hloc.errors import HloError, UnsupportedError
-from hloc.memory.buffer_assignment import BufferReport, parameter_leaves
+from hloc.memory.allocation import BufferReport
+from hloc.memory.buffer_assignment import parameter_leaves
 from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.executable import check_memory

@@ -23,7 +23,7 @@ from hloc.codegen.cpu.aot.wrapper import BAD_ARRAYS, BAD_TEMP
 from hloc.codegen.llvm.machines import MACHINES, Machine
 from hloc.codegen.llvm.target import target_for
 from hloc.errors import HloError, UnsupportedError
-from hloc.ops.custom_call_targets import register_target
+from hloc.ir.registered_targets import register_target
 from hloc.options import CompileOptions
 from tests.tolerance import bounds
 from tests.unit.codegen.aot_harness import (

@@ -16,7 +16,7 @@ import hloc
 from hloc import driver
 from hloc.cache_directory import cache_directory
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
-from hloc.ops import custom_call_targets
+from hloc.ir import registered_targets
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.tolerance import bounds
@@ -274,7 +274,7 @@ def test_a_registered_target_comes_before_an_own_algorithm() -> None:
     try:
         assert hloc.compile(text)(a)[2] == 7
     finally:
-        del custom_call_targets._REGISTERED["lapack_sgetrf_ffi"]
+        del registered_targets._REGISTERED["lapack_sgetrf_ffi"]
     assert compiled(text, a)[2] == 0
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from hloc.analysis.dataflow import array_leaves, forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.memory.buffer_assignment import OUTPUT, PARAMETER, BufferAssignment, Slice
+from hloc.memory.allocation import OUTPUT, PARAMETER, Slice
+from hloc.memory.buffer_assignment import BufferAssignment
 from hloc.memory.schedule import Schedule
 from hloc.shapes import Shape, ShapeIndex, TupleShape
 

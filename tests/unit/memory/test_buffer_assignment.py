@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 import hloc
 from hloc.codegen.lower.lowering import lower
 from hloc.ir.instruction import Instruction
-from hloc.memory.buffer_assignment import (
-    ARENA,
-    CONSTANT,
-    OUTPUT,
-    PARAMETER,
-    Buffer,
-    BufferAssignment,
-    Slice,
-    assign_buffers,
-)
+from hloc.memory.allocation import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
+from hloc.memory.buffer_assignment import Buffer, BufferAssignment, assign_buffers
 from hloc.memory.heap import aligned
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule, schedule_module

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.ops import custom_call_targets
+from hloc.ir import registered_targets
 from hloc.runtime.executable import Executable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -160,12 +160,12 @@ def test_what_was_registered_takes_the_place_of_a_known_target() -> None:
       ROOT r = f32[4] custom-call(x), custom_call_target="Pin" }"""
     x = np.arange(4, dtype=np.float32)
     assert hloc.compile(text)(x)[0].tolist() == [0, 1, 2, 3]
-    custom_call_targets.register_target("Pin", lambda a: a + 1)
+    registered_targets.register_target("Pin", lambda a: a + 1)
     try:
         assert hloc.compile(text)(x)[0].tolist() == [1, 2, 3, 4]
         assert hloc.evaluate(text, x)[0].tolist() == [1, 2, 3, 4]
     finally:
-        del custom_call_targets._REGISTERED["Pin"]
+        del registered_targets._REGISTERED["Pin"]
 
 
 @pytest.mark.parametrize("level", [0, 2])

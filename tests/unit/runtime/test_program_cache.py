@@ -11,7 +11,7 @@ import pytest
 from hloc import driver
 from hloc.cache_directory import cache_directory, sealed
 from hloc.errors import HloError
-from hloc.ops import custom_call_targets
+from hloc.ir import registered_targets
 from hloc.options import CompileOptions
 from hloc.runtime import program_cache
 from hloc.runtime.executable import Executable
@@ -208,7 +208,7 @@ def test_what_a_program_depends_on_is_in_its_name(
     if what == "sources":
         monkeypatch.setattr(program_cache, "_source_digest", lambda: "of another version")
     if what == "targets":
-        monkeypatch.setitem(custom_call_targets._REGISTERED, "thrice", lambda x: 3 * x)
+        monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
     text = ADD.replace("4})", "5})") if what == "text" else ADD
     assert not _is_kept(_compile(text, opt_level=1 if what == "options" else 2))
     assert len(_programs(directory)) == 2
@@ -217,7 +217,7 @@ def test_what_a_program_depends_on_is_in_its_name(
 def test_programs_that_call_the_host_are_not_kept(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(custom_call_targets._REGISTERED, "thrice", lambda x: 3 * x)
+    monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
     _compile(HOST)
     assert not _programs(directory)
 

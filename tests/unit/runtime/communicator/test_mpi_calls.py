@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.plan.exchange import Exchange, exchange_of
+from hloc.codegen.plan.collective_exchange import exchange_of
+from hloc.codegen.plan.exchange import Exchange
 from hloc.dtypes import dtype_named
 from hloc.evaluator import evaluate_computation, evaluate_devices
 from hloc.ir.instruction import Instruction
