@@ -26,7 +26,6 @@ from hloc.memory.allocation import BufferReport
 from hloc.runtime.arena import Frame, Team
 from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.communicator.interface import Engine, ExchangeProgram
-from hloc.runtime.communicator.local import LocalCommunicator
 from hloc.runtime.cpu_loader import LoadedCode
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.device_run import DeviceRun, OnFault
@@ -117,7 +116,7 @@ class Executable:
         self._alias_of = {alias.output: alias for alias in self.aliases}
         self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
         self._idle: list[Frame] = []
-        self._engine: Engine = LocalCommunicator
+        self._engine: Engine | None = None  # the local one, once devices meet
         self._idle_devices: list[DeviceRun] = []
         self._current = threading.local()
         self._edges: Callable[[], Edges] | None = None
@@ -343,6 +342,10 @@ class Executable:
         program = ExchangeProgram(
             manifest.exchanges, combiners, manifest.replicas, manifest.partitions
         )
+        if self._engine is None:
+            from hloc.runtime.communicator.local import LocalCommunicator
+
+            self._engine = LocalCommunicator
         communicator = self._engine(program)
         count = len(communicator.devices)
         others = count - 1
