@@ -43,8 +43,14 @@ def was_interrupted() -> bool:
 
 
 def forget_interrupts() -> None:
-    """Leave Ctrl-C to Python again: whoever types commands goes on after it."""
-    if _SEEN or getattr(signal.getsignal(signal.SIGINT), "__module__", "") == __name__:
+    """Leave Ctrl-C to Python again: whoever types commands goes on after it.
+
+    On another thread, as inside JAX's compilations, handlers stay as they are.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and (
+        _SEEN or getattr(signal.getsignal(signal.SIGINT), "__module__", "") == __name__
+    ):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _SEEN.clear()
 

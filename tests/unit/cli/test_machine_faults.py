@@ -8,12 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from hloc.report.exits import Exit, ending
-from hloc.report.interrupts import forget_interrupts
+from hloc.report.interrupts import forget_interrupts, heed_interrupts
 
 ROOT = Path(__file__).parents[3]
 MODULE = """HloModule m
@@ -141,3 +142,14 @@ def test_small_modules_run_in_512_mib_and_with_less_the_command_says_why(
         assert "Traceback" not in said
     else:
         assert (code, said) == (4, "hloc: run failed: out of memory\n")
+
+
+def test_handlers_of_signals_stay_when_another_thread_types_commands() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    heed_interrupts(lambda: sys.exit(130))
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(forget_interrupts).result()
+    finally:
+        forget_interrupts()
+        signal.signal(signal.SIGINT, before)
