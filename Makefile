@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts fuzz fuzz-nightly prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts fuzz fuzz-nightly prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -148,6 +148,15 @@ conformance-gpu: setup ## the same for GPU code in the PTX interpreter, on a sam
 
 jax-tests: setup ## JAX's own tests, plain and on hloc: JAX_CHECKOUT=folder of jax-ml/jax (its version's tag); FILES="lax api"
 	$(BIN)/python benchmarks/jax_tests/run.py $(JAX_CHECKOUT) $(FILES)
+
+libraries: ## programs of 69 JAX libraries beside XLA, in an environment of their own: docs/libraries.md
+	$(PYTHON) -m venv build/libraries
+	build/libraries/bin/pip install -q -e .
+	grep -v '^#' benchmarks/libraries/requirements.txt | xargs -n 1 build/libraries/bin/pip install -q jax==0.10.2
+	# The stable release, which some ask for, does not know this version of JAX; both are one package.
+	build/libraries/bin/pip uninstall -q -y tensorflow-probability
+	grep tfp-nightly benchmarks/libraries/requirements.txt | xargs build/libraries/bin/pip install -q --no-deps --force-reinstall
+	build/libraries/bin/python -m benchmarks.libraries --page docs/libraries.md $(PACKAGES)
 
 xla-texts: setup ## every text of XLA's source judged as XLA's tests judge it: XLA_CHECKOUT=folder of openxla/xla
 	$(BIN)/python -m tests.xla_texts $(XLA_CHECKOUT) $(NAMES)

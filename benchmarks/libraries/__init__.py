@@ -1,0 +1,1 @@
+"""Programs of JAX libraries from PyPI, compiled by hloc and by XLA: `make libraries`."""
