@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from hloc.errors import printable
-from hloc.report.conditioning import Conditioning
+from hloc.report.conditioning import SHOWN_ULP, Conditioning
 from hloc.report.run_data import json_number
 
 
 def conditioning_lines(found: Sequence[Conditioning]) -> list[str]:
-    """Return a line per output: where it is furthest off, and whether that is rounding."""
-    return [_line(one) for one in found]
+    """Return a line per output that needs one: where it is furthest off, and if by rounding."""
+    return [_line(one) for one in found if one.distance.ulp > SHOWN_ULP or not one.is_rounding]
 
 
 def _line(one: Conditioning) -> str:

@@ -46,3 +46,24 @@ def test_a_difference_is_explained_by_the_condition_of_its_piece(
     (found,) = json.loads(capsys.readouterr().out)["modules"][0]["comparison"]["outputs"]
     assert (found["at"], found["instruction"]) == (place, "r")
     assert found["rounding"] is (verdict == "rounding")
+
+
+def test_outputs_that_are_near_need_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, given, stored = tmp_path / "m.hlo", tmp_path / "in.npz", tmp_path / "out.npz"
+    module.write_text("""HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  a = f32[2] add(x, x)
+  b = f32[2] multiply(x, x)
+  ROOT t = (f32[2], f32[2]) tuple(a, b)
+}
+""")
+    x = np.array([1.5, 3], np.float32)
+    np.savez(given, x=x)
+    np.savez(stored, out0=x + x, out1=x * x * np.float32(1.00001))
+    assert main(["run", str(module), "--inputs", str(given), f"--compare-with={stored}"]) == 0
+    said = capsys.readouterr().err
+    assert "  out1[" in said
+    assert "  out0[" not in said
