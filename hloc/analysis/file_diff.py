@@ -169,7 +169,7 @@ def _header_rows(old: Module, new: Module, options: DiffOptions) -> Iterator[Row
     if not options.header:
         return
     for field in fields(old.config):
-        before, after = (_config_value(m, field.name, options) for m in (old, new))
+        before, after = (config_text(m, field.name, layouts=options.layouts) for m in (old, new))
         if before != after:
             yield _header_row(field.name, after, before)
 
@@ -178,10 +178,11 @@ def _header_row(name: str, after: str, before: str) -> Row:
     return Row(CHANGED, 0, f"module {name} = {after}   (was {before})", "", name, before)
 
 
-def _config_value(module: Module, name: str, options: DiffOptions) -> str:
+def config_text(module: Module, name: str, *, layouts: bool = True) -> str:
+    """Return the value of a field of the header; "" for the entry layout without `layouts`."""
     value = getattr(module.config, name)
     if name == "entry_layout":
-        if not options.layouts:
+        if not layouts:
             return ""
         parameters = value.parameters if value else [p.shape for p in module.entry.parameters]
         result = value.result if value else module.entry.root.shape

@@ -92,6 +92,15 @@ COMMANDS: dict[str, Command] = {
             "diff before.hlo after.hlo --ignore=none --stat",
         ),
     ),
+    "hash": Command(
+        "hash FILE...",
+        "print a digest of each module that does not depend on names, metadata and order",
+        "hloc.cli.hash_command:hash_files",
+        (
+            "hash a.hlo b.hlo",
+            "hash *.before_optimizations.txt --ignore=shapes,constants",
+        ),
+    ),
     "stats": Command(
         "stats FILE...",
         "count opcodes, operations, bytes and constants",

@@ -35,6 +35,7 @@ BACKENDS = ("native", "interp")
 TIME_FORMS = ("text", "json", "trace")
 REMARK_KINDS = ("passed", "missed", "analysis")
 IGNORABLE = ("layouts", "header", "names", "metadata", "none")
+UNHASHED = ("layouts", "header", "names", "metadata", "shapes", "constants", "none")
 
 # Commands that take the options below; "" is the compiler form `hloc FILE`.
 COMPILE = ("", "run")
@@ -48,6 +49,7 @@ READ = (
     "verify",
     "convert",
     "diff",
+    "hash",
     "stats",
     "extract",
     "bisect",
@@ -60,8 +62,8 @@ WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "part
 ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
-REPORTING = (*COMPILE, "verify", "diff", "stats", "bisect", *SHARDING, "passes", "rules", "ops",
-             "targets", "doctor", "cache")  # fmt: skip
+REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", *SHARDING, "passes", "rules",
+             "ops", "targets", "doctor", "cache")  # fmt: skip
 HEADER_LANGUAGES = ("c", "c++")
 
 
@@ -211,6 +213,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--ignore",), "Compare", ("diff",), "differences to ignore: layouts, header, names, "
            "metadata, or none (default names,metadata)", "WHAT[,WHAT]",
            convert=ListOf(IGNORABLE), default=("names", "metadata")),
+    Option(("--ignore",), "Compare", ("hash",), "what does not count: layouts, header, names, "
+           "metadata, shapes (sizes of dimensions), constants (their values), or none (default "
+           "names,metadata)", "WHAT[,WHAT]",
+           convert=ListOf(UNHASHED), default=("names", "metadata")),
     # ---- format
     Option(("--check",), "Format", ("fmt",), "write nothing; exit with 1 if a file would change"),
     Option(("--diff",), "Format", ("fmt",), "write nothing; print the changes"),

@@ -291,11 +291,11 @@ class _Printer:
     ) -> Iterator[str]:
         """Yield the row's attributes and called computations, each with its `, `."""
         late = []
-        for field, value in _printed_values(inst):
+        for field, value in printed_values(inst):
             text = f", {field.name}={KINDS[field.kind](value)}"
             if field.name == "is_composite":
                 late.append(text)
-            elif not _left_out(inst, field, value):
+            else:
                 yield text
         if wrapped is not None:
             yield from self._own_attributes(wrapped, None, indent)
@@ -348,17 +348,18 @@ class _Printer:
             if text:
                 parts.append(f", metadata={{{text}}}")
         if common.backend_config and self.options.backend_config:
-            parts.append(f", backend_config={_backend_config_text(common)}")
+            parts.append(f", backend_config={backend_config_text(common)}")
         return "".join(parts)
 
 
-def _printed_values(inst: Instruction) -> Iterator[tuple[AttributeField, Any]]:
-    """Yield the attributes that are not at a silent default."""
+def printed_values(inst: Instruction) -> Iterator[tuple[AttributeField, Any]]:
+    """Yield the attributes that XLA prints: those that are not at a silent default."""
     for field in attribute_fields(inst.opcode.attributes):
         value = getattr(inst.attributes, field.field)
         if value is None or (value == field.default and not field.always):
             continue
-        yield field, value
+        if not _left_out(inst, field, value):
+            yield field, value
 
 
 def _with_wrapped(common: CommonAttributes, wrapped: CommonAttributes) -> CommonAttributes:
@@ -406,7 +407,8 @@ def _pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
 _NO_QUEUES = re.compile(r'"wait_on_operation_queues":\s*\[\s*\],')
 
 
-def _backend_config_text(common: CommonAttributes) -> str:
+def backend_config_text(common: CommonAttributes) -> str:
+    """Return the text of a backend config, as XLA prints it."""
     config = common.backend_config or ""
     return _NO_QUEUES.sub("", config) if _is_dictionary(config) else quoted(config)
 
