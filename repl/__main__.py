@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from hloc.report.exits import ending
+from hloc.report.process import run_process
+
+
+def process() -> NoReturn:
+    """Be the program `hlo-repl`, from start to end."""
+    run_process(main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,4 +28,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process()

@@ -8,12 +8,19 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from hloc import __version__
 from hloc.report.exits import Exit, UsageError, ending
+from hloc.report.process import run_process
 
 _COLLECT_AFTER = 50_000
 """New objects before Python looks for cycles: 700 cost a command a tenth of its start."""
+
+
+def process() -> NoReturn:
+    """Be the command `hloc`, from start to end."""
+    run_process(main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
