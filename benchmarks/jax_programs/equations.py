@@ -60,7 +60,7 @@ def adaptive_oscillator(start, tolerance):
         return (
             jnp.where(taken, t + h, t),
             jnp.where(taken, fresh, y),
-            jnp.minimum(grown, 10.0 - jnp.where(taken, t + h, t) + 1e-9),
+            jnp.minimum(grown, (10.0 + 1e-9) - jnp.where(taken, t + h, t)),
             count + 1,
         )
 
