@@ -1,17 +1,38 @@
-"""Compiler options of JAX programs: XLA's are accepted, others refused."""
+"""Compiler options of JAX programs: hloc's own are followed, XLA's accepted, others refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from hloc.options import CompileOptions
 from hloc.pjrt.native import PjrtError
+
+FLUSH = "hloc_flush_subnormals"
+"""The option of a program that says whether subnormal numbers count as zero."""
+
+
+def hloc_options(overrides: Iterable[tuple[str, Any]]) -> CompileOptions:
+    """Return hloc's options for a program; the others are checked.
+
+    Subnormal numbers count as zero unless the program says otherwise, as on JAX's own CPU client
+    (ADR 0019).
+
+    Raises:
+        PjrtError: an option that neither XLA nor hloc has, or a value that it does not take.
+    """
+    others = dict(overrides)
+    flush = str(others.pop(FLUSH, True))
+    if flush.lower() not in ("true", "false"):
+        raise PjrtError("INVALID_ARGUMENT", f"{FLUSH} must be true or false, not {flush!r}")
+    check_overrides(others.items())
+    return CompileOptions(flush_subnormals=flush.lower() == "true")
 
 
 def check_overrides(overrides: Iterable[tuple[str, Any]]) -> None:
     """Refuse options that XLA does not have, and values that it does not take.
 
-    hloc follows none of them: they tune XLA. XLA's own client is asked, where there is one.
+    They tune XLA; hloc follows none of them. XLA's own client is asked, where there is one.
 
     Raises:
         PjrtError: as XLA says it.

@@ -8,11 +8,10 @@ from typing import Any
 
 from hloc import driver
 from hloc.formats.wire import fields
-from hloc.options import CompileOptions
 from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import boundary_of, repeated_numbers
 from hloc.pjrt.client import devices_of
-from hloc.pjrt.compile_options import check_overrides
+from hloc.pjrt.compile_options import hloc_options
 from hloc.pjrt.dumps import dump
 from hloc.pjrt.ffi.targets import add_registered_targets
 from hloc.pjrt.layouts import wishes_of, with_layouts
@@ -58,7 +57,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
 
     begin = time.perf_counter()
     options = _jax.CompileOptions.ParseFromString(options_bytes)
-    check_overrides(options.env_option_overrides)
+    ours = hloc_options(options.env_option_overrides)
     wishes = wishes_of(code)
     proto = with_layouts(to_proto(code, kind), wishes)
     if _CUSTOM_CALL in proto:
@@ -86,10 +85,10 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     shards: Shards | None
     if found is not None:
         module, shards = found
-        run = driver.compile_module(module.to_text(large_constants=True))
+        run = driver.compile_module(module.to_text(large_constants=True), ours)
     else:
         shards = shards_of(proto, boundary, count) if count > 1 else None
-        run = driver.compile_proto(transformed(proto), boundary.name, CompileOptions())
+        run = driver.compile_proto(transformed(proto), boundary.name, ours)
     assert isinstance(run, Executable)
     program = Program(request, boundary, run, shards, wishes.memories)
     dump(program, build.debug_options, options.env_option_overrides)

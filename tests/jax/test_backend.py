@@ -169,3 +169,10 @@ def test_what_a_program_costs_comes_from_hloc() -> None:
     compiled = jax.jit(lambda x: x @ x.T).lower(X).compile()
     assert compiled.cost_analysis()["flops"] == 2 * 3 * 4 * 3
     assert compiled.memory_analysis().argument_size_in_bytes == X.nbytes
+
+
+def test_subnormal_numbers_are_flushed_unless_a_program_keeps_them() -> None:
+    kept = jax.jit(lambda x: x * 0.5, compiler_options={"hloc_flush_subnormals": False})
+    least = np.float32(2.0**-126)
+    assert jax.jit(lambda x: x * 0.5)(least) == 0
+    assert np.asarray(kept(least)) == least / 2

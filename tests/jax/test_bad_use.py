@@ -135,6 +135,12 @@ def test_unknown_compiler_options_are_refused() -> None:
         compiled.compile({"invalid_key": "invalid_value"})
 
 
+def test_a_wrong_value_of_an_option_of_hloc_is_refused() -> None:
+    compiled = jax.jit(lambda x: x + 1).lower(1.0)
+    with pytest.raises(Exception, match="hloc_flush_subnormals must be true or false, not '7'"):
+        compiled.compile({"hloc_flush_subnormals": 7})
+
+
 def test_without_being_asked_hloc_runs_nothing() -> None:
     done = run("import jax, jax.numpy as jnp; print(jnp.ones(2).devices())", JAX_PLATFORMS="")
     assert "CpuDevice" in done.stdout, done.stderr
