@@ -2,10 +2,13 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Callable
+from dataclasses import KW_ONLY as KW_ONLY
 from dataclasses import field
 from typing import Any
+from typing import ClassVar as ClassVar
 
 import pytest
 
@@ -208,3 +211,28 @@ def test_a_cycle_is_shown_once() -> None:
     node = Node([])
     node.children.append(node)
     assert repr(node).endswith("Node(children=[...])")
+
+
+@BOTH
+def test_annotations_as_text_are_types_of_fields_except_special_ones(decorator: Decorator) -> None:
+    """As in a file with `from __future__ import annotations`."""
+    marked = {"a": "int", "kind": "ClassVar[str]", "_": "KW_ONLY", "b": "list[int] | None"}
+    cls = type("Marked", (), {"__annotations__": marked, "kind": "k", "__module__": __name__})
+    cls = decorator(slots=True)(cls)
+    assert {f.name: (f.type, f.kw_only) for f in dataclasses.fields(cls)} == {
+        "a": ("int", False),
+        "b": ("list[int] | None", True),
+    }
+    assert cls.__annotations__ == marked
+    assert (cls.kind, cls.__slots__) == ("k", ("a", "b"))
+
+
+def test_making_a_class_parses_neither_annotations_nor_signatures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The standard decorator took 15 ms of each command for these."""
+    parsed: list[object] = []
+    monkeypatch.setattr(dataclasses, "_is_type", lambda *given: parsed.append(given))
+    monkeypatch.setattr(inspect, "signature", parsed.append)
+    dataclass(frozen=True)(type("Plain", (), {"__annotations__": {"a": "int", "b": "list[int]"}}))
+    assert not parsed
