@@ -25,7 +25,7 @@ class DType:
         kind: `pred`, `signed`, `unsigned`, `float`, `complex` or `special`.
         exponent_bits, mantissa_bits: layout of a float (mantissa without the hidden bit), else 0.
         numpy: type of the array that holds values, one element per `storage_bytes`; NumPy is
-            imported when a first one is asked for.
+            imported when a first one is asked for, `ml_dtypes` for a first one of its own.
         storage_bytes: bytes of one element in memory; types below a byte take a whole one.
         is_integer: signed or unsigned; `pred` is not an integer.
         is_narrow_float: computed in f32: bf16, f16 and below.
@@ -68,7 +68,7 @@ class DType:
         """Fill the field `numpy` when it is first read."""
         if name != "numpy":
             raise AttributeError(f"an element type has no {name}")
-        found = _numpy_types()[self.name]
+        found = _numpy_type(self.name)
         object.__setattr__(self, "numpy", found)
         return found
 
@@ -140,29 +140,35 @@ def dtype_named(name: str) -> DType:
     return DTYPES[name]
 
 
+@cache
 def dtype_of_numpy(numpy: np.dtype[Any]) -> DType | None:
     """Return the HLO type whose arrays have NumPy type `numpy`, or None."""
-    return _by_numpy().get(numpy)
-
-
-@cache
-def _by_numpy() -> dict[np.dtype[Any], DType]:
-    return {d.numpy: d for d in DTYPES.values() if not d.is_special}
-
-
-@cache
-def _numpy_types() -> dict[str, np.dtype[Any]]:
-    """Return the NumPy type of each row, by name."""
-    import ml_dtypes
     import numpy as np
 
-    named = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "token": np.void, "opaque": np.void}
+    rows = [dtype for dtype in DTYPES.values() if not dtype.is_special]
+    rows.sort(key=lambda dtype: not hasattr(np, _numpy_name(dtype.name)))
+    return next((dtype for dtype in rows if dtype.numpy == numpy), None)
+
+
+def _numpy_type(name: str) -> np.dtype[Any]:
+    """Return the NumPy type of a row; `ml_dtypes` is loaded for those that NumPy lacks."""
+    import numpy as np
+
+    called = _numpy_name(name)
+    scalar: type[Any] | None = getattr(np, called, None)
+    if scalar is None:
+        import ml_dtypes
+
+        scalar = getattr(ml_dtypes, called)
+    found: np.dtype[Any] = np.dtype(scalar)
+    return found
+
+
+def _numpy_name(name: str) -> str:
+    """Return `float32` for `f32` and `float8_e5m2` for `f8e5m2`."""
+    special = {"pred": "bool_", "bf16": "bfloat16", "token": "void", "opaque": "void"}
     long = {"s": "int", "u": "uint", "f": "float", "c": "complex"}
-    for dtype in DTYPES.values():
-        if dtype.name not in named:
-            name = long[dtype.name[0]] + dtype.name[1:].replace("e", "_e")  # float8_e5m2
-            named[dtype.name] = getattr(np if hasattr(np, name) else ml_dtypes, name)
-    return {name: np.dtype(named[name]) for name in DTYPES}
+    return special.get(name) or long[name[0]] + name[1:].replace("e", "_e")
 
 
 def component_of(dtype: DType) -> DType:

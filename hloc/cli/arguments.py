@@ -6,13 +6,17 @@ after it is not taken as the value.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NoReturn
 
 from hloc.cli.options import OPTIONS, Option, options_of
 from hloc.near_names import did_you_mean
 from hloc.report.exits import UsageError
+
+_NO_WIDTH = partial(HelpFormatter, width=80)
+"""For checks of each option; the default one asks for the width of the terminal each time."""
 
 
 class _Parser(ArgumentParser):
@@ -33,7 +37,12 @@ def parse_arguments(command: str, words: Sequence[str]) -> Namespace:
         UsageError: an unknown option or a bad value.
     """
     rows = options_of(command)
-    parser = _Parser(add_help=False, allow_abbrev=False, prog=f"hloc {command}".strip())
+    parser = _Parser(
+        add_help=False,
+        allow_abbrev=False,
+        prog=f"hloc {command}".strip(),
+        formatter_class=_NO_WIDTH,
+    )
     for row in rows:
         _add(parser, row)
     parser.add_argument("files", nargs="*")

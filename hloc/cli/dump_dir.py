@@ -17,7 +17,6 @@ from hloc.analysis.diff_groups import Unchanged, items_of
 from hloc.analysis.diff_rows import DiffRow, DiffTable, table_of
 from hloc.analysis.measure import Measure, measure_of
 from hloc.analysis.module_diff import MOVED, SAME, Snapshot, diff_snapshots, snapshot
-from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
 from hloc.cli.step_graph import StepGraph
 from hloc.cli.talk import Talk
@@ -121,6 +120,8 @@ class DumpDir(PipelineObserver):
         manifest = {**head, "input": INPUT, "options": self.options, "steps": steps}
         write_form(os.path.join(self.folder, MANIFEST), json.dumps(manifest, indent=1))
         page = os.path.join(self.folder, "index.html")
+        from hloc.cli.explorer_page import explorer_page
+
         write_form(page, explorer_page({**head, "steps": self._steps}))
         written = plural(sum("file" in step for step in self._steps), "step")
         self.talk.say(f"dump: {written}, browse it in {page}")

@@ -198,10 +198,9 @@ _DAMAGES = (
     MemoryError,
     NotImplementedError,  # a compression that zipfile does not know
     ValueError,
-    zipfile.BadZipFile,
     zlib.error,
 )
-"""What NumPy and zipfile raise for archives that are damaged or forged."""
+"""What NumPy and zipfile raise for archives that are damaged or forged, beside `BadZipFile`."""
 
 
 def load_arrays(
@@ -225,7 +224,7 @@ def load_arrays(
             return [_checked(stored, name, shape, path) for name, shape in pairs]
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None
-    except _DAMAGES as fault:
+    except (*_DAMAGES, zipfile.BadZipFile) as fault:
         raise HloError(f"cannot read {path}: {fault}") from None
 
 
