@@ -3,6 +3,8 @@
 `HLOC_CACHE_DIR` names it, empty for none; else it is `hloc` in `XDG_CACHE_HOME` or `~/.cache`.
 Files of code are sealed: they begin with a digest of their name, which stands for all that the
 code depends on, and of what follows. One that was cut short, changed or renamed is never loaded.
+Nor is one that another user could have written (`hloc/private_files.py`): the digest tells of
+accidents, it does not keep anybody out. A warning says so once, and hloc compiles without it.
 """
 
 from __future__ import annotations
@@ -11,10 +13,14 @@ import hashlib
 import os
 import re
 import time
+import warnings
 from collections import Counter
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from hloc.errors import printable
+from hloc.private_files import UnsafeFileError, check_folder, read_like, read_private
 
 _OURS = re.compile(
     r"(?:grammar|kernel|object|program|tuning|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
@@ -27,6 +33,8 @@ _DAY_SECONDS = 24 * 60 * 60
 _HOUR_SECONDS = 60 * 60
 _NEXT_LOOK: dict[Path, float] = {}
 """When this process looks again whether a directory is to be trimmed, in seconds of the epoch."""
+_WARNED: set[str] = set()
+"""Of what this process has warned."""
 
 
 def state_folder() -> Path:
@@ -39,21 +47,54 @@ def state_folder() -> Path:
 def cache_directory() -> Path | None:
     """Return the directory, made if need be; None if there is none that is safe to use.
 
-    A directory of another user, or one that others may write to, is not used: what lies there
-    may come from anybody.
+    One that others may write to is not used, with a warning: what lies there may come from anybody.
     """
-    named = os.environ.get("HLOC_CACHE_DIR")
-    if named == "":
-        return None
     try:
-        path = Path(named) if named else _default()
+        return _checked_directory()
+    except UnsafeFileError as fault:
+        advice = "make it your own (chown, chmod go-w), or name another folder in HLOC_CACHE_DIR"
+        _warn("the cache", str(fault), advice)
+        return None
+
+
+def why_no_cache() -> str:
+    """Return why `cache_directory` is None, "" if it is not."""
+    try:
+        found = _checked_directory()
+    except UnsafeFileError as fault:
+        return str(fault)
+    if found is not None:
+        return ""
+    return "HLOC_CACHE_DIR is empty" if _is_off() else "the folder cannot be made"
+
+
+def _is_off() -> bool:
+    return os.environ.get("HLOC_CACHE_DIR") == ""
+
+
+def _checked_directory() -> Path | None:
+    """Return the directory; None if there is to be none, or it cannot be made.
+
+    Raises:
+        UnsafeFileError: others may write to it.
+    """
+    if _is_off():
+        return None
+    named = os.environ.get("HLOC_CACHE_DIR")
+    try:
+        path = Path(os.path.abspath(named)) if named else _default()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
+        check_folder(str(path))
     except (OSError, RuntimeError, ValueError):  # no home directory, a name that cannot be one
         return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        return None
     return path
+
+
+def _warn(what: str, why: str, advice: str) -> None:
+    """Warn once in this process that `what` is not used."""
+    if what not in _WARNED:
+        _WARNED.add(what)
+        warnings.warn(f"{what} is not used: {printable(why)}; {advice}", RuntimeWarning, 2)
 
 
 def _default() -> Path:
@@ -68,12 +109,20 @@ def read_cached(name: str) -> bytes | None:
 
 
 def read_file(directory: Path, name: str) -> bytes | None:
-    """Return the contents of the file `name` in `directory`, None if it cannot be read."""
+    """Return the contents of the file `name` in `directory`, None if it cannot be read.
+
+    A file in the cache must be the user's own, and no link. The files that came with hloc are
+    trusted as its sources are: no more users may be able to write to them. Any other is refused,
+    with a warning.
+    """
+    path = f"{directory}{os.sep}{name}"
     try:
-        with open(f"{directory}{os.sep}{name}", "rb") as file:
-            return file.read()
+        return read_like(path, __file__) if directory == INSTALLED_FILES else read_private(path)
+    except UnsafeFileError as fault:
+        _warn("a cached file", str(fault), "`hloc cache --clear` removes all of them")
     except OSError:
-        return None
+        pass
+    return None
 
 
 def sealed(name: str, data: bytes) -> bytes:
@@ -167,8 +216,15 @@ def trim_cache_daily(limit_bytes: int) -> None:
     with suppress(OSError):
         is_due = not marker.exists() or now - marker.stat().st_mtime > _DAY_SECONDS
         if is_due:
-            marker.touch()
+            _touch(marker)
             trim_cache(limit_bytes)
+
+
+def _touch(marker: Path) -> None:
+    """Set the time of the file to now; makes it if need be, and never writes through a link."""
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    os.close(os.open(marker, flags, 0o600))
+    os.utime(marker)
 
 
 def _files() -> list[tuple[os.stat_result, str]]:
@@ -180,5 +236,5 @@ def _files() -> list[tuple[os.stat_result, str]]:
         for entry in os.scandir(directory):
             with suppress(OSError):
                 if _OURS.fullmatch(entry.name):
-                    found.append((entry.stat(), entry.path))
+                    found.append((entry.stat(follow_symlinks=False), entry.path))
     return found

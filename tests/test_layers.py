@@ -26,6 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.shapes",
         "hloc.literal",
         "hloc.cache_directory",
+        "hloc.private_files",
         "hloc.deferred_import",
         "hloc.lazy_dataclass",
         "hloc.limits",

@@ -10,6 +10,7 @@ from hloc.cache_directory import (
     cached_kinds,
     cached_sizes,
     trim_cache,
+    why_no_cache,
 )
 from hloc.cli.talk import Talk
 from hloc.codegen.llvm.target import host_target
@@ -36,7 +37,7 @@ def cache(arguments: Namespace, talk: Talk) -> int:
             talk.product(
                 json_report("cache", {"directory": None, "files": 0, "bytes": 0, "kinds": {}})
             )
-        talk.say("no cache: HLOC_CACHE_DIR is empty, or the folder is not safe to use")
+        talk.say(f"no cache: {printable(why_no_cache())}")
         return Exit.FAULT if a.path else Exit.OK
     if a.path:
         talk.product(str(directory))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from hloc import __version__
-from hloc.cache_directory import cache_directory, cached_sizes
+from hloc.cache_directory import cache_directory, cached_sizes, why_no_cache
 from hloc.cli.talk import Talk
 from hloc.codegen.backend import backend_origin
 from hloc.codegen.backend_names import backend_names
@@ -23,7 +23,7 @@ from hloc.codegen.llvm.target import (
     llvm_version,
     physical_memory_bytes,
 )
-from hloc.errors import HloError, InternalError, UnsupportedError
+from hloc.errors import HloError, InternalError, UnsupportedError, printable
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
 from hloc.report.text import plural, size_text
@@ -127,7 +127,7 @@ def _threads() -> tuple[str, str, bool]:
 def _cache() -> tuple[str, str, bool]:
     directory = cache_directory()
     if directory is None:
-        return "cache", "none: HLOC_CACHE_DIR is empty, or the folder is not safe to use", False
+        return "cache", f"none: {printable(why_no_cache())}", False
     return "cache", f"{directory}, {size_text(sum(cached_sizes()))}", False
 
 

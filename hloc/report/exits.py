@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
@@ -85,6 +86,7 @@ def ending(program: str, action: Callable[[], int], *, whole: bool = False) -> i
     _prepare_streams()
     if whole:
         heed_interrupts(partial(leave_interrupted, program))
+        warnings.formatwarning = lambda message, *_, **__: f"{program}: warning: {message}\n"
     try:
         code = action()
         sys.stdout.flush()
