@@ -217,12 +217,13 @@ COMMANDS: dict[str, Command] = {
         ("cache --trim=256M",),
     ),
     "learn": Command(
-        "learn [N|start|check|new|export]",
-        "lessons: `learn` lists them, `learn 3` prints one, `learn start 3` copies it into a "
+        "learn [list|N|start|check|new|export]",
+        "lessons: `learn list` names them, `learn 3` prints one, `learn start 3` copies it into a "
         "folder to work in and opens hlo-repl, `learn check 3 FILE` checks a solution, `learn new "
         "NAME` creates one, `learn export 3 -o FILE` writes .md, .html or .ipynb",
         "hloc.cli.learn_command:learn",
         (
+            "learn list",
             "learn 3",
             "learn start 3",
             "learn check 3 answer.py",

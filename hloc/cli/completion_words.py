@@ -98,10 +98,9 @@ def _explained() -> tuple[str, ...]:
 
 @cache
 def _lessons() -> tuple[str, ...]:
-    from hloc.learn.catalogue import all_lessons
+    from hloc.learn.catalogue import WORDS, all_lessons
 
-    numbers = (str(number) for number, _ in enumerate(all_lessons(), 1))
-    return ("start", "check", "new", "export", *numbers)
+    return (*WORDS, *(str(lesson.number) for lesson in all_lessons()))
 
 
 def _none() -> tuple[str, ...]:

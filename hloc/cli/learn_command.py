@@ -15,7 +15,7 @@ from hloc.learn.workplace import make_workplace
 from hloc.report.exits import Exit, UsageError
 
 _USAGE = (
-    "expected: learn, learn N, learn start N, learn check N FILE..., learn new NAME, "
+    "expected: learn list, learn N, learn start N, learn check N FILE..., learn new NAME, "
     "learn export N -o FILE"
 )
 _MODULE, _SKELETON = "input.hlo", "exercise.py"
@@ -25,7 +25,7 @@ _LINE = 96
 def learn(arguments: Namespace, talk: Talk) -> int:
     """`hloc learn ...`: the first word says what."""
     words = arguments.files
-    if not words:
+    if words in ([], ["list"]):
         talk.product(_list())
         return Exit.OK
     if words[0] == "start":

@@ -10,8 +10,12 @@ from pathlib import Path
 from hloc.cache_directory import state_folder
 from hloc.errors import HloError, reason_of
 from hloc.lazy_dataclass import dataclass
+from hloc.near_names import near_name_notes
 
 _FOLDER = re.compile(r"(\d\d)-([a-z0-9-]+)")
+
+WORDS = ("list", "start", "check", "new", "export")
+"""What may follow `hloc learn` instead of a lesson."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,12 @@ def find_lesson(word: str) -> Lesson:
     folder = Path(word)
     if (folder / "check.toml").is_file():
         return Lesson(0, folder.resolve().name, folder)
-    last = all_lessons()[-1].number
+    lessons = all_lessons()
+    names = (*WORDS, *(lesson.name for lesson in lessons))
+    last = f"lessons are 1 to {lessons[-1].number}, or a folder that holds a check.toml"
     raise HloError(
         f"there is no lesson {word!r}",
-        notes=(f"lessons are 1 to {last}, or a folder that holds a check.toml",),
+        notes=(*near_name_notes(word, names), f"{last}; `hloc learn list` names them"),
     )
 
 

@@ -27,6 +27,7 @@ COMPLETED = {
     "hloc a.hlo --disable-rule=negate-n": {"negate-negate"},
     "hloc a.hlo --remarks=passed,mis": {"passed,missed"},
     "hloc diff a.hlo b.hlo --format=": {"text", "json"},
+    "hloc learn l": {"list"},
     "hloc learn check 3 --format=j": {"json", "junit"},
     "hloc stats --by=d": {"dtype"},
     "hloc run a.hlo --inputs=w": {"weights.npz"},

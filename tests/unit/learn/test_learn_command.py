@@ -33,6 +33,17 @@ def test_the_list_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[0] == "✓ 100 1. What a program is"
 
 
+def test_list_is_the_word_for_the_list(capsys: Capture) -> None:
+    assert main(["learn"]) == 0
+    listed = capsys.readouterr().out
+    assert main(["learn", "list"]) == 0
+    assert capsys.readouterr().out == listed
+    assert main(["learn", "list", "3"]) == 2
+    capsys.readouterr()
+    assert main(["learn", "lsit"]) == 1
+    assert "did you mean 'list'?" in capsys.readouterr().err
+
+
 def test_a_lesson_is_copied_to_work_in_and_nothing_is_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
