@@ -22,7 +22,7 @@ from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
-from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
+from repl.messages import UNKNOWN, Answer, Request, read_answer, write_request
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -115,7 +115,7 @@ class Child:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            write_message(process.stdin, request)
+            write_request(process.stdin, request)
             answer = self._awaited(process.stdout, timeout)
         except BrokenPipeError:
             answer = None
@@ -129,7 +129,6 @@ class Child:
                 code = 0
             self.close()
             raise HloError(f"the compiled code {_ending(code)}", notes=_CRASH_NOTES)
-        assert isinstance(answer, Answer)
         return answer
 
     def _awaited(self, stream: IO[bytes], timeout: float) -> Answer | None:
@@ -141,8 +140,7 @@ class Child:
                     f"stopped after {timeout:g} s",
                     notes=("set timeout=SECONDS allows more",),
                 )
-        answer: Answer | None = read_message(stream)
-        return answer
+        return read_answer(stream)
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
@@ -151,7 +149,7 @@ class Child:
         here = str(Path(__file__).resolve().parents[1])
         paths = [here, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "repl.worker"],
+            [sys.executable, "-P", "-m", "repl.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,13 +1,17 @@
-"""The messages between the session and its child process."""
+"""The messages between the session and its child process: fields as JSON, arrays as bytes."""
 
 from __future__ import annotations
 
-import pickle
-import struct
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from typing import IO, Any
 
 import numpy as np
 
+from hloc import framing
+from hloc.dtypes import DTYPES, dtype_of_numpy
+from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
@@ -15,8 +19,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 UNKNOWN = "unknown program"
 """The fault of a request without a text for a program that the child does not keep any more."""
-
-_LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +60,84 @@ class Answer:
     form: str | bytes = ""
 
 
-def write_message(stream: IO[bytes], message: object) -> None:
-    """Write one message."""
-    data = pickle.dumps(message, protocol=5)
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
-    stream.flush()
+def write_request(stream: IO[bytes], request: Request) -> None:
+    """Write one request.
+
+    Raises:
+        HloError: an input holds Python objects.
+    """
+    arrays = request.inputs or ()
+    table = _table(replace(request, inputs=None))
+    table["options"] = _table(request.options)
+    table["inputs"] = None if request.inputs is None else _types(arrays)
+    framing.write_message(stream, table, _blocks(arrays))
 
 
-def read_message(stream: IO[bytes]) -> Any:
-    """Read one message, None at the end of the stream."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
+def read_request(stream: IO[bytes]) -> Request | None:
+    """Read one request, None at the end of the stream."""
+    try:
+        table, blocks = framing.read_message(stream)
+    except EOFError:
         return None
-    (size,) = _LENGTH.unpack(head)
-    data = stream.read(size)
-    return pickle.loads(data) if len(data) == size else None
+    types = table["inputs"]
+    table["inputs"] = None if types is None else _arrays(types, blocks)
+    table["options"] = CompileOptions(**_with_tuples(table["options"]))
+    return Request(**_with_tuples(table))
+
+
+def write_answer(stream: IO[bytes], answer: Answer) -> None:
+    """Write one answer."""
+    is_text = isinstance(answer.form, str)
+    table = _table(replace(answer, outputs=(), form=answer.form if is_text else ""))
+    table["outputs"] = _types(answer.outputs)
+    form = [] if isinstance(answer.form, str) else [answer.form]
+    framing.write_message(stream, table, [*_blocks(answer.outputs), *form])
+
+
+def read_answer(stream: IO[bytes]) -> Answer | None:
+    """Read one answer, None at the end of the stream."""
+    try:
+        table, blocks = framing.read_message(stream)
+    except EOFError:
+        return None
+    types = table["outputs"]
+    table["outputs"] = _arrays(types, blocks)
+    if len(blocks) > len(types):
+        table["form"] = bytes(blocks[-1])
+    return Answer(**_with_tuples(table))
+
+
+def _table(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _with_tuples(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: _tuples(value) for name, value in table.items()}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _types(arrays: Iterable[Array]) -> list[tuple[str, Sequence[int]]]:
+    """Return type and dimensions of each array; the type is HLO's, else NumPy's."""
+    found = []
+    for array in arrays:
+        if array.dtype.hasobject:
+            raise HloError(f"an input holds Python objects ({array.dtype}), expected numbers")
+        dtype = dtype_of_numpy(array.dtype)
+        found.append((array.dtype.str if dtype is None else dtype.name, array.shape))
+    return found
+
+
+def _blocks(arrays: Iterable[Array]) -> list[memoryview]:
+    flat = (np.ascontiguousarray(array).reshape(-1) for array in arrays)
+    return [array.view(np.uint8).data for array in flat]
+
+
+def _arrays(types: Iterable[Any], blocks: Iterable[bytearray]) -> tuple[Array, ...]:
+    result = []
+    for (name, dims), block in zip(types, blocks, strict=False):  # a form may follow
+        dtype = DTYPES[name].numpy if name in DTYPES else np.dtype(name)
+        result.append(np.frombuffer(block, dtype, math.prod(dims)).reshape(dims))
+    return tuple(result)

@@ -1,7 +1,7 @@
 """The child process that compiles and runs modules, so that a crash ends only the child.
 
-`python -m repl.worker` reads requests from stdin and writes answers to stdout, both pickled and
-preceded by their length. Programs are kept, so that running a state again does not compile it.
+`python -m repl.worker` reads requests from stdin and writes answers to stdout
+(`repl/messages.py`). Programs are kept, so that running a state again does not compile it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc import driver
 from hloc.errors import HloError
 from hloc.opt.plugin import load_plugin
 from hloc.runtime.loading import Runnable
-from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
+from repl.messages import UNKNOWN, Answer, Request, read_request, write_answer
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -42,12 +42,12 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get among the answers
     programs: OrderedDict[str, Runnable] = OrderedDict()
-    write_message(answers, Answer())  # ready
+    write_answer(answers, Answer())  # ready
     while True:
-        request = read_message(sys.stdin.buffer)
+        request = read_request(sys.stdin.buffer)
         if request is None:
             return 0
-        write_message(answers, _answer(request, programs))
+        write_answer(answers, _answer(request, programs))
 
 
 def _answer(request: Request, programs: OrderedDict[str, Runnable]) -> Answer:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, available_cores
 from hloc.errors import HloError
+from hloc.framing import read_message, write_message
 from hloc.lazy_dataclass import dataclass
 
 VARIABLE = "HLOC_COMPILE_PROCESSES"
@@ -191,12 +191,14 @@ class _Helper:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(Exception):  # it has died, or its answer is invalid
-            pickle.dump(self._setting, process.stdin)
+            target, also = self._setting
+            fields = {name: getattr(target, name) for name in Target.__slots__}
+            write_message(process.stdin, [fields, sorted(also)])
             while (number := _next(self._order)) is not None:
                 unit = self._units[number]
-                pickle.dump((unit.text, unit.level), process.stdin)
-                process.stdin.flush()
-                self._made[number] = pickle.load(process.stdout)
+                write_message(process.stdin, unit.level, [unit.text.encode()])
+                _, blocks = read_message(process.stdout)
+                self._made[number] = bytes(blocks[0]) if blocks else None
 
     def end(self) -> None:
         """End the process, which the thread notices."""
@@ -214,17 +216,18 @@ class _Helper:
 def serve() -> None:
     """Compile what comes in until the other side is gone; what a helper does.
 
-    An answer is the bytes of the object, or None for a fault.
+    An answer is a block with the object, or none for a fault.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep LLVM's output out of the answers
     with suppress(EOFError, BrokenPipeError):
-        target, also = pickle.load(sys.stdin.buffer)
+        (fields, names), _ = read_message(sys.stdin.buffer)
+        target, also = Target(**fields), frozenset(names)
         while True:
-            text, level = pickle.load(sys.stdin.buffer)
-            pickle.dump(_object_or_none(text, target, level, also), answers)
-            answers.flush()
+            level, (text,) = read_message(sys.stdin.buffer)
+            data = _object_or_none(text.decode(), target, level, also)
+            write_message(answers, None, [] if data is None else [data])
     os._exit(0)  # without another try to send what is left
 
 

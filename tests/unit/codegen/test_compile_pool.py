@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, pro
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError, InternalError
+from hloc.framing import read_message
 from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -54,8 +53,8 @@ def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
     helped = threading.Event()
 
-    def answered(stream: IO[bytes]) -> object:
-        answer = pickle.load(stream)
+    def answered(stream: IO[bytes]) -> tuple[Any, list[bytearray]]:
+        answer = read_message(stream)
         helped.set()
         return answer
 
@@ -64,7 +63,7 @@ def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
         assert helped.wait(PATIENCE)
         return _here(unit)
 
-    monkeypatch.setattr(compile_pool, "pickle", SimpleNamespace(dump=pickle.dump, load=answered))
+    monkeypatch.setattr(compile_pool, "read_message", answered)
     made = compile_units(UNITS * 4, host_target(), frozenset(), patient, 1)
     assert len(here) < len(made)
     assert made == [_here(unit) for unit in UNITS] * 4
