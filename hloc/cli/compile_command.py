@@ -43,6 +43,7 @@ from hloc.options import CompileOptions
 from hloc.report.compare import Bounds, compare
 from hloc.report.device_task import DeviceTask, device_task
 from hloc.report.exits import Exit, UsageError
+from hloc.report.folding import folded
 from hloc.report.inputs import (
     load_arrays,
     parameter_leaves,
@@ -77,7 +78,7 @@ def compile_each(arguments: Namespace, talk: Talk) -> int:
     if arguments.resume_from:
         from hloc.cli.resume import resume
 
-        talk.say(resume(arguments))
+        talk.say(folded(resume(arguments), talk.width))
     files = need_files(arguments.files)
     check_not_a_command(files[0])  # what follows a misspelt command is not compiled
     _check(arguments)

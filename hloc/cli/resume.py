@@ -19,7 +19,7 @@ def resume(arguments: Namespace) -> str:
     """Set file, pipeline and options of `arguments` as the dump has them.
 
     Returns:
-        What is resumed, for people.
+        What is resumed, for people: a long line of words, which `--passes` takes.
 
     Raises:
         UsageError: a file or a pipeline is named as well.
@@ -44,7 +44,8 @@ def resume(arguments: Namespace) -> str:
             setattr(arguments, option, tuple(value) if isinstance(value, list) else value)
     arguments.files = [os.path.join(folder, file)]
     arguments.passes = left or "fixpoint()"  # "" would be the passes of the level
-    return f"resuming after {'the input' if step is None else step['text']}: {left or 'no pass'}"
+    after = "the input" if step is None else step["text"]
+    return f"resuming after {after}: {left.replace(',', ', ') or 'no pass'}"
 
 
 def _manifest(folder: str) -> dict[str, Any]:

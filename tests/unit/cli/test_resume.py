@@ -80,3 +80,19 @@ def test_a_manifest_of_another_form_is_told(tmp_path: Path, capsys: Capture) -> 
         (tmp_path / "manifest.json").write_text(text)
         assert main([f"--resume-from={tmp_path}/0"]) == 1
         assert "manifest.json" in capsys.readouterr().err
+
+
+def test_what_is_left_is_folded_and_can_be_given_to_passes(
+    dump: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([f"--resume-from={dump / '0'}", "-o", str(dump / "all.txt")]) == 0
+    said = capsys.readouterr().err
+    lines = said[: said.index("\n" + str(dump))].splitlines()
+    assert len(lines) > 5
+    assert all(len(line) <= 100 and line.endswith(",") for line in lines[:-1])
+    assert all(len(line) > 50 for line in lines[:-1])
+    passes = " ".join(line.strip() for line in lines).partition("the input: ")[2]
+    words = ["--fast-math", f"--passes={passes}", "-q", "-o", str(dump / "named.txt")]
+    assert main([str(dump / "00-input.hlo"), *words]) == 0
+    assert (dump / "named.txt").read_text() == (dump / "all.txt").read_text()
