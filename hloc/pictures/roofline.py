@@ -54,10 +54,21 @@ class Roofs:
         """Return the least time for so many operations and bytes from the slowest memory."""
         return max(flops / self.flops, size_bytes / self.memories[-1][1])
 
+    def reached(self, flops: int, size_bytes: int, seconds: float) -> tuple[float, str]:
+        """Return the share of the roof that a measured time reaches, and what that roof is.
+
+        It is `compute` or a memory: the slowest that could have moved the bytes in that time. Where
+        arrays stay in a cache from run to run, that is the cache.
+        """
+        able = (row for row in reversed(self.memories) if size_bytes / row[1] <= seconds)
+        name, rate = next(able, self.memories[0])
+        compute, move = flops / self.flops, size_bytes / rate
+        return max(compute, move) / seconds, "compute" if compute > move else name
+
     def bound(self, flops: int, size_bytes: int) -> str:
-        """Return `compute` or `memory`, whichever that least time is spent on."""
-        is_compute = flops / self.flops > size_bytes / self.memories[-1][1]
-        return "compute" if is_compute else "memory"
+        """Return `compute` or the slowest memory, whichever the least time is spent on."""
+        name, rate = self.memories[-1]
+        return "compute" if flops / self.flops > size_bytes / rate else name
 
 
 def roofline(title: str, roofs: Roofs, kernels: Sequence[Kernel]) -> str:

@@ -1,6 +1,6 @@
 """The table of `hloc roofline`: order, width, shares of the roof, and what is only modelled."""
 
-from hloc.cli.roofline_table import roofline_table
+from hloc.cli.roofline_table import BEYOND, CACHED, roofline_table
 from hloc.pictures.roofline import Kernel, Roofs
 
 ROOFS = Roofs(1e11, (("L1", 2e11), ("memory", 2e10)))
@@ -34,7 +34,22 @@ def test_lines_fit_in_80_columns_and_hold_no_control_characters() -> None:
     found = roofline_table(ROOFS, kernels)
     assert max(map(len, found)) <= 80
     assert not any("\x1b" in line for line in found)
-    assert "20 kernels more" in found[-1]
+    assert any("20 kernels more" in line for line in found)
+
+
+def test_what_is_faster_than_memory_has_the_roof_of_a_cache_and_a_line_says_why() -> None:
+    found = roofline_table(ROOFS, [
+        Kernel("add.1", "add", 10**6, 10**7, 0.0001, True),
+        Kernel("add.2", "add", 10**6, 10**7, 0.0005, True),
+    ])  # fmt: skip
+    assert [line.split()[-2:] for line in found[1:3]] == [["100%", "memory"], ["50%", "L1"]]
+    assert found[3:] == [CACHED.format("L1")]
+
+
+def test_more_than_the_whole_roof_is_explained() -> None:
+    found = roofline_table(ROOFS, [Kernel("dot.1", "dot", 10**9, 10**6, 0.008, True)])
+    assert found[1].split()[-2:] == ["125%", "compute"]
+    assert found[2:] == [BEYOND]
 
 
 def test_what_takes_no_time_has_a_row_and_no_kernels_have_no_table() -> None:
