@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import select
 import signal
 import subprocess
-import sys
 import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
+from hloc.python_process import python_command, python_environment
 from repl.messages import UNKNOWN, Answer, Request, read_answer, write_request
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -146,14 +144,12 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
-        here = str(Path(__file__).resolve().parents[1])
-        paths = [here, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "repl.worker"],
+            python_command("-m", "repl.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))},
+            env=python_environment(),
             start_new_session=True,  # Ctrl-C is for the parent, which ends the child
         )
         self._finalizer = weakref.finalize(self, _end, self._process)

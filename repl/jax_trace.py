@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 
 from hloc.errors import HloError
 from hloc.jax.xla_program import is_installed
+from hloc.python_process import python_command, python_environment
 
 _SECONDS = 120
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
@@ -45,13 +44,13 @@ def trace_text(text: str) -> str:
         raise HloError("expected shapes", notes=("use: jax lambda x: x * 2 ; f32[4]",))
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, function.strip(), _structs(shapes)],
+            [*python_command("-c", _PROGRAM), function.strip(), _structs(shapes)],
             capture_output=True,
             text=True,
             timeout=_SECONDS,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "JAX_TRACEBACK_FILTERING": "off"},
+            env=python_environment(JAX_TRACEBACK_FILTERING="off"),
         )
     except subprocess.TimeoutExpired:
         raise HloError(f"jax took more than {_SECONDS} s") from None

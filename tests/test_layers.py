@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.literal",
         "hloc.cache_directory",
         "hloc.private_files",
+        "hloc.python_process",
         "hloc.framing",
         "hloc.deferred_import",
         "hloc.lazy_dataclass",

@@ -154,14 +154,6 @@ def _run_script(lesson: Lesson) -> NoReturn:
 
     from hloc.cli.repl_command import start_repl
 
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        filter(None, [_root(), os.environ.get("PYTHONPATH")])
-    )
     sys.stdout.flush()
     os.chdir(lesson.folder)
     start_repl(["-v", "-x", "script.hlor"])
-
-
-def _root() -> str:
-    """Return the folder that holds the packages hloc and repl."""
-    return str(catalogue.lessons_folder().parents[1].resolve())

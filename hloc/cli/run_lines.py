@@ -10,11 +10,11 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
+from hloc.python_process import python_command, python_environment
 
 _RUN = re.compile(r"^\s*(?://|#)\s*RUN:(.*)$")
 _COMMANDS = ("run", "parse", "verify", "convert", "diff", "stats", "extract", "partition",
@@ -130,7 +130,8 @@ def output_of(row: RunLine, path: str) -> str:
     words = [word.replace("%s", name) for word in row.words]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "hloc", *words],
+            python_command("-m", "hloc", *words),
+            env=python_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,

@@ -6,11 +6,11 @@ jaxlib aborts on some inputs, so it runs in a subprocess.
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from hloc.errors import HloError
+from hloc.python_process import python_command
 
 TIMEOUT_SECONDS = 300
 _WORKER = Path(__file__).with_name("jaxlib_worker.py")
@@ -41,7 +41,7 @@ def _work(task: str, data: bytes, what: str, name: str) -> bytes:
         raise HloError(f"{what} needs jaxlib", notes=(_INSTALL,))
     try:
         done = subprocess.run(
-            [sys.executable, "-P", str(_WORKER), task],
+            python_command(str(_WORKER), task),
             input=data,
             capture_output=True,
             timeout=TIMEOUT_SECONDS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from hloc.jax.lowering import Lowered
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.pjrt.records import COMPILATIONS, Compilation
+from hloc.python_process import python_command, python_environment
 from hloc.report.module_tools import Change, diff, memory_text
 from hloc.runtime.executable import Executable
 from hloc.runtime.program_cache import KeptModule
@@ -108,7 +108,8 @@ class JaxProgram:
             path = os.path.join(folder, f"{self.lowered.name.strip('<>') or 'module'}.hlo")
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(self.module.to_text(large_constants=True))
-            return subprocess.run([sys.executable, "-m", "repl", path], check=False).returncode
+            command = python_command("-m", "repl", path)
+            return subprocess.run(command, env=python_environment(), check=False).returncode
 
     # ---- run
 

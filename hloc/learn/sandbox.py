@@ -18,6 +18,7 @@ from typing import Any
 from hloc.errors import HloError
 from hloc.learn.catalogue import Lesson
 from hloc.learn.report import Finding, Report
+from hloc.python_process import python_command, python_environment
 
 WALL_SECONDS = 120
 CPU_SECONDS = 90
@@ -35,7 +36,7 @@ def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) 
     with tempfile.TemporaryDirectory() as folder:
         result, said = Path(folder, "result.json"), Path(folder, "said.txt")
         words = [str(lesson.number), lesson.name, str(lesson.folder.resolve()), path, str(result)]
-        fault = _run([sys.executable, "-m", "hloc.learn.sandbox", *words], said, wall_seconds)
+        fault = _run(python_command("-m", "hloc.learn.sandbox", *words), said, wall_seconds)
         text = _read(result)
         if text:
             return _report(json.loads(text), path, lesson)
@@ -46,16 +47,13 @@ def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) 
 
 def _run(command: list[str], said: Path, wall_seconds: int) -> str:
     """Run `command` for a bounded time; returns what went wrong, "" if nothing did."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
     with said.open("wb") as out:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=python_environment(OPENBLAS_NUM_THREADS="1"),
             start_new_session=True,
         )
         try:

@@ -21,6 +21,7 @@ import llvmlite.binding as llvm
 from hloc.codegen.llvm.target import initialize_llvm
 from hloc.errors import InternalError
 from hloc.lazy_dataclass import dataclass
+from hloc.python_process import python_command, python_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,13 @@ class _Child:
     def _running(self) -> subprocess.Popen[str]:
         """Return the child, started anew if there is none; a child is not shared by forks."""
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-            environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
+                python_command("-c", f"from {__name__} import serve; serve()"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env=environment,
+                env=python_environment(),
             )
             self._owner = os.getpid()
         return self._process

@@ -24,6 +24,7 @@ from hloc.codegen.llvm.target import Target, available_cores
 from hloc.errors import HloError
 from hloc.framing import read_message, write_message
 from hloc.lazy_dataclass import dataclass
+from hloc.python_process import python_command, python_environment
 
 VARIABLE = "HLOC_COMPILE_PROCESSES"
 """Environment variable for the number of processes, this one included; 1 for no helpers."""
@@ -168,14 +169,13 @@ class _Helper:
 
     def start(self) -> None:
         """Begin; does nothing where no more processes or threads are to be had."""
-        paths = [path for path in sys.path if path and isinstance(path, str)]
         with suppress(OSError, ValueError, RuntimeError):
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
+                python_command("-c", f"from {__name__} import serve; serve()"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                env=python_environment(),
             )
             self._thread.start()
 
