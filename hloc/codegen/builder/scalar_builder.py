@@ -42,6 +42,8 @@ _HALF = (
 )  # fmt: skip
 """Intrinsics that machines with arithmetic on f16 have for it."""
 _LEAST_DIVISOR = 2.0**-64
+_ORDERED_EXTREMA = ("x86_64", "i686")
+"""Machines whose minimum and maximum depend on the order of operands."""
 _WITHOUT_FMA = ("x86_64", "i686", "wasm32")
 """Machines that have no fused multiply-add unless a feature says so."""
 WITHOUT_SATURATION = ("x86_64", "i686")
@@ -256,6 +258,39 @@ class LlvmBuilder(ElementBuilder):
         return Value(x.dtype, self.fn.call(kind, symbol, (kind, x.text), ("i32", exponent.text)))
 
     # ---- calls
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        if name in EXTREMA and self._is_slow_extremum(*args):
+            return self._extremum(name, *args)
+        return super().intrinsic(name, *args)
+
+    def _is_slow_extremum(self, x: Value, y: Value) -> bool:
+        """True where LLVM would move x and y to integer registers to order zeros and NaN."""
+        return (
+            x.dtype in (F32, F64)
+            and self.target.triple.startswith(_ORDERED_EXTREMA)
+            and x.text.startswith("%")
+            and y.text.startswith("%")
+            and not self.extremum_flags()
+        )
+
+    def _extremum(self, name: str, x: Value, y: Value) -> Value:
+        """Return the minimum or maximum, which is NaN if one is, by two instructions of x86.
+
+        They return the second operand if one is NaN or both are zeros. So where the two differ by
+        the order of the operands, a zero is negative in one of them, and NaN is one of them.
+        """
+        direction = "LT" if name == "minimum" else "GT"
+        word = S32 if x.dtype is F32 else S64
+        first, second = (
+            self.bitcast(self.select(self.compare(direction, a, b), a, b), word)
+            for a, b in ((x, y), (y, x))
+        )
+        if name == "minimum":
+            return self.bitcast(self.or_(first, second), x.dtype)
+        largest = self.bitcast(self.and_(first, second), x.dtype)
+        has_nan = self.or_(self.is_nan(x), self.is_nan(y))
+        return self.select(has_nan, self.fadd(x, y), largest)
 
     def instruction(self, name: str, *args: Value) -> Value:
         dtype = args[0].dtype

@@ -58,3 +58,19 @@ def test_every_type(opcode: str) -> None:
         with np.errstate(all="ignore"):
             check_root(text, arrays, level=1, **bounds_of("elementwise", dtype))
     assert tried or opcode in ("copy-start", "stochastic-convert"), opcode
+
+
+@pytest.mark.parametrize("size", [1, 16])
+@pytest.mark.parametrize("opcode", ["minimum", "maximum"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_extremes_of_zeros_and_nan(opcode: str, dtype: str, size: int) -> None:
+    """Of two zeros -0 is the smaller one; NaN is the result wherever it stands."""
+    values = np.array([0.0, -0.0, np.nan, -1.0], np.float32 if dtype == "f32" else np.float64)
+    pairs = np.array([(x, y) for x in values for y in values])
+    text = module_text([f"{dtype}[{size}]"] * 2, f"{dtype}[{size}] {opcode}(p0, p1)")
+    negative = np.any if opcode == "minimum" else np.all
+    for part in np.split(pairs, len(pairs) // size):
+        (found,) = check_root(text, [part[:, 0].copy(), part[:, 1].copy()], rtol=0, atol=0)
+        zeros = (part == 0).all(axis=1)
+        signs = negative(np.signbit(part[zeros]), axis=1)
+        np.testing.assert_array_equal(np.signbit(found[zeros]), signs)
