@@ -65,10 +65,13 @@ def power(b: MathBuilder, x: Value, y: Value) -> Value:
     return at_special(b, x, y, b.convert(_exp2(b, product), F32))
 
 
-def at_special(b: MathBuilder, x: Value, y: Value, value: Value) -> Value:
+def at_special(
+    b: MathBuilder, x: Value, y: Value, value: Value, is_beyond: Value | None = None
+) -> Value:
     """Return x**y in f32 or f64: `value`, which is |x|**y where that is nothing special.
 
-    What it is elsewhere does not wait for `value`.
+    Where `is_beyond` holds, |x|**y is 0 or infinity. All but a choice and a sign does not wait
+    for `value`.
     """
     dtype, bits = (F32, U32) if x.dtype is F32 else (F64, U64)
     base, height = absolute(b, x), absolute(b, y)
@@ -83,18 +86,18 @@ def at_special(b: MathBuilder, x: Value, y: Value, value: Value) -> Value:
     whole = b.compare("EQ", b.intrinsic("trunc", y), y)
     half = b.fmul(y, b.const(dtype, 0.5))
     odd = b.and_(whole, b.compare("NE", b.intrinsic("trunc", half), half))
-    negative = b.compare(
-        "NE", b.lshr(b.bitcast(x, bits), b.const(bits, bits.bits - 1)), b.const(bits, 0)
-    )
+    sign_bit = b.const(bits, 1 << (bits.bits - 1))
+    sign = b.select(odd, b.and_(b.bitcast(x, bits), sign_bit), b.const(bits, 0))
     finite_negative = b.and_(b.compare("LT", x, zero), b.compare("LT", base, infinity))
     broken = b.and_(finite_negative, b.xor(whole, b.const(PRED, True)))
     no_number = b.or_(b.or_(b.is_nan(x), b.is_nan(y)), broken)
     unit = b.or_(b.compare("EQ", y, zero), b.compare("EQ", x, one))
-    end = b.select(no_number, b.const(dtype, NAN), end)
-    is_special = b.or_(b.or_(b.or_(at_zero, at_infinity), endless), no_number)
+    end = b.select(unit, one, b.select(no_number, b.const(dtype, NAN), end))
+    is_special = b.or_(b.or_(b.or_(at_zero, at_infinity), endless), b.or_(no_number, unit))
+    if is_beyond is not None:
+        is_special = b.or_(is_special, is_beyond)
     value = b.select(is_special, end, value)
-    value = b.select(b.and_(negative, odd), b.fneg(value), value)
-    return b.select(unit, one, value)
+    return b.bitcast(b.or_(b.bitcast(value, bits), sign), dtype)
 
 
 @f32_function("cbrt")

@@ -57,14 +57,6 @@ def less_one(b: MathBuilder, r: Value, rest: Value, *, in_turn: bool = False) ->
     return b.fadd(r, fma(b, b.fmul(r, r), series, rest))
 
 
-def exp_of(b: MathBuilder, r: Value, rest: Value) -> Value:
-    """Return exp(r + rest), for such r and `rest`: 1 + r is exact in two parts."""
-    one = d(b, 1.0)
-    high = b.fadd(one, r)
-    low = b.fadd(b.fadd(b.fsub(one, high), r), rest)
-    return b.fadd(high, fma(b, b.fmul(r, r), estrin(b, r, _EXP), low))
-
-
 def _reduced(b: MathBuilder, x: Value, *, in_turn: bool = False) -> tuple[Value, Value, Value]:
     """Return exp(r) - 1 and n, as f64 and as s64, for x = n * ln 2 + r."""
     n, exponent = nearest_integer(b, x, LOG2_E)

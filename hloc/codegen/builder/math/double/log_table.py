@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 
-from hloc.codegen.builder.math.double.parts import Pair, d, sum_of, word
+from hloc.codegen.builder.math.double.parts import Pair, d, sum_of, table_of, word
 from hloc.codegen.builder.math.parts import estrin, fma
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
-from hloc.dtypes import F64, S64, U8
+from hloc.dtypes import F64, S64
 
 _INTERVAL_BITS = 45
 _INTERVALS = 128
@@ -43,13 +43,13 @@ def logarithm(b: MathBuilder, x: Value) -> Pair:
     above = b.isub(bits, word(b, _FIRST_BITS))
     exponent = b.ashr(above, word(b, 52))
     z = b.bitcast(b.isub(bits, b.shl(exponent, word(b, 52))), F64)
+    rows, ln2 = _numbers()
     interval = b.and_(b.ashr(above, word(b, _INTERVAL_BITS)), word(b, _INTERVALS - 1))
     first = b.imul(interval, word(b, 3))
-    table = _table(b)
+    table = table_of(b, [number for row in rows for number in row])
     inverse, log_c, log_c_rest = (b.load(table, F64, b.iadd(first, word(b, i))) for i in range(3))
     exponent = b.isub(exponent, b.select(tiny, word(b, 54), word(b, 0)))
     e = b.convert(exponent, F64)
-    _, ln2 = _numbers()
 
     r = fma(b, z, inverse, d(b, -1.0))
     known = fma(b, e, d(b, ln2[0]), log_c)
@@ -64,12 +64,6 @@ def logarithm(b: MathBuilder, x: Value) -> Pair:
     # In the order in which they are known, so that little waits for the last.
     known_rests = b.fadd(b.fadd(fma(b, e, d(b, ln2[1]), log_c_rest), rest_1), square_rest)
     return sum_of(b, sum_2, b.fadd(known_rests, b.fadd(rest_2, cubic)))
-
-
-def _table(b: MathBuilder) -> Value:
-    rows, _ = _numbers()
-    numbers = [f"i64 {_bits(number)}" for row in rows for number in row]
-    return Value(U8, b.fn.global_constant(f"[{len(numbers)} x i64]", f"[{', '.join(numbers)}]"))
 
 
 @cache
@@ -89,7 +83,3 @@ def _numbers() -> tuple[Sequence[tuple[float, float, float]], tuple[float, float
 def _parts(value: Decimal, grid: Decimal) -> tuple[float, float]:
     high = (value * grid).to_integral_value() / grid
     return float(high), float(value - high)
-
-
-def _bits(value: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from hloc.codegen.builder.math.parts import fma
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
-from hloc.dtypes import F64, S64
+from hloc.dtypes import F64, S64, U8
 
 Pair: TypeAlias = tuple[Value, Value]
 """A number as the sum of two f64, the second at most half an ulp of the first."""
@@ -38,6 +39,13 @@ def d(b: MathBuilder, value: float) -> Value:
 def word(b: MathBuilder, value: int) -> Value:
     """Return an s64 constant."""
     return b.const(S64, value)
+
+
+def table_of(b: MathBuilder, numbers: Sequence[float]) -> Value:
+    """Return a constant array of f64."""
+    bits = (struct.unpack("<q", struct.pack("<d", number))[0] for number in numbers)
+    text = ", ".join(f"i64 {number}" for number in bits)
+    return Value(U8, b.fn.global_constant(f"[{len(numbers)} x i64]", f"[{text}]"))
 
 
 # ---------------------------------------------------------------- sums in two parts

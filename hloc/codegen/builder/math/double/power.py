@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from hloc.codegen.builder.math.double.exponential import exp_of, remainder
+from hloc.codegen.builder.math.double.exp_table import BOUND, exponential
 from hloc.codegen.builder.math.double.log_table import logarithm
 from hloc.codegen.builder.math.double.parts import (
-    LOG2_E,
-    Pair,
     d,
     f64_function,
     product_of,
@@ -17,8 +15,6 @@ from hloc.codegen.builder.math.parts import (
     absolute,
     fma,
     lower,
-    nearest_integer,
-    scale,
     upper,
     with_sign,
 )
@@ -26,17 +22,6 @@ from hloc.codegen.builder.math.power import at_special
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
-
-
-def _exp(b: MathBuilder, x: Pair) -> Value:
-    """Return e**x."""
-    n, exponent = nearest_integer(b, x[0], LOG2_E)
-    value = scale(b, exp_of(b, *remainder(b, x[0], x[1], n)), exponent, n)
-    # Beyond these bounds all above is anything.
-    is_large = b.compare("GT", x[0], d(b, 720.0))
-    is_beyond = b.or_(is_large, b.compare("LT", x[0], d(b, -750.0)))
-    end = b.select(is_large, d(b, INFINITY), d(b, 0.0))
-    return b.select(is_beyond, end, value)
 
 
 @f64_function("pow")
@@ -47,8 +32,9 @@ def power(b: MathBuilder, x: Value, y: Value) -> Value:
     height = upper(b, lower(b, y, 2.0**70), -(2.0**70))
     high, low = logarithm(b, base)
     product, rest = product_of(b, high, height)
-    value = _exp(b, (product, fma(b, low, height, rest)))
-    return at_special(b, x, y, value)
+    value = exponential(b, (product, fma(b, low, height, rest)))
+    is_beyond = b.compare("GT", absolute(b, product), d(b, BOUND))
+    return at_special(b, x, y, value, is_beyond)
 
 
 @f64_function("cbrt")
