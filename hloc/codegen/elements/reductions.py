@@ -5,7 +5,8 @@ Roots have faster emitters of their own (`cpu/emitters/reduction/`); these work 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from itertools import product
 from math import inf, prod
 from typing import Any
 
@@ -13,13 +14,16 @@ from hloc.codegen.builder.element_builder import ElementBuilder
 from hloc.codegen.builder.index import Index, physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
-from hloc.codegen.elements.elemental import ElementGenerator, Frame, Rule, leaf_rule
+from hloc.codegen.elements.elemental import ElementGenerator, Frame, Request, Rule, leaf_rule
 from hloc.dtypes import F32, F64, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM, reducer_rows
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
+
+_MOST_UNROLLED = 4
+"""Elements of a sum that are added one by one, with indices that are numbers, not in a loop."""
 
 
 def result_number(path: ShapeIndex) -> int:
@@ -200,21 +204,36 @@ def _reduce(
     if cached is None:
         shape = inst.operands[0].array
         reduced = set(inst.attributes.dimensions)
-        sums = Accumulators(g, inst, prod(shape.dims[d] for d in reduced))
+        count = prod(shape.dims[d] for d in reduced)
+        sums = Accumulators(g, inst, count)
         for number, start in enumerate(sums.starts):
             sums.start(number, (yield frame, start, (), ()))
         kept = [d for d in range(shape.rank) if d not in reduced]
         order = [d for d in physical_order(shape) if d in reduced]
-        with g.body.nest(shape.dims, order) as at:
-            for dim, position in zip(kept, index, strict=True):
-                at[dim] = position
-            elements = []
-            for operand in sums.inputs:
-                elements.append((yield frame, operand, (), tuple(at)))
-            sums.add(elements)
+        at: list[IndexValue] = [0] * shape.rank
+        for dim, position in zip(kept, index, strict=True):
+            at[dim] = position
+        if count <= _MOST_UNROLLED:
+            for numbers in product(*(range(shape.dims[d]) for d in order)):
+                for dim, number in zip(order, numbers, strict=True):
+                    at[dim] = number
+                yield from _add(frame, sums, tuple(at))
+        else:
+            with g.body.nest(shape.dims, order) as within:
+                for dim in order:
+                    at[dim] = within[dim]
+                yield from _add(frame, sums, tuple(at))
         cached = sums.finish()
         g.body.values[key] = cached
     return cached[result_number(path)]
+
+
+def _add(frame: Frame, sums: Accumulators, at: Index) -> Generator[Request, Value, None]:
+    """Combine the elements at `at` with the sums."""
+    elements = []
+    for operand in sums.inputs:
+        elements.append((yield frame, operand, (), at))
+    sums.add(elements)
 
 
 @leaf_rule("reduce-window")

@@ -93,6 +93,48 @@ ENTRY e {
 """
 
 
+GROWTH = """HloModule growth
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+below {
+  s = (s32[], f32[2], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+step {
+  s = (s32[], f32[2], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  v = f32[2] get-tuple-element(s), index=1
+  x = f32[1] slice(v), slice={[0:1]}
+  y = f32[1] slice(v), slice={[1:2]}
+  minus = f32[1] negate(x)
+  turned = f32[2] concatenate(y, minus), dimensions={0}
+  squares = f32[2] multiply(turned, turned)
+  zero = f32[] constant(0)
+  square = f32[] reduce(squares, zero), dimensions={0}, to_apply=add
+  factor = f32[2] broadcast(square), dimensions={}
+  grown = f32[2] multiply(turned, factor)
+  ROOT r = (s32[], f32[2], f32[]) tuple(next, grown, square)
+}
+ENTRY e {
+  v = f32[2] parameter(0)
+  zero = s32[] constant(0)
+  none = f32[] constant(0)
+  start = (s32[], f32[2], f32[]) tuple(zero, v, none)
+  w = (s32[], f32[2], f32[]) while(start), condition=below, body=step
+  v1 = f32[2] get-tuple-element(w), index=1
+  square = f32[] get-tuple-element(w), index=2
+  ROOT r = (f32[2], f32[]) tuple(v1, square)
+}
+"""
+
 TURNS = """HloModule turns{donor}
 
 below {{
@@ -221,6 +263,17 @@ def test_a_state_of_few_elements_stays_in_registers(donor: str) -> None:
         np.testing.assert_array_equal(row, v)
         v = np.array([v[1] + v[2], v[2], v[0] - v[1]], np.float32)
     np.testing.assert_array_equal(found, v)
+
+
+def test_a_sum_of_few_elements_has_no_loop() -> None:
+    """The pieces of a concatenation that is added up are chosen while the code is written."""
+    executable = hloc.compile(GROWTH)
+    (loop,) = _loops(executable)
+    kernels = executable.compiled.kernels  # type: ignore[attr-defined]
+    assert not any(" br " in kernels[number].text for number in loop.kernels)
+    (v, square) = executable(np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(v, np.array([-625, -1250], np.float32))
+    assert square == 125
 
 
 def test_only_outputs_and_what_they_overwrite_share_memory() -> None:

@@ -21,6 +21,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter
 
 EMITTERS: tuple[Emitter[KernelContext], ...] = (
+    unrolled.SUMS,
     attention.EMITTER,
     gemm_epilogue.EMITTER,
     row_region.EMITTER,

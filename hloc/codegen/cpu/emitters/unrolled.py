@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from hloc.codegen.builder.index import Index
@@ -20,8 +21,25 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     largest = max(shapes, key=lambda shape: shape.elements, default=None)
     if largest is None or not is_generated(inst):
         return None
-    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
-    return KernelPlan(partial(_emit, shapes)) if is_unrolled(largest, members) else None
+    is_short = is_unrolled(largest, _members(inst))
+    return KernelPlan(partial(_emit, shapes)) if is_short else None
+
+
+def plan_sums(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan such code for a kernel with sums of few elements; None if another array is longer."""
+    members = _members(inst)
+    sums = [member for member in members if member.is_a("reduce")]
+    if not sums:
+        return None
+    computed = [member for member in members if not member.is_a("parameter")]
+    arrays = [a for member in computed for a in array_leaves(member.shape)]
+    arrays += [operand.array for member in sums for operand in member.operands]
+    largest = max(arrays, key=lambda shape: shape.elements)
+    return plan(inst) if is_unrolled(largest, members) else None
+
+
+def _members(inst: Instruction) -> Sequence[Instruction]:
+    return inst.called[0].instructions if inst.is_a("fusion") else (inst,)
 
 
 def _emit(shapes: list[ArrayShape], k: KernelContext) -> None:
@@ -37,3 +55,4 @@ def _emit(shapes: list[ArrayShape], k: KernelContext) -> None:
 
 
 EMITTER = Emitter("unrolled", plan)
+SUMS = Emitter("unrolled-sums", plan_sums)
