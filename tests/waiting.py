@@ -5,8 +5,10 @@ A busy machine stretches wall time without limit, so a test waits for what shoul
 """
 
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,27 @@ def wait_until(happened: Callable[[], object], what: str) -> None:
         if time.monotonic() > end:
             pytest.fail(f"{what}: not within {PATIENCE:g} s")
         time.sleep(_PAUSE)
+
+
+@contextmanager
+def again_and_again(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` on another thread until what is inside has ended.
+
+    Once might be too early: on a busy machine the other thread may go first.
+    """
+    ended = threading.Event()
+
+    def call() -> None:
+        while not ended.wait(10 * _PAUSE):
+            stop()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def processor_seconds(pid: int) -> float:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 jax = pytest.importorskip("jax")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +32,7 @@ def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
-_SECONDS = 120
 _OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -62,7 +63,7 @@ def run(processes: int, *words: str, environment: Mapping[str, str] = os.environ
     """Run `python WORDS` on some processes to its end."""
     with start(processes, *words, environment=environment) as job:
         try:
-            text, _ = job.communicate(timeout=_SECONDS)
+            text, _ = job.communicate(timeout=PATIENCE)
         finally:
             job.kill()
     return Ended(job.returncode, text)

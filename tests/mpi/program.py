@@ -31,6 +31,7 @@ from tests.unit.runtime.test_run_devices import (
     PIPELINE_ENTRY,
     transfers,
 )
+from tests.waiting import PATIENCE
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -160,7 +161,7 @@ def pieces(engine: MpiEngine) -> None:
 def deadlock(engine: MpiEngine) -> None:
     """Let device 1 alone come to an all-reduce."""
     run_own(engine, branches(_SUM, "f32[4] negate(a)"))
-    time.sleep(10)
+    time.sleep(PATIENCE)
 
 
 def mismatch(engine: MpiEngine) -> None:
@@ -173,7 +174,7 @@ def overdue(engine: MpiEngine) -> None:
     engine.limit_seconds = 0.5
 
     def wait(array: Array) -> Array:
-        time.sleep(20 * (engine.library.rank == 0))
+        time.sleep(PATIENCE * (engine.library.rank == 0))
         return array
 
     register_custom_call("test.mpi", wait)

@@ -17,13 +17,11 @@ import numpy as np
 from hloc.runtime.communicator.mpi.call_lists import CallList
 from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand
 from hloc.runtime.communicator.mpi.transport import Processes
+from tests.waiting import PATIENCE
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Bytes: TypeAlias = Array
 Combiners: TypeAlias = Mapping[str, Callable[[Sequence[Bytes]], Bytes]]
-
-_SECONDS = 20
-"""How long a message may take: a test that fails must end."""
 
 _NUMPY: dict[Operand, Any] = {
     Handle("type", "FLOAT"): np.float32,
@@ -141,7 +139,7 @@ class _Device:
     def _MPI_Irecv(self, *operands: Any) -> None:
         *part, source, tag, channel, request = operands
         messages = self.job.queue(channel, source, self.process, tag)
-        self.requests[request.index] = lambda: self._write(messages.get(timeout=_SECONDS), *part)
+        self.requests[request.index] = lambda: self._write(messages.get(timeout=PATIENCE), *part)
 
     def _MPI_Waitall(self, count: int, requests: Buffer, _statuses: Buffer) -> None:
         assert requests.index == 0
@@ -160,7 +158,7 @@ class _Device:
         for target, data in zip(group, sent, strict=True):
             self.job.queue(communicator, self.device, target).put(data)
         return [
-            self.job.queue(communicator, source, self.device).get(timeout=_SECONDS)
+            self.job.queue(communicator, source, self.device).get(timeout=PATIENCE)
             for source in group
         ]
 
@@ -236,7 +234,7 @@ class _Device:
         for i, (_, _, count, place) in enumerate(zip(*numbers, strict=True)):
             peer = i // updates
             messages = self.job.queue(channel, peers.key[peer], self.process, tags_from.key[peer])
-            self._bytes(result.at(place * row), count * row)[:] = messages.get(timeout=_SECONDS)
+            self._bytes(result.at(place * row), count * row)[:] = messages.get(timeout=PATIENCE)
         assert peers.key[rank] == self.process
 
 

@@ -33,7 +33,7 @@ from repl.terminal import Terminal, history_file, is_complete, is_module
 from repl.themes import THEMES, make_console, spoken
 from repl.toolbar import StatusLine, peak_bytes
 from tests.repl.pseudo_terminal import COLUMNS, ROOT, terminal
-from tests.waiting import children, wait_for_work, wait_until
+from tests.waiting import PATIENCE, children, wait_for_work, wait_until
 
 Seen = Callable[[Buffer], bool]
 
@@ -67,7 +67,7 @@ def completer_for(session: Session) -> HloCompleter:
     completer = HloCompleter(session)
     completer.prepare()
     if session.is_loaded:
-        assert completer.names.prepare(session.current).ready.wait(30)
+        assert completer.names.prepare(session.current).ready.wait(PATIENCE)
     return completer
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import hloc
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_devices
+from tests.waiting import wait_until
 
 SUM = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
 GLOBAL = "channel_id=1, use_global_device_ids=true"
@@ -286,10 +288,16 @@ def test_an_interrupt_ends_all_devices() -> None:
     )
     module = hloc.parse(text)
     before = threading.active_count()
-    timer = threading.Timer(0.1, _thread.interrupt_main)
-    timer.start()
+    start = time.process_time()
+
+    def press() -> None:
+        wait_until(lambda: time.process_time() - start > 0.2, "the loop runs")
+        _thread.interrupt_main()
+
+    presses = threading.Thread(target=press)
     a = np.ones(2, np.float32)
+    presses.start()
     with pytest.raises(KeyboardInterrupt):
         evaluate_devices(module, [[a, a]])
-    timer.join()
+    presses.join()
     assert threading.active_count() == before

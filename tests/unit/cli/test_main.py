@@ -475,7 +475,7 @@ def test_a_reader_that_leaves_is_no_fault(arguments: list[str]) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(60) == 141
+    assert process.wait(PATIENCE) == 141
 
 
 FULL = Path("/dev/full")

@@ -144,7 +144,7 @@ def test_a_pass_without_an_end_is_stopped(
     )
     assert "it takes more than 0.3 s" in told(lesson, body, tmp_path)
     for_ever = body.replace("pass\n", "with context.rewriting(module, 'p'): pass\n")
-    monkeypatch.setattr(trial, "SECONDS", 60.0)
+    monkeypatch.setattr(trial, "SECONDS", PATIENCE)
     assert "no end after 2,000 rewrites; the last was p" in told(lesson, for_ever, tmp_path)
 
 

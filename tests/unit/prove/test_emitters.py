@@ -16,10 +16,11 @@ from hloc.prove.meanings.conversions import convert, sort_of
 from hloc.prove.meanings.table import expression
 from hloc.prove.symbolic import SymbolicRun
 from tests.unit.prove.computations import INTEGER_CASES, computation_of
+from tests.waiting import PATIENCE
 
 z3: Any = pytest.importorskip("z3")
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 1000 * PATIENCE
 WIDEST = {"mulhi": 4, "power": 4}
 """Products of two widths, and of many factors: Z3 decides them in small types only."""
 

@@ -26,6 +26,7 @@ from tests.unit.prove.computations import (
     INTEGER_TYPES,
     computation_of,
 )
+from tests.waiting import PATIENCE
 
 pytest.importorskip("z3")
 
@@ -78,7 +79,7 @@ def check(computation: Computation) -> None:
         ]
         got = SymbolicRun(terms).call(computation, *given)[()]
         known = terms.literal(want[index], dtype)
-        answer = ask([(got, known)], timeout_ms=20_000)
+        answer = ask([(got, known)], timeout_ms=1000 * PATIENCE)
         assert answer.verdict == "equal", (
             f"{computation.root} of {[array[index] for array in inputs]} is {want[index]}: {answer}"
         )

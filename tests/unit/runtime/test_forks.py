@@ -13,6 +13,7 @@ PROGRAM = """
 import os, signal, threading
 import numpy as np
 import hloc
+from tests.waiting import PATIENCE
 
 TEXT = "HloModule m\\nENTRY e { x = f32[SIZE] parameter(0)\\n ROOT y = f32[SIZE] exponential(x) }"
 
@@ -38,7 +39,7 @@ for size in range(2000, 2000 + CHILDREN):
     turns.acquire()
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(PATIENCE)
         os._exit(0 if compile_and_run(size) else 1)
     codes.append(os.waitpid(child, 0)[1])
 done.set()

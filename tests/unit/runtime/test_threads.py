@@ -32,7 +32,7 @@ from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.threads import pool_unit, thread_count
 from tests.inputs import inputs_for
 from tests.tolerance import bounds
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, again_and_again, wait_until
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
@@ -287,11 +287,8 @@ def test_an_endless_loop_on_threads_is_stopped() -> None:
       ROOT w = f32[400,500] while(x), condition=c, body=b }"""
     run = loaded(compiled(text, threads=2))
     assert run.threads == 2
-    timer = threading.Timer(0.2, stop_all)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with again_and_again(stop_all), pytest.raises(KeyboardInterrupt):
         run(normal(400, 500))
-    timer.join()
     clear_stops()
 
 
