@@ -65,9 +65,9 @@ def page() -> str:
         rows = ((o.spelling, f"{o.help} ({_takers(o)})") for o in OPTIONS if o.group == group)
         lines += ["", f"## {group}", "", *_rows("Option", rows)]
         if group in _NOTES:
-            lines += ["", *wrap(_NOTES[group], 100, break_on_hyphens=False)]
+            lines += ["", *_wrapped(_NOTES[group])]
     limits = ((row.name, f"{row.what}; {_default(row)}") for row in LIMIT_ROWS)
-    lines += ["", "## Limits", "", *_rows("Limit", limits), "", *wrap(_LIMITS, 100)]
+    lines += ["", "## Limits", "", *_rows("Limit", limits), "", *_wrapped(_LIMITS)]
     codes = ((str(int(code)), meaning) for code, meaning in EXIT_CODES)
     lines += ["", "## Exit codes", "", *_rows("Code", codes)]
     return "\n".join(lines) + "\n"
@@ -87,8 +87,12 @@ _LIMITS = (
     "the memory of the machine. Fixed limits: 128 nested brackets, 50 computations inside each "
     "other, 100 calls inside each other in the evaluator, 60 nested messages of a protocol buffer, "
     "250,000 instructions after calls are flattened. What constant folding may do is an option of "
-    "the pass (`hloc help constant-folding`); it folds no loops."
+    "the pass (`hloc explain constant-folding`); it folds no loops."
 )
+
+
+def _wrapped(text: str) -> list[str]:
+    return wrap(text, 100, break_on_hyphens=False)
 
 
 def _default(row: LimitRow) -> str:
