@@ -49,8 +49,19 @@ class Diagnostic:
 
 
 def printable(text: str) -> str:
-    """Replace what a terminal would act on; one character stays one column."""
+    """Replace what a terminal would act on; one character stays one column.
+
+    That is control characters, escape sequences, line ends, and marks that change the direction of
+    writing (U+202E), with which a name can look like another.
+    """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Do what `printable` does with each line; only a line feed ends one."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def shortened(message: str) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hloc.analysis.module_diff import Line
 from hloc.analysis.provenance import Origin
-from hloc.errors import HloError, printable
+from hloc.errors import HloError, printable_lines
 from hloc.report.text import plural
 from repl import render_kernel, render_session
 from repl.commands.examples import EXAMPLES
@@ -46,15 +46,11 @@ def render_error(error: HloError) -> Iterator[Text]:
     """Yield the lines of all diagnostics."""
     for diagnostic in error.diagnostics:
         head, mark, rest = diagnostic.render().partition("error")
-        yield Text.assemble(_safe(head), (mark, "bold red"), _safe(rest))
-
-
-def _safe(text: str) -> str:
-    return "\n".join(printable(line) for line in text.split("\n"))
+        yield Text.assemble(printable_lines(head), (mark, "bold red"), printable_lines(rest))
 
 
 def _text(text: str, style: str = "") -> Text:
-    return Text(_safe(text), style=style)
+    return Text(printable_lines(text), style=style)
 
 
 def _module_text(result: ModuleText | Report) -> Iterator[Text]:
@@ -105,15 +101,17 @@ def _effects(result: Effects) -> Iterator[Text]:
     for effect in result.effects:
         name = f"  {effect.name:{width}s}"
         if effect.rewrites is None:
-            yield Text.assemble((name, "bold"), _safe(effect.summary))
+            yield Text.assemble((name, "bold"), printable_lines(effect.summary))
         elif effect.failure:
-            yield Text.assemble((name, "red"), f"cannot run: {_safe(effect.failure)}")
+            yield Text.assemble((name, "red"), f"cannot run: {printable_lines(effect.failure)}")
         else:
             count = plural(effect.rewrites, "rewrite") if effect.rewrites else "nothing to do"
             rules = ", ".join(f"{rule} ×{number}" for rule, number in effect.rules[:_TOP_RULES])
             more = ", ..." if len(effect.rules) > _TOP_RULES else ""
             style = "bold" if effect.rewrites else "dim"
-            yield Text.assemble((name, style), f"{count:14s}{_safe(rules)}{more}".rstrip())
+            yield Text.assemble(
+                (name, style), f"{count:14s}{printable_lines(rules)}{more}".rstrip()
+            )
 
 
 def _text_diff(result: TextDiff) -> Iterator[Text]:
@@ -149,7 +147,7 @@ def _history_cell(entry: HistoryEntry) -> str:
     mark = "● " if entry.is_current else ""
     names = f" ({', '.join(entry.names)})" if entry.names else ""
     wrong = "" if entry.state.is_valid else "✗"
-    return _safe(f"{mark}{entry.state.label}{wrong} {entry.state.how}{names}")
+    return printable_lines(f"{mark}{entry.state.label}{wrong} {entry.state.how}{names}")
 
 
 def _history_tree(result: HistoryTree) -> Iterator[Text]:
@@ -162,7 +160,7 @@ def _history_tree(result: HistoryTree) -> Iterator[Text]:
         yield Text.assemble(
             "  " + "│ " * entry.depth,
             (f"{mark} {state.label}{wrong}", "bold" if entry.is_current else ""),
-            f" {_safe(state.how + names)}{parent}   {state.instructions:,} instructions",
+            f" {printable_lines(state.how + names)}{parent}   {state.instructions:,} instructions",
         )
 
 
@@ -175,7 +173,9 @@ def _origin(result: Origin) -> Iterator[Text]:
         parts += [f"from {result.source}"] if result.source else []
         yield _text("  s0: " + ", ".join(parts))
     for cause in result.causes:
-        yield Text.assemble(f"  {cause.state}: {_safe(cause.text)}", (f"   ← {cause.by}", "dim"))
+        yield Text.assemble(
+            f"  {cause.state}: {printable_lines(cause.text)}", (f"   ← {cause.by}", "dim")
+        )
     if not result.causes:
         yield _text("  no pass has touched it")
 

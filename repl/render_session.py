@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from hloc.errors import printable
+from hloc.errors import printable, printable_lines
 from hloc.report.compare import Comparison
 from hloc.report.conditioning_text import conditioning_lines
 from hloc.report.inputs import result_leaves
@@ -33,7 +33,7 @@ _KINDS = {"good": "green", "bad": "bold red", "dim": "dim", "": ""}
 
 
 def _text(text: str, style: str = "") -> Text:
-    return Text("\n".join(printable(line) for line in text.split("\n")), style=style)
+    return Text(printable_lines(text), style=style)
 
 
 def _message(result: Message) -> Iterator[Text]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -74,9 +75,9 @@ def bisect_file(arguments: Namespace, talk: Talk) -> int:
         return Exit.OK
     talk.page("\n".join(_report(culprit, talk)))
     path = _write(culprit, judge, talk)
-    option = "" if path.endswith(".repro.hlo") else " --repro"
-    plugins = "".join(f" --plugin={plugin}" for plugin in arguments.plugin)
-    talk.page(f"the module before the pass: {path}\nrun it with: hloc {path}{option}{plugins}")
+    option = [] if path.endswith(".repro.hlo") else ["--repro"]
+    words = ["hloc", path, *option, *(f"--plugin={plugin}" for plugin in arguments.plugin)]
+    talk.page(f"the module before the pass: {path}\nrun it with: {shlex.join(words)}")
     return Exit.FAULT
 
 

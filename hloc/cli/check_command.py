@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import Namespace
 
 from hloc.cli.filecheck import Mismatch, match_output
@@ -74,7 +75,7 @@ def _diagnostic(fault: Mismatch, row: RunLine, source: SourceFile, output: str) 
     span = Span(source, start, start + max(1, len(fault.row.text)))
     number = output.count("\n", 0, fault.at) + 1
     around = output.split("\n")[number - 1 : number + 2]
-    notes = [f"RUN line {row.line}: hloc {' '.join(row.words)}"]
+    notes = [f"RUN line {row.line}: {shlex.join(['hloc', *row.words])}"]
     notes += [f"output {number + i}: {line}" for i, line in enumerate(around) if line.strip()]
     return Diagnostic(str(fault), span, tuple(notes))
 

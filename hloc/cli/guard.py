@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from hloc.cli.talk import Talk
-from hloc.errors import HloError, InternalError, UnsupportedError
+from hloc.errors import HloError, InternalError, UnsupportedError, printable
 from hloc.report.exits import REPORT, Exit, OutputFault, RunFailed, UsageError, machine_fault
 from hloc.report.interrupts import was_interrupted
 
@@ -68,7 +68,7 @@ def report_internal(talk: Talk, fault: Exception) -> None:
         first, *rest = f"{type(fault).__name__}: {fault}{where}".split("\n")
     talk.complain("internal error", first)
     for line in rest[:40]:
-        talk.err.write(f"  {line}\n")
+        talk.err.write(f"  {printable(line)}\n")
     if os.environ.get("HLOC_DEBUG") == "1":
         traceback.print_exception(fault, file=talk.err)
         talk.err.write(_blame() + "\n")

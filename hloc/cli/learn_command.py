@@ -124,9 +124,10 @@ def _new(words: list[str], talk: Talk) -> int:
     if len(words) != 1:
         raise UsageError("expected: learn new NAME")
     folder = new_lesson(words[0])
+    words_to_try = ["hloc", "learn", "check", str(folder), str(folder / "reference.py")]
     talk.product(
         f"{folder}: lesson.md, input.hlo, script.hlor, exercise.py, reference.py, check.toml\n"
-        f"try it with: hloc learn check {folder} {folder / 'reference.py'}"
+        f"try it with: {shlex.join(words_to_try)}"
     )
     return Exit.OK
 

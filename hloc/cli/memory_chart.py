@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape
 
+from hloc.errors import printable_lines
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import in_arena, running_at, worst_moment
@@ -139,4 +140,4 @@ def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
 
 def _clean(text: str) -> str:
     """Return `text` without what XML forbids even in escaped form."""
-    return "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
+    return printable_lines(text)

@@ -142,9 +142,9 @@ def output_of(row: RunLine, path: str) -> str:
     out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
     if bool(done.returncode) != row.fails or done.returncode in (70, 130) or done.returncode < 0:
         expected = "a fault" if row.fails else "code 0"
+        command = shlex.join(["hloc", *row.words])
         raise HloError(
-            f"line {row.line}: hloc {' '.join(row.words)} ended with code {done.returncode}, "
-            f"expected {expected}",
+            f"line {row.line}: {command} ended with code {done.returncode}, expected {expected}",
             notes=tuple(err.strip().split("\n")[:8]) if err.strip() else (),
         )
     return (out + err if row.merges else out).replace(name, path).replace("\r\n", "\n")

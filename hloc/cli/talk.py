@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TextIO
 
-from hloc.errors import HloError, printable, reason_of
+from hloc.errors import HloError, printable, printable_lines, reason_of
 from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import OutputFault
 from hloc.report.folding import folded, terminal_columns
@@ -54,6 +54,8 @@ class Talk:
     def product(self, form: str | bytes) -> None:
         """Write what the user asked for to stdout; a text then ends with a line end.
 
+        Files and pipes get every byte; a terminal gets nothing that it would act on.
+
         Raises:
             HloError: bytes on a terminal.
             OutputFault: stdout cannot be written.
@@ -61,6 +63,8 @@ class Talk:
         if isinstance(form, bytes) and self.out.isatty():
             raise HloError("binary output is not written to a terminal", notes=("use -o FILE",))
         self.hide_progress()
+        if isinstance(form, str) and self.out.isatty():
+            form = self.product_paint.safe(form)
         try:
             if isinstance(form, bytes):
                 self.out.flush()
@@ -84,7 +88,7 @@ class Talk:
         """Write a line of talk to stderr; `-q` does not silence a failure."""
         if is_failure or not self.quiet:
             self.hide_progress()
-            self.err.write(_fitted(text, self.err) + "\n")
+            self.err.write(_fitted(self.paint.safe(text), self.err) + "\n")
 
     def begin_data(self) -> None:
         """Collect the reports of another module, if reports are data."""
@@ -110,7 +114,7 @@ class Talk:
         paint = self.paint
         self.hide_progress()
         for diagnostic in error.diagnostics:
-            text = "\n".join(map(printable, diagnostic.render().split("\n")))
+            text = printable_lines(diagnostic.render())
             head, mark, rest = text.partition("error")
             head = head if diagnostic.span else "hloc: "
             text = f"{head}{paint.bad(mark)}{rest}"

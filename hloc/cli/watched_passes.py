@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -162,4 +163,4 @@ class WatchedPasses:
             path = write_reproducer(recorder, self.options, a.repro_dir, checks, a.plugin)
         except (HloError, InternalError, AssertionError) as fault:
             return f"no reproducer: {fault}"
-        return f"reproducer: {path}\nrun it again with: hloc {path}"
+        return f"reproducer: {path}\nrun it again with: {shlex.join(['hloc', path])}"

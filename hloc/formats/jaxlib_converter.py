@@ -9,7 +9,7 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from hloc.errors import HloError
+from hloc.errors import HloError, printable
 from hloc.python_process import python_command
 
 TIMEOUT_SECONDS = 300
@@ -60,4 +60,4 @@ def _reason(output: bytes) -> str:
     lines = [line for line in lines if line and not line.startswith(("@", "***"))]
     errors = [line for line in lines if "error:" in line]
     found = (errors or lines[-1:] or ["it gave no reason"])[0]
-    return "".join(c if c.isprintable() else "?" for c in found[:300])
+    return printable(found[:300])

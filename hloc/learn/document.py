@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from hloc.errors import printable_lines
 from hloc.lazy_dataclass import dataclass
 
 REPL, SHELL, MACHINE = "hlo-repl", "sh", "console"
+_BACKTICKS = re.compile("`{3,}")
 PROMPTS = {REPL: "> ", SHELL: "$ ", MACHINE: "$ "}
 """Kinds of transcripts; what a `console` prints depends on the machine."""
 
@@ -50,7 +53,8 @@ def read_cells(markdown: str) -> list[Cell]:
         cells += _prose(prose)
         prose = []
         language = line.strip("`").strip()
-        body = list(_until_fence(lines))
+        fence = line[: len(line) - len(line.lstrip("`"))]
+        body = list(_until_fence(lines, fence))
         if language in PROMPTS:
             cells.append(Commands(language, _steps(body, PROMPTS[language])))
         else:
@@ -63,9 +67,9 @@ def _prose(lines: Sequence[str]) -> list[Cell]:
     return [Prose(text)] if text else []
 
 
-def _until_fence(lines: Iterator[str]) -> Iterator[str]:
+def _until_fence(lines: Iterator[str], fence: str) -> Iterator[str]:
     for line in lines:
-        if line.startswith("```"):
+        if line.startswith(fence):
             return
         yield line
 
@@ -89,12 +93,19 @@ def _written(cell: Cell) -> str:
     if isinstance(cell, Prose):
         return cell.text
     if isinstance(cell, Code):
-        return f"```{cell.language}\n{cell.text}\n```"
+        return _fenced(cell.language, cell.text)
     prompt = PROMPTS[cell.language]
-    lines = [f"```{cell.language}"]
+    lines = []
     for command, output in cell.steps:
-        lines += [f"{prompt}{command}", *output.splitlines()]
-    return "\n".join([*lines, "```"])
+        lines += [f"{prompt}{printable_lines(command)}", *output.splitlines()]
+    return _fenced(cell.language, "\n".join(lines))
+
+
+def _fenced(language: str, text: str) -> str:
+    """Return a block whose fence is longer than any in it, so that nothing in it ends it."""
+    inside = max((len(found) for found in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, inside + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def title_of(cells: Sequence[Cell]) -> str:

@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
+from hloc.errors import printable_lines
 from hloc.learn.document import PROMPTS, Cell, Code, Commands
 
 _STYLE = """
@@ -81,7 +82,7 @@ def html_page(cells: Sequence[Cell], title: str) -> str:
 
 
 def _command(step: int, command: str, output: str) -> str:
-    lines = [f'<span class="command">{html.escape(command)}</span>']
+    lines = [f'<span class="command">{html.escape(printable_lines(command))}</span>']
     lines += map(_output_line, output.splitlines())
     return f'<pre data-step="{step}">' + "\n".join(lines) + "</pre>"
 

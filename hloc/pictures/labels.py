@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hloc.analysis.module_diff import literal_text
+from hloc.errors import printable
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
@@ -22,8 +23,7 @@ _DRAWN = "·"
 
 def shown(text: str, most: int = 0) -> str:
     """Return `text` without control characters, shortened in the middle to `most` characters."""
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else "?" for c in text)
+    text = printable(text)
     if most and len(text) > most:
         head = (most - 1) * 2 // 3
         return f"{text[:head]}…{text[head + 1 - most :]}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TextIO
 
+from hloc.errors import printable
 from hloc.lazy_dataclass import dataclass
 
 
@@ -91,6 +93,15 @@ _STYLES = {
     "diff.head": "2",
 }
 """ANSI codes of the styles that lines of reports name."""
+_CODES = sorted({"0", "1", "2", "31", "32", "33", "36", *_STYLES.values()}, key=len, reverse=True)
+
+
+_UNUSUAL = re.compile(r"[^\n\t -~]+")
+_OWN_COLOUR = re.compile(rf"(\x1b\[(?:{'|'.join(_CODES)})(?:;(?:{'|'.join(_CODES)}))*m)")
+
+
+def _harmless(found: re.Match[str]) -> str:
+    return printable(found[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +134,12 @@ class Paint:
             self._wrap(";".join(_STYLES[name] for name in names.split()), text) if names else text
             for text, names in pieces
         )
+
+    def safe(self, text: str) -> str:
+        """Replace what a terminal would act on, save line ends, tabs and colours of this class."""
+        pieces = _OWN_COLOUR.split(text) if self.enabled else [text]
+        pieces[::2] = [_UNUSUAL.sub(_harmless, piece) for piece in pieces[::2]]
+        return "".join(pieces)
 
     def diff_line(self, line: str) -> str:
         """Colour a line of a diff by its first letter."""
