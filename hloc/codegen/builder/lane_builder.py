@@ -33,6 +33,8 @@ from hloc.dtypes import F16, F32, PRED, S32, DType, complex_of, component_of
 
 _ELEMENT_NAMES = {"float": "f32", "double": "f64"}
 _IN_FUNCTION = "%"
+_MOST_APART = 4
+"""Elements from one lane to the next, up to which vectors are loaded and picked from."""
 _SCALED_BITS = 512
 """Width of the vectors for which LLVM has the machine's multiplication by powers of two."""
 
@@ -323,10 +325,13 @@ class LaneBuilder(LlvmBuilder):
         if not isinstance(index, VARYING):
             return super().load_number(pointer, dtype, index)
         r = REPRESENTATIONS[dtype]
-        at = self._neighbours(pointer, dtype, index)
         memory = self.vector_type(r.memory)
+        is_apart = isinstance(index, LaneIndex) and 1 < index.stride <= _MOST_APART
+        at = self._neighbours(pointer, dtype, index) if not is_apart or self.part else ""
         if self.part:
             loaded = self._load_part(memory, at, r)
+        elif isinstance(index, LaneIndex) and is_apart:
+            loaded = self._load_apart(pointer, dtype, index)
         else:
             loaded = self.fn.value(f"load {memory}, ptr {at}, align {r.bytes}")
         if not r.is_part:
@@ -334,6 +339,25 @@ class LaneBuilder(LlvmBuilder):
         if dtype.is_pred:
             return self._made(dtype, f"icmp ne {memory} {loaded}, zeroinitializer")
         return self._made(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}")
+
+    def _load_apart(self, pointer: Value, dtype: DType, index: LaneIndex) -> str:
+        """Load elements that are `stride` apart, by as many vectors that end with the last one."""
+        r = REPRESENTATIONS[dtype]
+        kind, lanes, stride = self.vector_type(r.memory), self.lanes, index.stride
+        first = self.address(pointer, dtype, index)
+        last = (lanes - 1) * (stride - 1)
+        found, picked = "poison", list(range(lanes))
+        for number in range(stride):
+            begin = last if number == stride - 1 else number * lanes
+            at = self.fn.value(f"getelementptr inbounds {r.memory}, ptr {first}, i64 {begin}")
+            part = self.fn.value(f"load {kind}, ptr {at}, align {r.bytes}")
+            for lane in range(lanes):
+                place = lane * stride - begin
+                if 0 <= place < lanes:
+                    picked[lane] = lanes + place
+            found = self._picked(kind, found, part, picked)
+            picked = list(range(lanes))
+        return found
 
     def store_number(self, pointer: Value, index: Value | int, value: Value) -> None:
         if isinstance(pointer, LaneSlot):

@@ -22,7 +22,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM, reducer_rows
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
-_MOST_UNROLLED = 4
+MOST_UNROLLED = 4
 """Elements of a sum that are added one by one, with indices that are numbers, not in a loop."""
 
 
@@ -213,7 +213,7 @@ def _reduce(
         at: list[IndexValue] = [0] * shape.rank
         for dim, position in zip(kept, index, strict=True):
             at[dim] = position
-        if count <= _MOST_UNROLLED:
+        if count <= MOST_UNROLLED:
             for numbers in product(*(range(shape.dims[d]) for d in order)):
                 for dim, number in zip(order, numbers, strict=True):
                     at[dim] = number

@@ -79,3 +79,32 @@ def test_a_nan_in_any_place_of_a_row_is_found(size: int) -> None:
     x[np.arange(size), np.arange(size)] = np.nan
     found = hloc.compile(softmax("f32", *x.shape))(x)
     np.testing.assert_array_equal(np.isnan(found[1]), np.arange(len(x)) < size)
+
+
+SUM_OF_SQUARES = """HloModule m
+add {{
+  a = {dtype}[] parameter(0)
+  b = {dtype}[] parameter(1)
+  ROOT c = {dtype}[] add(a, b)
+}}
+ENTRY e {{
+  x = {dtype}[{rows},{size}] parameter(0)
+  zero = {dtype}[] constant(0)
+  squares = {dtype}[{rows},{size}] multiply(x, x)
+  s = {dtype}[{rows}] reduce(squares, zero), dimensions={{1}}, to_apply=add
+  ROOT r = {dtype}[{rows}] negate(s)
+}}"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8", "s32"])
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_sums_of_few_elements(dtype: str, size: int) -> None:
+    """Elements of neighbouring rows come from the same vectors, which end with the last element."""
+    rng = np.random.default_rng(size)
+    for rows in (7, 16, 64, 65, 1027):
+        x = (5 * rng.standard_normal((rows, size))).astype(DTYPES[dtype].numpy)
+        text = SUM_OF_SQUARES.format(dtype=dtype, rows=rows, size=size)
+        (found,), (expected,) = hloc.compile(text, threads=1)(x), hloc.evaluate(text, x)
+        np.testing.assert_allclose(
+            found.astype(np.float64), expected.astype(np.float64), **bounds_of("softmax", dtype)
+        )

@@ -9,20 +9,35 @@ from hloc.codegen.cpu.emitters.reduction.plain_reduction import (
     emit_plain,
     plain_reduction,
 )
+from hloc.codegen.elements.reductions import MOST_UNROLLED
 from hloc.codegen.kernels import reduce
-from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.ir.instruction import Instruction
+
+_FEWEST_ROWS = 8
+"""Fewest rows side by side for which there are vectors."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a call of a routine, and the loops for where the routine does not fit the target."""
     problem = reduce_problem(inst)
-    if problem is None:
+    if problem is None or _is_short(inst, problem):
         return None
     extent = reduce.extent_of(problem)
     return KernelPlan(partial(_emit, plain_reduction(inst), problem, extent), extent)
+
+
+def _is_short(inst: Instruction, problem: ReduceProblem) -> bool:
+    """True if the loops of what is no reduction are better: over results, in vectors.
+
+    The few elements of a row are then loaded from vectors of several rows.
+    """
+    if problem.by_columns or not problem.kept or not 1 < problem.addends <= MOST_UNROLLED:
+        return False
+    sizes = {shape.dims for shape in array_leaves(inst.shape)}
+    return len(sizes) == 1 and problem.dims[problem.kept[-1]] >= _FEWEST_ROWS
 
 
 def _emit(
