@@ -18,6 +18,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from hloc.codegen.llvm.object_file import run_passes
 from hloc.codegen.llvm.target import initialize_llvm
 from hloc.errors import InternalError
 from hloc.lazy_dataclass import dataclass
@@ -138,11 +139,11 @@ def compile_here(job: Job) -> bytes:
     )
     # The data layout comes first: it says in which memory a kernel's variables are.
     head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{job.triple}"\n'
-    module = llvm.parse_assembly(head + job.text)
+    module = llvm.parse_assembly(head + job.text, llvm.create_context())
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=job.level)
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
     if job.is_object:
         return bytes(machine.emit_object(module))
     return str(machine.emit_assembly(module)).encode()

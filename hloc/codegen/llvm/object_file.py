@@ -34,10 +34,17 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE_SECTION = 2
 
 
-def parse_module(text: str) -> llvm.ModuleRef:
-    """Return `text` as a verified LLVM module; a fault in it is a fault of hloc."""
+def parse_module(text: str, context: llvm.ContextRef | None = None) -> llvm.ModuleRef:
+    """Return `text` as a verified LLVM module; a fault in it is a fault of hloc.
+
+    Args:
+        text: LLVM's assembly language.
+        context: what modules that are linked share. By default the module gets one of its own: a
+            context keeps every constant and name as long as it lives, and LLVM's global one is
+            never freed.
+    """
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, context or llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"generated LLVM IR is wrong: {error}") from error
@@ -97,14 +104,28 @@ def optimize_module(
     for name, value in llvm_options(level).items():
         setattr(options, name, value)
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
     return module
+
+
+def run_passes(
+    passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder
+) -> None:
+    """Run `passes` over `module` and free them.
+
+    llvmlite never frees a pass manager: of its two base classes, the first disposes of nothing.
+    A default pipeline takes 46 KB.
+    """
+    passes.run(module, builder)
+    llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
+    passes.detach()
 
 
 def _promote_slots(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    run_passes(passes, module, builder)
 
 
 def compile_object(
@@ -135,7 +156,10 @@ def assembly_text(text: str, target: Target, level: int) -> str:
 def link_object(units: Sequence[tuple[str, int]], target: Target) -> bytes:
     """Return one object of several LLVM texts, each with the level of its passes."""
     machine = create_target_machine(target, max(code_level(level) for _, level in units))
-    modules = [optimize_module(parse_module(text), machine, level) for text, level in units]
+    context = llvm.create_context()
+    modules = [
+        optimize_module(parse_module(text, context), machine, level) for text, level in units
+    ]
     for other in modules[1:]:
         modules[0].link_in(other)
     data: bytes = machine.emit_object(modules[0])

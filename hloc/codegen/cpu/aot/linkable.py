@@ -19,6 +19,7 @@ from hloc.codegen.llvm.object_file import (
     code_level,
     optimize_module,
     parse_module,
+    run_passes,
 )
 from hloc.codegen.llvm.target import create_target_machine, target_for
 from hloc.errors import InternalError
@@ -75,18 +76,20 @@ def build_library(
     )
     units = _units(compiled)
     machine = create_target_machine(compiled.machine, max(code_level(level) for _, level in units))
-    linked = optimize_module(parse_module(wrapper_text(compiled.plan, interface)), machine, 1)
+    context = llvm.create_context()
+    wrapper = wrapper_text(compiled.plan, interface)
+    linked = optimize_module(parse_module(wrapper, context), machine, 1)
     if levels:
         for name in levels:
             target = target_for(compiled.options.triple, name)
             variant = CpuBackend().for_machine(compiled, target)
-            linked.link_in(variant_module(_units(variant), target))
+            linked.link_in(variant_module(_units(variant), target, context))
     else:
         for text, level in units:
-            linked.link_in(optimize_module(parse_module(text), machine, level))
+            linked.link_in(optimize_module(parse_module(text, context), machine, level))
     if not levels and any(uses_matrix_registers(text) for text, _ in units):
         initialize_choice()
-        linked.link_in(parse_module(permission_text()))
+        linked.link_in(parse_module(permission_text(), context))
     data = _only_visible(linked, visible_names(interface), machine)
     needs = needed_symbols(data)
     foreign = [s for s in needs if s not in ALLOWED_SYMBOLS and not _SUPPORT.fullmatch(s)]
@@ -109,6 +112,6 @@ def _only_visible(
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, builder)
+    run_passes(passes, module, builder)
     data: bytes = machine.emit_object(module)
     return data

@@ -103,8 +103,10 @@ def _number_of_level(levels: Sequence[str]) -> Iterator[str]:
         result = f"%{name}"
 
 
-def variant_module(units: Sequence[tuple[str, int]], target: Target) -> llvm.ModuleRef:
-    """Return one module of `units` (texts and levels) for `target`.
+def variant_module(
+    units: Sequence[tuple[str, int]], target: Target, context: llvm.ContextRef
+) -> llvm.ModuleRef:
+    """Return one module of `units` (texts and levels) for `target` in `context`.
 
     Only the entry function can be seen from outside, by the name of `entry_of`. Each function
     names its processor, so that variants can lie in one module.
@@ -112,7 +114,9 @@ def variant_module(units: Sequence[tuple[str, int]], target: Target) -> llvm.Mod
     machine = create_target_machine(target, max(code_level(level) for _, level in units))
     linked, *others = (
         optimize_module(
-            parse_module(with_features(text, target.cpu, target.features)), machine, level
+            parse_module(with_features(text, target.cpu, target.features), context),
+            machine,
+            level,
         )
         for text, level in units
     )
