@@ -26,7 +26,7 @@ def load_dump(session: Session, folder: str, wanted: str = "") -> Iterator[State
     Raises:
         HloError: the folder is no dump, or a file of it cannot be read.
     """
-    files = chosen_module(read_folder(folder), wanted)[:_MOST_FILES]
+    files = chosen_module(read_folder(folder), wanted).history[:_MOST_FILES]
     first = session.load_module(driver.load_module(files[0].path, verify=False))
     session.source_path = folder
     yield first

@@ -1,83 +1,264 @@
-"""Folders that XLA writes with `--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*`: which file is what.
+"""Folders that XLA writes with `--xla_dump_to=DIR`: which file is what.
 
-There is a file after every pass that changed something, such as
-`module_0052.jit_f.0007.simplification.after_algsimp.before_dce.txt`.
+Names say it: `module_0052.jit_f.before_optimizations.txt`, `...cpu_after_optimizations.txt` (or
+`sm_9.0_gpu_after_optimizations`), and with `--xla_dump_hlo_pass_re=.*` one after each pass that
+changed something, `...jit_f.0007.simplification.after_algsimp.before_dce.txt`. Options of XLA put
+a time in front, and write text, protocol buffers, or either compressed.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
-from hloc.errors import HloError, reason_of
+from hloc import driver
+from hloc.errors import HloError, printable, reason_of
+from hloc.formats.read import uncompressed
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 
-_NAME = re.compile(
-    r"module_(?P<module>\d+)\.(?P<name>.+)\.(?P<number>\d{4,})\.(?P<pipeline>.+?)"
-    r"\.after_(?P<after>.+?)(?:\.before_.+)?\.txt(?:\.gz)?"
+HOW_TO_DUMP = "XLA writes one with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
+BEFORE = "before_optimizations"
+
+_FORMS = (".txt", ".txt.gz", ".hlo", ".hlo.pb", ".hlo.pb.gz", ".pb")
+"""Ends of the names of modules; of several forms of one stage the first is read."""
+
+_HEAD = re.compile(r"(?:\d+\.)?module_(?P<number>\d+)\.(?P<rest>.+)")
+_PASS = re.compile(
+    r"(?P<name>.+?)\.(?P<number>\d{4,})\.(?P<pipeline>.+?)\.after_(?P<after>.+?)(?:\.before_.+)?"
 )
+_STAGE = re.compile(
+    r"(?P<name>.+?)\.(?P<stage>before_optimizations|"
+    r"(?:[a-z][a-z0-9_]*(?:\.\d+)?_(?:gpu_)?)?after_(?:optimizations|codegen)\w*)"
+)
+_REPORT = re.compile(r"(?P<stage>.+)-(?P<kind>buffer-assignment|memory-usage-report|live-range)")
+_FLAGS = re.compile(r"(?P<name>.+)\.debug_options")
+_START = len("HloModule") + 200
+_MOST_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """One file of a dump; `module` is XLA's number and name of the module."""
+    """A module at one stage.
+
+    Attributes:
+        number: place in the order: of the pass that wrote it, -1 before the first pass.
+        pipeline, after: of a pass; the name of the stage is in `after` for the others.
+    """
 
     path: str
-    module: str
     number: int
     pipeline: str
     after: str
 
     @property
     def how(self) -> str:
-        """What made it: `simplification/algsimp`, or `load` before the first pass."""
+        """What made it: `simplification/algsimp`, `simplification starts`, a stage."""
         if self.after.startswith("pipeline-start"):
             return f"{self.pipeline} starts"
-        return f"{self.pipeline}/{self.after}"
+        return f"{self.pipeline}/{self.after}" if self.pipeline else self.after
 
 
-def read_folder(folder: str) -> dict[str, list[DumpFile]]:
-    """Return the files of each module in a dump, in the order of the passes.
+@dataclass(frozen=True, slots=True)
+class DumpModule:
+    """The files of one compilation.
+
+    Attributes:
+        name: XLA's number and name: `module_0052.jit_f`.
+        passes: the module after each pass that changed it, in order.
+        before, after: the module before the first and after the last pass, None if not written.
+        texts: paths of other files by kind: `buffer-assignment`, `live-range`,
+            `memory-usage-report`, `flags`, `metadata`.
+    """
+
+    name: str
+    passes: tuple[DumpFile, ...]
+    before: DumpFile | None
+    after: DumpFile | None
+    texts: dict[str, str]
+
+    @property
+    def title(self) -> str:
+        """The name without XLA's number: `jit_f`."""
+        return self.name.partition(".")[2] or self.name
+
+    @property
+    def stages(self) -> tuple[DumpFile, ...]:
+        """All files in order."""
+        first = (self.before,) if self.before else ()
+        last = (self.after,) if self.after else ()
+        return (*first, *self.passes, *last)
+
+    @property
+    def history(self) -> tuple[DumpFile, ...]:
+        """The files of the passes, or what is known of before and after where there are none."""
+        return self.passes or self.stages
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFolder:
+    """A dump; `others` are names of files that belong to no module."""
+
+    path: str
+    modules: tuple[DumpModule, ...]
+    others: tuple[str, ...]
+
+
+class _Files:
+    """The files of one module while the folder is read."""
+
+    def __init__(self) -> None:
+        self.passes: dict[int, DumpFile] = {}
+        self.before: DumpFile | None = None
+        self.after: list[DumpFile] = []
+        self.texts: dict[str, str] = {}
+
+    def module(self, name: str) -> DumpModule:
+        # TPU compilers write one file before and one after buffers are assigned.
+        ranked = sorted(self.after, key=lambda f: ("before_buffer" not in f.after, f.after))
+        passes = tuple(self.passes[number] for number in sorted(self.passes))
+        last = ranked[-1] if ranked else None
+        return DumpModule(name, passes, self.before, last, self.texts)
+
+
+def read_folder(folder: str) -> DumpFolder:
+    """Return the modules in a dump, in the order of their numbers.
+
+    A folder of files with other names is read too, each text that begins as HLO does as a module.
 
     Raises:
-        HloError: the folder cannot be read, or holds no such files.
+        HloError: the folder cannot be read, or holds no modules.
     """
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(folder))[:_MOST_FILES]
     except OSError as fault:
-        raise HloError(f"cannot read {folder}: {reason_of(fault)}") from None
-    found: dict[str, list[DumpFile]] = {}
-    for name in names:
-        parts = _NAME.fullmatch(name)
-        if parts is None:
-            continue
-        module = f"module_{parts['module']}.{parts['name']}"
+        raise HloError(f"cannot read {printable(folder)}: {reason_of(fault)}") from None
+    found: dict[str, _Files] = {}
+    others: list[str] = []
+    for name in sorted(names, key=_preference):
         path = os.path.join(folder, name)
-        file = DumpFile(path, module, int(parts["number"]), parts["pipeline"], parts["after"])
-        found.setdefault(module, []).append(file)
-    if not found:
-        raise HloError(
-            f"{folder} contains no pass dump",
-            notes=("XLA writes one with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",),
-        )
-    for files in found.values():
-        files.sort(key=lambda file: file.number)
-    return found
+        if not os.path.isdir(path) and not _place(path, name, found):
+            others.append(name)
+    modules = [files.module(name) for name, files in found.items()]
+    modules = [module for module in modules if module.stages]
+    if not modules:
+        modules = list(_plain_modules(folder, others))
+        taken = {os.path.basename(m.stages[0].path) for m in modules}
+        others = [name for name in others if name not in taken]
+    if not modules:
+        what = "is empty" if not names else "contains no HLO module"
+        raise HloError(f"{printable(folder)} {what}", notes=(HOW_TO_DUMP,))
+    modules.sort(key=lambda module: module.name)
+    return DumpFolder(folder, tuple(modules), tuple(sorted(others)))
 
 
-def chosen_module(modules: dict[str, list[DumpFile]], wanted: str) -> list[DumpFile]:
-    """Return the files of the module that `wanted` names in part; by default the most passes.
+def module_of_file(path: str) -> DumpModule:
+    """Return the one module in the file `path`, as if a dump held nothing else."""
+    name = os.path.basename(path)
+    return DumpModule(name, (), None, DumpFile(path, 0, "", name), {})
+
+
+def chosen_module(folder: DumpFolder, wanted: str) -> DumpModule:
+    """Return the module that `wanted` names in part; by default the one with most passes.
 
     Raises:
         HloError: none has that name.
     """
     if wanted:
-        fitting = [name for name in modules if wanted in name]
-        if not fitting:
-            raise HloError(
-                f"the dump has no module {wanted!r}; it has {', '.join(list(modules)[:8])}",
-                notes=near_name_notes(wanted, list(modules)),
-            )
-        return modules[fitting[0]]
-    return max(modules.values(), key=len)
+        return modules_named(folder, wanted)[0]
+    return max(folder.modules, key=lambda module: len(module.stages))
+
+
+def modules_named(folder: DumpFolder, wanted: str) -> tuple[DumpModule, ...]:
+    """Return the modules whose name contains `wanted`.
+
+    Raises:
+        HloError: there are none.
+    """
+    found = tuple(module for module in folder.modules if wanted in module.name)
+    if not found:
+        names = [module.name for module in folder.modules]
+        raise HloError(
+            f"the dump has no module {wanted!r}; it has {', '.join(names[:8])}",
+            notes=near_name_notes(wanted, names),
+        )
+    return found
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file of a dump, which may be compressed.
+
+    Raises:
+        HloError: the file cannot be read.
+    """
+    return uncompressed(driver.read_file(path), printable(path)).decode("utf-8", "replace")
+
+
+# ---------------------------------------------------------------- names
+
+
+def _preference(name: str) -> tuple[int, str]:
+    """Order names so that the form of a module that is read comes first."""
+    return next((i for i, form in enumerate(_FORMS) if name.endswith(form)), len(_FORMS)), name
+
+
+def _place(path: str, name: str, found: dict[str, _Files]) -> bool:
+    """Put a file where it belongs; True if its name is one of XLA's."""
+    head = _HEAD.fullmatch(name)
+    if head is None:
+        return False
+    number, rest = head["number"], head["rest"]
+    if rest == "metadata.textproto":
+        return _place_metadata(path, number, found)
+
+    def files(module: str) -> _Files:
+        return found.setdefault(f"module_{number}.{module}", _Files())
+
+    flags = _FLAGS.fullmatch(rest)
+    if flags is not None:
+        files(flags["name"]).texts.setdefault("flags", path)
+        return True
+    form = next((form for form in _FORMS if rest.endswith(form)), None)
+    if form is None:
+        return True  # LLVM IR, objects, pictures: XLA's, and nothing to read here
+    rest = rest.removesuffix(form)
+    report = _REPORT.fullmatch(rest)
+    stage = _STAGE.fullmatch(rest if report is None else report["stage"])
+    if report is not None:
+        if stage is not None and form.startswith(".txt"):
+            files(stage["name"]).texts.setdefault(report["kind"], path)
+        return True
+    by_pass = _PASS.fullmatch(rest)
+    if by_pass is not None:
+        order = int(by_pass["number"])
+        file = DumpFile(path, order, by_pass["pipeline"], by_pass["after"])
+        files(by_pass["name"]).passes.setdefault(order, file)
+    elif stage is not None:
+        own = files(stage["name"])
+        if stage["stage"] == BEFORE:
+            own.before = own.before or DumpFile(path, -1, "", BEFORE)
+        elif all(file.after != stage["stage"] for file in own.after):
+            own.after.append(DumpFile(path, 1 << 30, "", stage["stage"]))
+    return True
+
+
+def _place_metadata(path: str, number: str, found: dict[str, _Files]) -> bool:
+    """Give the times of a compilation, whose file names no module, to the modules of its number."""
+    for name, files in found.items():
+        if name.startswith(f"module_{number}."):
+            files.texts["metadata"] = path
+    return True
+
+
+def _plain_modules(folder: str, names: list[str]) -> Iterator[DumpModule]:
+    """Yield a module for each file that begins as HLO text does."""
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                start = file.read(_START)
+        except OSError:
+            continue
+        if re.match(rb"(?:\s|//[^\n]*\n)*HloModule\b", start):
+            yield module_of_file(path)
