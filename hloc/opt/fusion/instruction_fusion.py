@@ -42,7 +42,7 @@ class InstructionFusion(RewritingPass):
         for computation in control_flow_computations(module):
             if is_one_step(computation):
                 continue
-            for group in _groups(computation, limits, context):
+            for group in fusion_groups(computation, limits, context):
                 if context.spent:
                     return
                 context.at = group.root
@@ -51,8 +51,11 @@ class InstructionFusion(RewritingPass):
                     _outline(computation, group)
 
 
-def _groups(computation: Computation, limits: Limits, context: PassContext) -> list[Group]:
-    """Return the groups of more than one instruction, users' groups before producers'."""
+def fusion_groups(computation: Computation, limits: Limits, context: PassContext) -> list[Group]:
+    """Return the groups of more than one instruction, users' groups before producers'.
+
+    Nothing is changed; `context` gets the remarks.
+    """
     order = post_order(computation)
     pinned = {p for inst in order for p in inst.control_predecessors}
     of: dict[Instruction, tuple[Group, ...]] = {}

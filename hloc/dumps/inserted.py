@@ -1,0 +1,125 @@
+"""Copies, transposes and converts that a compiler added, and what asked for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.origin import origin_of
+from hloc.ir.traversal import live_computations
+from hloc.lazy_dataclass import dataclass
+from hloc.shapes import ArrayShape
+
+OPCODES = ("copy", "transpose", "convert")
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """An instruction that the program did not contain.
+
+    Attributes:
+        kernel: the kernel it is part of, itself if it is one.
+        asked_by: the instructions that read it.
+        why: what they need, as far as the module says.
+        by: the pass that added it, "" if the dump does not show it.
+    """
+
+    opcode: str
+    name: str
+    shape: str
+    size_bytes: int
+    kernel: str
+    asked_by: tuple[str, ...]
+    why: str
+    by: str
+    source: str
+
+    @property
+    def is_kernel(self) -> bool:
+        """False inside a fusion, where it costs no memory traffic of its own."""
+        return self.kernel == self.name
+
+
+def inserted(
+    before: Module, after: Module, by: Mapping[Instruction, str | None]
+) -> tuple[Inserted, ...]:
+    """Return what `after` has beyond `before`: kernels of their own first, largest first.
+
+    Args:
+        before: the module before the first pass.
+        after: the module after the last one.
+        by: the pass that made each instruction of `after`, "" if unknown, None for those of the
+            program itself.
+    """
+    known = {_key(inst) for c in before.computations for inst in c.instructions}
+    rows = [
+        _row(inst, by)
+        for computation in live_computations(after)
+        for inst in computation.instructions
+        if inst.is_a(*OPCODES) and by.get(inst) is not None
+        if _key(inst) not in known
+    ]
+    return tuple(sorted(rows, key=lambda row: (not row.is_kernel, -row.size_bytes)))
+
+
+def _key(inst: Instruction) -> tuple[str, str]:
+    """Return what a copy of an instruction of the program, as fusion makes them, keeps."""
+    metadata = inst.common.metadata
+    kind = f"{inst.opcode.name} {inst.shape.text_without_layout}"
+    return kind, metadata.op_name if metadata and metadata.op_name else inst.name
+
+
+def _row(inst: Instruction, by: Mapping[Instruction, str | None]) -> Inserted:
+    callers = inst.computation.callers
+    fusion = next((c for c in callers if inst.computation.is_fusion), None)
+    users = fusion.users if fusion is not None and inst.is_root else inst.users
+    return Inserted(
+        inst.opcode.name,
+        inst.name,
+        inst.shape.text_without_layout,
+        inst.shape.size_bytes,
+        inst.name if fusion is None else fusion.name,
+        tuple(f"{user.name} ({user.opcode.name})" for user in list(users)[:_NAMED]),
+        _why(inst),
+        by[inst] or "",
+        origin_of(inst),
+    )
+
+
+def _why(inst: Instruction) -> str:
+    operand = inst.operands[0]
+    if inst.is_a("convert"):
+        return f"from {_dtype(operand)} to {_dtype(inst)}"
+    if inst.is_a("transpose"):
+        dims = ",".join(map(str, inst.attributes.dimensions))
+        return f"dimensions in the order {{{dims}}}"
+    if isinstance(inst.shape, ArrayShape) and isinstance(operand.shape, ArrayShape):
+        here, there = (str(s.layout or "") for s in (inst.shape, operand.shape))
+        if here != there:
+            return f"layout {there or 'row-major'} becomes {here or 'row-major'}"
+    return next(_sharing(inst, operand), "its operand is overwritten while it is still read")
+
+
+def _sharing(inst: Instruction, operand: Instruction) -> Iterator[str]:
+    """Yield why two arrays of equal layout need memory of their own."""
+    computation = inst.computation
+    entry = computation is computation.module.entry
+    at_end = inst.is_root or any(user.is_root and user.is_a("tuple") for user in inst.users)
+    if entry and at_end and operand.is_a("parameter", "constant"):
+        yield f"a result may not share memory with the {operand.opcode.name} {operand.name}"
+    for user in inst.users:
+        for loop in (user, *user.users):
+            if loop.is_a("while"):
+                yield f"the loop {loop.name} changes its state in place"
+    if computation.callers and not computation.is_fusion:
+        (caller, *_) = computation.callers
+        if caller.is_a("while"):
+            yield f"the loop {caller.name} changes its state in place, and this is read later"
+    if at_end:
+        yield "each result has memory of its own"
+
+
+def _dtype(inst: Instruction) -> str:
+    return str(inst.shape.dtype) if isinstance(inst.shape, ArrayShape) else "a tuple"
