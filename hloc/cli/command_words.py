@@ -77,7 +77,7 @@ def _takes_next(row: Option, word: str) -> bool:
 def check_not_a_command(name: str) -> None:
     """Raise HloError for a folder, or a missing file whose name is a command, or nearly one."""
     if os.path.isdir(name):
-        note = f"hlo-repl {printable(name)} steps through what XLA wrote with --xla_dump_to"
+        note = f"`hloc doctor {printable(name)}` explains what XLA wrote with --xla_dump_to"
         raise HloError(f"cannot read {printable(name)}: is a directory", notes=(note,))
     if name == "-" or os.path.exists(name):
         return

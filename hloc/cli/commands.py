@@ -205,10 +205,11 @@ COMMANDS: dict[str, Command] = {
         ("targets nvptx64",),
     ),
     "doctor": Command(
-        "doctor",
-        "print versions, processor, cache and optional packages of this machine",
+        "doctor [DUMP_DIR]",
+        "explain a folder written by XLA's --xla_dump_to: what passes changed, memory, copies, "
+        "what was not fused and why; without a folder, check the installation",
         "hloc.cli.doctor_command:doctor",
-        ("doctor",),
+        ("doctor", "doctor dump/", "doctor dump/ --module=jit_step"),
     ),
     "cache": Command(
         "cache",

@@ -1,4 +1,7 @@
-"""`hloc doctor`: checks the installation and reports the features of this machine."""
+"""`hloc doctor`: checks the installation and reports the features of this machine.
+
+With a folder, `dump_doctor` explains the dump in it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,11 @@ _NOTED_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "
 
 
 def doctor(arguments: Namespace, talk: Talk) -> int:
-    """Print what was found; exit 1 if hloc cannot work here."""
+    """Print what was found; exit 1 if hloc cannot work here, or a dump cannot be read in full."""
+    if arguments.files:
+        from hloc.cli.dump_doctor import doctor_of_dumps
+
+        return doctor_of_dumps(arguments, talk)
     if arguments.format == "json":
         found = [{"title": t, "text": text, "fault": bad} for t, text, bad in _findings()]
         talk.product(json_report("doctor", {"findings": found}))

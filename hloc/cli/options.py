@@ -276,6 +276,8 @@ OPTIONS: tuple[Option, ...] = (
            "N", convert=count(2), default=0),
     Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
            convert=page_file),
+    Option(("--module",), "Inspect", ("doctor",), "tell in detail of the modules of a dump whose "
+           "name contains NAME (default: of the largest)", "NAME", default=""),
     Option(("--proof",), "Inspect", ("rules",), "print how each rule is proven, in place of its "
            "law (docs/proofs.md)"),
     # ---- check

@@ -50,6 +50,7 @@ COMMANDS = {
     "ops": ["ops", "tanh"],
     "targets": ["targets", "x86_64", "cpu"],
     "doctor": ["doctor"],
+    "dump": ["doctor", "."],
     "cache": ["cache"],
 }
 
@@ -65,6 +66,8 @@ def test_every_document_has_a_version_and_fields_of_the_page(
 ) -> None:
     monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path / "cache"))
     cache_directory.cache_clear()
+    if report == "dump":
+        Path("bad.hlo").unlink()
     found = _document(capsys, *COMMANDS[report])
     cache_directory.cache_clear()
     assert (found["schema"], found["report"]) == (1, report)
