@@ -179,7 +179,7 @@ class App(Program):
                 usage = "use: hlo-repl --jax SCRIPT.py [ARGUMENTS]"
                 raise HloError("which script?", notes=(usage,))
             if arguments.script or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-                text = read_script(arguments.script).splitlines() if arguments.script else sys.stdin
+                text = read_script(arguments.script) if arguments.script else sys.stdin
                 lines = command_lines(text or ())
                 read = partial(self._next_line, lines, arguments.verbose)
             else:
@@ -219,7 +219,7 @@ class App(Program):
         except HloError as fault:
             self._fault(fault)
             return Exit.FAULT
-        return self.run_lines(text.splitlines(), verbose)
+        return self.run_lines(text, verbose)
 
     def run_lines(self, lines: Iterable[str], verbose: bool = False) -> int:
         """Run one command per line; stop at the first fault, unless asked to go on."""

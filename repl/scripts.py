@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hloc.cache_directory import state_folder
 from hloc.errors import HloError, printable, reason_of
 from hloc.opt.pipeline import text_of
+from hloc.report.output_file import write_form
 
 if TYPE_CHECKING:
     from repl.session import Session
@@ -34,7 +35,8 @@ def read_script(path: str) -> str:
         HloError: the file cannot be read.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
     except OSError as fault:
         raise HloError(f"cannot read {printable(path)}: {reason_of(fault)}") from None
     except UnicodeDecodeError:
@@ -42,19 +44,29 @@ def read_script(path: str) -> str:
 
 
 def command_lines(lines: str | Iterable[str]) -> Iterator[str]:
-    """Yield the commands of a script; one that ends with `<<WORD` takes the lines up to WORD."""
-    source = iter(lines.splitlines() if isinstance(lines, str) else lines)
+    """Yield the commands of a script; one that ends with `<<WORD` takes the lines up to WORD.
+
+    Only a line feed ends a line: a name may hold other characters that end lines elsewhere.
+    """
+    source = iter(lines.removesuffix("\n").split("\n") if isinstance(lines, str) else lines)
     for line in source:
-        command, opening, word = line.rstrip().rpartition("<<")
-        if not opening or (not word.isidentifier() and word != _MARK) or line.startswith("#"):
-            yield line.rstrip("\n")
+        command, word = _opening(line)
+        if not word:
+            yield line.rstrip("\r\n")
             continue
         text = []
         for inside in source:
             if inside.strip() == word:
                 break
-            text.append(inside.rstrip("\n"))
+            text.append(inside.rstrip("\r\n"))
         yield command + "\n".join(text)
+
+
+def _opening(line: str) -> tuple[str, str]:
+    """Return what stands before `<<WORD` at the end of a line, and WORD; "" if there is none."""
+    command, opening, word = line.rstrip().rpartition("<<")
+    is_word = word.isidentifier() or word == _MARK
+    return (command, word) if opening and is_word and not line.startswith("#") else (line, "")
 
 
 def session_text(session: Session) -> str:
@@ -67,10 +79,13 @@ def session_text(session: Session) -> str:
 
 def as_script_lines(command: str) -> list[str]:
     """Return a command as lines of a script; several lines of text go between marks."""
-    name, _, text = command.partition(" ")
-    if "\n" not in command:
+    if "\n" not in command and not _opening(command)[1]:
         return [command]
-    return [f"{name} <<{_MARK}", *text.split("\n"), _MARK]
+    name, text = command.split(None, 1)
+    mark, number = _MARK, 1
+    while mark in text:  # else the text would end itself, and what follows would be commands
+        mark, number = f"END_OF_TEXT_{number}", number + 1
+    return [f"{name} <<{mark}", *text.split("\n"), mark]
 
 
 def _checksum(command: str) -> list[str]:
@@ -79,7 +94,7 @@ def _checksum(command: str) -> list[str]:
     if name not in ("load", "plugin", "inputs") or not os.path.isfile(path):
         return []
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return [f"# sha256 {digest[:16]} {os.path.basename(path)}"]
+    return [f"# sha256 {digest[:16]} {printable(os.path.basename(path))}"]
 
 
 def write_session(session: Session, path: str) -> int:
@@ -88,10 +103,7 @@ def write_session(session: Session, path: str) -> int:
     Raises:
         HloError: the file cannot be written.
     """
-    try:
-        Path(path).write_text(session_text(session), encoding="utf-8", errors="surrogateescape")
-    except OSError as fault:
-        raise HloError(f"cannot write {printable(path)}: {reason_of(fault)}") from None
+    write_form(path, session_text(session))
     return len(session.commands)
 
 
@@ -110,10 +122,8 @@ def autosave(session: Session) -> None:
     path = Path(session.autosave_path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside = path.with_suffix(".part")
-        beside.write_text(session_text(session), encoding="utf-8", errors="surrogateescape")
-        beside.replace(path)
-    except OSError:
+        write_form(str(path), session_text(session))
+    except (OSError, HloError):
         session.autosave_path = ""
 
 

@@ -11,6 +11,7 @@ import hloc
 from repl.app import run_program
 from repl.commands import ALIASES, COMMANDS, GROUPS, execute
 from repl.commands.examples import EXAMPLES
+from repl.commands.files import load_pasted
 from repl.scripts import autosave, command_lines, session_text
 from repl.session import Session
 from tests.repl.conftest import Say
@@ -331,3 +332,48 @@ def test_a_script_of_all_of_it_runs_without_a_terminal(
     assert "24 input sets" in out
     assert "unknown command 'frobnicate'" in out
     assert "parameters 16 B" not in out, "it stops at the fault"
+
+
+HIDDEN = "\nEND-OF-TEXT\n!touch stolen\nnew <<END-OF-TEXT\n"
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        HIDDEN,
+        HIDDEN.replace("\n", "\r"),
+        HIDDEN.replace("END-OF-TEXT", "END_OF_TEXT_1") + HIDDEN,
+        "\u2028!touch stolen",
+        "\x85!touch stolen",
+        "\x0c!touch stolen",
+    ],
+)
+def test_a_pasted_text_does_not_become_commands(
+    repl: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comment: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = MODULE.replace("m\n", f"m /*{comment}*/\n", 1)
+    list(load_pasted(repl, text))
+    list(execute(repl, "save-session s.hlor"))
+    other = Session()
+    list(execute(other, "open-session s.hlor"))
+    assert other.commands == repl.commands
+    assert not (tmp_path / "stolen").exists()
+    other.close()
+
+
+def test_the_name_of_a_file_does_not_become_commands(
+    repl: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["a\u2028!touch stolen", "b\x0b!touch stolen", "c<<END", "d\r!touch stolen"]
+    for name in names:
+        (tmp_path / f"{name}.hlo").write_text(MODULE)
+        (tmp_path / name).write_text(MODULE)
+        list(execute(repl, f"load {name}"))
+    list(execute(repl, "save-session s.hlor"))
+    other = Session()
+    list(execute(other, "open-session s.hlor"))
+    assert not (tmp_path / "stolen").exists()
+    assert other.commands == repl.commands
+    other.close()
