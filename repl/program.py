@@ -13,9 +13,9 @@ from rich.text import Text
 from hloc.errors import HloError, InternalError, reason_of
 from hloc.learn.document import REPL, Cell, Commands, Prose
 from hloc.learn.export import write_document
+from hloc.output_file import write_form
 from hloc.report.exits import REPORT, OutputFault
 from hloc.report.folding import folded
-from hloc.report.output_file import write_form
 from repl.commands import execute
 from repl.commands.row import Results
 from repl.kernel_view import KernelView

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hloc.cache_directory import state_folder
 from hloc.errors import HloError, printable, reason_of
 from hloc.opt.pipeline import text_of
-from hloc.report.output_file import write_form
+from hloc.output_file import write_form
 
 if TYPE_CHECKING:
     from repl.session import Session

@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.cache_directory",
         "hloc.private_files",
         "hloc.python_process",
+        "hloc.output_file",
         "hloc.framing",
         "hloc.deferred_import",
         "hloc.lazy_dataclass",

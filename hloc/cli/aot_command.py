@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hloc.cli.emit import LIBRARY_KINDS
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
+from hloc.output_file import write_form
 from hloc.report.exits import UsageError
-from hloc.report.output_file import write_form
 from hloc.report.text import size_text
 
 if TYPE_CHECKING:

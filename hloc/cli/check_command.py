@@ -12,8 +12,8 @@ from hloc.cli.guard import guarded_each
 from hloc.cli.run_lines import RunLine, output_of, run_lines
 from hloc.cli.talk import Talk
 from hloc.errors import Diagnostic, HloError
+from hloc.output_file import write_form
 from hloc.report.exits import Exit, UsageError
-from hloc.report.output_file import write_form
 from hloc.report.source_input import need_files, read_source, shown_name
 from hloc.report.text import plural
 from hloc.source import SourceFile, Span

@@ -8,8 +8,8 @@ from hloc.cli.emit import text_options
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
 from hloc.formats.write import FORMAT_OF_ENDING, format_of_path, module_bytes
+from hloc.output_file import write_form
 from hloc.report.exits import Exit
-from hloc.report.output_file import write_form
 from hloc.report.source_input import need_files, read_module
 
 

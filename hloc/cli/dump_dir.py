@@ -26,8 +26,8 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
+from hloc.output_file import write_form
 from hloc.report.measure_text import effect_data, effect_text
-from hloc.report.output_file import write_form
 from hloc.report.text import plural
 
 VERSION = 1

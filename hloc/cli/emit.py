@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hloc.cli.talk import Talk
 from hloc.ir.module import Module
+from hloc.output_file import write_form
 from hloc.report.exits import UsageError
-from hloc.report.output_file import write_form
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

@@ -7,9 +7,9 @@ from difflib import unified_diff
 
 from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
+from hloc.output_file import write_form
 from hloc.parser.format_text import format_text
 from hloc.report.exits import Exit, UsageError
-from hloc.report.output_file import write_form
 from hloc.report.source_input import need_files, read_source, shown_name
 
 

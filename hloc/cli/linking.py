@@ -16,7 +16,7 @@ from hloc.codegen.cpu.aot.wrapper import visible_names
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.errors import HloError, UnsupportedError, reason_of
 from hloc.lazy_dataclass import dataclass
-from hloc.report.output_file import write_form
+from hloc.output_file import write_form
 
 _TIME_LIMIT_SECONDS = 600
 _SHOWN_LINES = 12

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
-from hloc.report.output_file import write_form
+from hloc.output_file import write_form
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

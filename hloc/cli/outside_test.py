@@ -10,8 +10,8 @@ import tempfile
 
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
+from hloc.output_file import write_form
 from hloc.report.exits import UsageError
-from hloc.report.output_file import write_form
 
 PLACE = "{}"
 

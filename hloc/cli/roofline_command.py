@@ -19,10 +19,10 @@ from hloc.errors import HloError, printable
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
+from hloc.output_file import write_form
 from hloc.pictures.roofline import Kernel, Roofs, roofline
 from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import random_inputs
-from hloc.report.output_file import write_form
 from hloc.report.run_report import run_executable
 from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import plural

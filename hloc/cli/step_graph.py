@@ -12,11 +12,11 @@ from hloc.analysis.module_diff import ModuleDiff
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
+from hloc.output_file import write_form
 from hloc.pictures.changes import changes_between
 from hloc.pictures.page import page
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.scene import scene_of
-from hloc.report.output_file import write_form
 
 _MOST_INSTRUCTIONS = 50_000
 """Larger modules have no graph: drawing takes about 0.15 ms of processor time an instruction."""

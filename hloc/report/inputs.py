@@ -18,8 +18,8 @@ import numpy as np
 from hloc.dtypes import DType, component_of
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
+from hloc.output_file import output_to
 from hloc.report.index_ranges import index_limits
-from hloc.report.output_file import output_to
 from hloc.report.text import size_text
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
 

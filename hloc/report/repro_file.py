@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
-from hloc.report.output_file import write_form
+from hloc.output_file import write_form
 
 HEADER = "// hloc-repro:"
 ENDING = ".repro.hlo"

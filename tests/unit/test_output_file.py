@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hloc.errors import HloError
-from hloc.report.output_file import output_to, write_form
+from hloc.output_file import output_to, write_form
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_text_ends_with_a_line_end_and_bytes_stay_as_they_are(tmp_path: Path) -> None:
