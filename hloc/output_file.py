@@ -31,13 +31,15 @@ def write_form(path: str, form: str | bytes) -> None:
 def output_to(path: str) -> Iterator[IO[bytes]]:
     """Open the file `path` for what is written inside; it is changed at the end, all at once.
 
-    A full disk, Ctrl-C or a fault inside leaves what was there. Devices, pipes, files with several
+    A full disk, Ctrl-C or a fault inside leaves what was there. Links are followed, but not one
+    that another user has left in a folder where everybody may. Devices, pipes, files with several
     names or of another user, and folders that take no new files are written in place.
 
     Raises:
         HloError: the file cannot be written.
     """
     try:
+        _check_not_planted(path)
         target = os.path.realpath(path)
         made = f"{target}.unfinished-{os.urandom(4).hex()}"
         handle = _beside(target, made)
@@ -57,6 +59,30 @@ def output_to(path: str) -> Iterator[IO[bytes]]:
         raise HloError(f"cannot write {printable(path)}: {reason_of(fault)}") from None
     except ValueError as fault:  # a path with a NUL
         raise HloError(f"cannot write {printable(path)}: {fault}") from None
+
+
+def _check_not_planted(path: str) -> None:
+    """Refuse a link or file that another user has put into a folder such as `/tmp`.
+
+    Linux does so for `open` (`fs.protected_symlinks`); what is put beside it and renamed would
+    follow the link all the same.
+
+    Raises:
+        HloError: there is one.
+    """
+    if not hasattr(os, "getuid"):
+        return
+    try:
+        folder, found = os.stat(os.path.dirname(path) or "."), os.lstat(path)
+    except FileNotFoundError:
+        return
+    is_shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    if is_shared and found.st_uid not in (os.getuid(), folder.st_uid):
+        kind = "link" if stat.S_ISLNK(found.st_mode) else "file"
+        raise HloError(
+            f"cannot write {printable(path)}: another user has put a {kind} there, in a folder "
+            "that everybody may write to"
+        )
 
 
 def _beside(target: str, made: str) -> int | None:

@@ -24,6 +24,7 @@ from hloc.options import CompileOptions
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.python_process import python_command, python_environment
 from hloc.report.module_tools import Change, diff, memory_text
+from hloc.report.repro_file import file_stem
 from hloc.runtime.executable import Executable
 from hloc.runtime.program_cache import KeptModule
 
@@ -105,7 +106,7 @@ class JaxProgram:
     def repl(self) -> int:
         """Open the module in hlo-repl, in this terminal; returns its exit code."""
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, f"{self.lowered.name.strip('<>') or 'module'}.hlo")
+            path = os.path.join(folder, f"{file_stem(self.lowered.name.strip('<>'))}.hlo")
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(self.module.to_text(large_constants=True))
             command = python_command("-m", "repl", path)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hloc.errors import HloError, reason_of
+from hloc.errors import HloError
 from hloc.learn.document import REPL, Cell, Commands, Prose, title_of, write_cells
 from hloc.learn.page import html_page
+from hloc.output_file import write_form
 
 Files = Mapping[str, str]
 """Name -> text of what the commands read, to go with a notebook."""
@@ -21,11 +22,7 @@ def write_document(cells: Sequence[Cell], path: str, files: Files | None = None)
     Raises:
         HloError: another ending, or the file cannot be written.
     """
-    text = writer_of(path)(cells, files or {})
-    try:
-        Path(path).write_text(text, encoding="utf-8", errors="surrogateescape")
-    except OSError as fault:
-        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None
+    write_form(path, writer_of(path)(cells, files or {}))
 
 
 def writer_of(path: str) -> Callable[[Sequence[Cell], Files], str]:

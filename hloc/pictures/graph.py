@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Collection
 
 from hloc.analysis.module_diff import ModuleDiff
-from hloc.errors import HloError, printable, reason_of
+from hloc.errors import HloError, printable
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.output_file import write_form
 from hloc.pictures.changes import changes_between
 from hloc.pictures.dot import dot
 from hloc.pictures.page import page
@@ -76,9 +77,4 @@ def write_scene(scene: Scene, path: str, most: int = BOXES_AT_START) -> None:
     if ending not in FORMS:
         known = ", ".join(FORMS)
         raise HloError(f"expected a file that ends in one of {known}, found {printable(path)!r}")
-    text = FORMS[ending](scene, most)
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except OSError as fault:
-        raise HloError(f"cannot write {printable(path)}: {reason_of(fault)}") from None
+    write_form(path, FORMS[ending](scene, most))

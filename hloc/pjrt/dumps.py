@@ -11,9 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from hloc import driver
+from hloc.errors import HloError
 from hloc.formats.proto_snapshot import hlo_proto_bytes
+from hloc.output_file import write_form
 from hloc.pjrt.native import PjrtError
 from hloc.pjrt.programs import Program
+from hloc.report.repro_file import file_stem
 
 _BEFORE, _AFTER = "before_optimizations", "cpu_after_optimizations"
 _STAGES = {
@@ -45,15 +48,14 @@ def dump(program: Program, debug_options: Any, overrides: Iterable[tuple[str, An
     as_text = bool(option("xla_dump_hlo_as_text")) or not as_proto
     try:
         os.makedirs(folder, exist_ok=True)
-        start = os.path.join(folder, f"module_{program.number:04d}.{name}.")
+        start = os.path.join(folder, f"module_{program.number:04d}.{file_stem(name)}.")
         _write_module(f"{start}{_BEFORE}", _before(program), as_text=as_text, as_proto=as_proto)
         _write_module(f"{start}{_AFTER}", _after(program), as_text=as_text, as_proto=as_proto)
         for stage, end in _STAGES.items():
             _write(f"{start}{end}", program.run.stage(stage))
-    except OSError as fault:
-        raise PjrtError(
-            "INVALID_ARGUMENT", f"xla_dump_to={folder}: {fault.strerror or fault}"
-        ) from None
+    except (OSError, HloError) as fault:
+        why = fault.message if isinstance(fault, HloError) else fault.strerror or fault
+        raise PjrtError("INVALID_ARGUMENT", f"xla_dump_to={folder}: {why}") from None
 
 
 def _before(program: Program) -> Any:
@@ -73,6 +75,4 @@ def _write_module(path: str, module: Any, *, as_text: bool, as_proto: bool) -> N
 
 
 def _write(path: str, content: str | bytes) -> None:
-    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-    with open(path, "wb") as file:
-        file.write(data)
+    write_form(path, content)

@@ -20,7 +20,7 @@ HEADER = "// hloc-repro:"
 ENDING = ".repro.hlo"
 
 _MOST_HEADER_LINES = 20
-_NOT_FILE = re.compile(r"[^\w.-]+")
+_NOT_FILE = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def write_with_header(
@@ -42,8 +42,12 @@ def repro_path(module_name: str, folder: str | None) -> str:
             os.makedirs(folder, exist_ok=True)
         except OSError as fault:
             raise HloError(f"cannot make folder {folder}: {fault.strerror}") from None
-    stem = _NOT_FILE.sub("_", module_name)[:80] or "module"
-    return os.path.join(folder, stem + ENDING)
+    return os.path.join(folder, file_stem(module_name) + ENDING)
+
+
+def file_stem(module_name: str) -> str:
+    """Return the name of a module as a part of a file name: no folders, no marks, not too long."""
+    return _NOT_FILE.sub("_", module_name)[:80] or "module"
 
 
 def header_words(text: str) -> list[str]:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from os.path import expanduser
 
-from hloc.errors import HloError, reason_of
+from hloc.errors import HloError
+from hloc.output_file import write_form
 from repl.commands.row import Command, Results
 from repl.plugins import load, reload_all
 from repl.results import Export, Message, ModuleText, Moved, Script
@@ -64,11 +65,7 @@ def _jax(session: Session, rest: str) -> Results:
 
 def _save(session: Session, rest: str) -> Results:
     text = session.current.module.to_text("default", large_constants=True)
-    try:
-        with open(expanduser(rest), "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-    except OSError as fault:
-        raise HloError(f"cannot write {rest}: {reason_of(fault)}") from None
+    write_form(expanduser(rest), text)
     yield Message(f"{session.current.label} written to {rest}")
 
 

@@ -1,6 +1,7 @@
 """What is written takes the place of a file whole, or not at all."""
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hloc
 from hloc.errors import HloError
 from hloc.output_file import output_to, write_form
+from hloc.pictures.graph import write
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,3 +117,59 @@ def test_arrays_are_written_whole(tmp_path: Path) -> None:
     with output_to(str(path)) as file:
         np.savez(file, x=np.arange(3))
     assert np.load(path)["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs owners of files")
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_another_user_has_left_in_a_shared_folder_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    precious, path = tmp_path / "precious", tmp_path / "shared" / "out.svg"
+    precious.write_text("keys")
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    path.symlink_to(precious) if kind == "link" else path.write_text("trap")
+    module = hloc.parse("HloModule m\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}\n")
+    ways = (lambda: write_form(str(path), "a"), lambda: write(module, str(path)))
+    lstat, other = os.lstat, os.getuid() + 1
+
+    def of_another(found: str) -> os.stat_result:
+        status = list(lstat(found))
+        status[4] = other if str(found) == str(path) else status[4]
+        return os.stat_result(status)
+
+    for way in ways:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "lstat", of_another)
+            with pytest.raises(HloError, match=f"another user has put a {kind} there"):
+                way()
+        assert precious.read_text() == "keys"
+    write_form(str(path), "own")  # one's own link is a choice
+    assert path.read_text() == "own\n"
+
+
+def test_no_product_opens_a_file_for_writing_by_itself() -> None:
+    """All outputs go through `output_to`; what does not has its reason here."""
+    reasons = {
+        "hloc/output_file.py": "is it",
+        "hloc/report/exits.py": "/dev/null",
+        "hloc/cli/process_job.py": "/dev/null",
+        "hloc/learn/sandbox.py": "in a temporary folder of its own",
+        "hloc/learn/scaffold.py": "in a folder that it has just made",
+        "hloc/learn/workplace.py": "copies a lesson; never over a file",
+        "hloc/learn/catalogue.py": "the state folder of the user",
+        "hloc/codegen/gpu/nvptx/cubin.py": "in a temporary folder of its own",
+        "hloc/jax/program.py": "in a temporary folder of its own",
+        "repl/commands/editing.py": "in a temporary folder of its own",
+    }
+    opens = re.compile(r"""open\([^()\n]*["'][wax]b?["']|\.write_(?:text|bytes)\(""")
+    files = [f for room in ("hloc", "repl", "jax_plugins") for f in (ROOT / room).rglob("*.py")]
+    found = {f.relative_to(ROOT).as_posix() for f in files if opens.search(f.read_text("utf-8"))}
+    assert found == set(reasons)
+
+
+def test_temporary_files_come_from_tempfile_alone() -> None:
+    """It makes folders of mode 0700 under names that nobody can foresee."""
+    unsafe = re.compile(r"\bmktemp\(|gettempdir\(|[\"']/tmp\b|NamedTemporaryFile\(.*delete=False")
+    files = [f for room in ("hloc", "repl", "jax_plugins") for f in (ROOT / room).rglob("*.py")]
+    assert not [str(f) for f in files if unsafe.search(f.read_text("utf-8"))]
