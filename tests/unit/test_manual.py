@@ -82,7 +82,8 @@ def _is_run(line: str) -> bool:
         "help",
         "completion",
     }
-    return (alone or bool(words)) and not any(re.search(reason, line) for reason in NOT_RUN)
+    has_file = any(word[0] != "-" for word in words)
+    return (alone or has_file) and not any(re.search(reason, line) for reason in NOT_RUN)
 
 
 @pytest.mark.parametrize("line", sorted(filter(_is_run, set(SHOWN) - FRAGMENTS)))
