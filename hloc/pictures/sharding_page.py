@@ -8,63 +8,38 @@ from html import escape
 from hloc.analysis.sharding_explanation import ArrayRow, CollectiveRow, ShardingExplanation
 from hloc.pictures.labels import shown
 from hloc.pictures.mesh_picture import MOST_DEVICES, legend_svg, mesh_svg, tile_groups
+from hloc.pictures.plain_page import plain_page
 
 _MOST_ROWS = 500
 _BAR = 240.0
 _LETTERS = 200
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --quiet: #666; --wait: #d1242f; --hide: #2f9e44; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-h1, td { overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; }
+:root { --wait: #d1242f; --hide: #2f9e44; }
 .collectives { min-width: 44rem; width: 100%; }
 .bar { max-width: 100%; }
-th, td { border-top: 1px solid var(--line); padding: .35rem 1.6rem .35rem 0; text-align: left;
-  vertical-align: top; }
-th { border: 0; color: var(--quiet); font-weight: normal; }
-.number { text-align: right; white-space: nowrap; }
-.quiet { color: var(--quiet); }
-code { font: 13px/1.4 ui-monospace, monospace; }
 svg.mesh text { fill: #1b1f24; font: 11px system-ui, sans-serif; }
 svg.mesh text.label { fill: currentColor; }
 .mesh-and-links { align-items: flex-start; display: flex; flex-wrap: wrap; gap: 1rem 4rem; }
 .wait { fill: var(--wait); } .hide { fill: var(--hide); }
 .tiles { display: flex; flex-wrap: wrap; gap: 2rem; }
 .tiles b { display: block; font-size: 1.4rem; }
-@media (max-width: 66rem) {
-  th, td { padding-right: .8rem; }
-  .bar { width: 7rem; }
-}
-@media (prefers-color-scheme: dark) {
-  :root { --quiet: #a0a8b0; --wait: #ff7b72; --hide: #56d364; }
-}
+@media (max-width: 66rem) { .bar { width: 7rem; } }
+@media (prefers-color-scheme: dark) { :root { --wait: #ff7b72; --hide: #56d364; } }
 """
 
 
 def sharding_page(found: ShardingExplanation, name: str) -> str:
     """Return the page of file `name`."""
     title = f"{name}: {found.devices} devices, mesh {found.mesh_text}"
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta http-equiv="Content-Security-Policy" '
-            "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            '<meta name="viewport" content="width=device-width">',
-            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{escape(title)}</h1>",
-            *_totals(found),
-            *_mesh(found),
-            *_collectives(found),
-            *_arrays(found),
-            *_advice(found),
-            "</body></html>",
-            "",
-        ]
-    )
+    body = [
+        *_totals(found),
+        *_mesh(found),
+        *_collectives(found),
+        *_arrays(found),
+        *_advice(found),
+    ]
+    return plain_page(title, _STYLE, body)
 
 
 def _totals(found: ShardingExplanation) -> Iterator[str]:
