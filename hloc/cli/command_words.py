@@ -77,7 +77,9 @@ def _takes_next(row: Option, word: str) -> bool:
 def check_not_a_command(name: str) -> None:
     """Raise HloError for a folder, or a missing file whose name is a command, or nearly one."""
     if os.path.isdir(name):
-        note = f"`hloc doctor {printable(name)}` explains what XLA wrote with --xla_dump_to"
+        shown = printable(name)
+        note = f"hloc doctor {shown} explains what XLA wrote with --xla_dump_to, "
+        note += f"hlo-repl {shown} steps through it"
         raise HloError(f"cannot read {printable(name)}: is a directory", notes=(note,))
     if name == "-" or os.path.exists(name):
         return

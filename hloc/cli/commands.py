@@ -90,6 +90,7 @@ COMMANDS: dict[str, Command] = {
         (
             "diff before.hlo after.hlo",
             "diff before.hlo after.hlo --ignore=none --stat",
+            "diff before.hlo after.hlo --html=diff.html",
         ),
     ),
     "hash": Command(
@@ -209,7 +210,7 @@ COMMANDS: dict[str, Command] = {
         "explain a folder written by XLA's --xla_dump_to: what passes changed, memory, copies, "
         "what was not fused and why; without a folder, check the installation",
         "hloc.cli.doctor_command:doctor",
-        ("doctor", "doctor dump/", "doctor dump/ --module=jit_step"),
+        ("doctor", "doctor dump/", "doctor dump/ --module=jit_step --html=step.html"),
     ),
     "cache": Command(
         "cache",

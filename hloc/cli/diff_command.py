@@ -8,9 +8,12 @@ from hloc.analysis.diff_rows import KIND_WORDS, DiffTable
 from hloc.analysis.file_diff import DiffOptions, table_of_modules
 from hloc.cli.guard import guarded
 from hloc.cli.talk import Talk
+from hloc.errors import printable
 from hloc.ir.module import Module
+from hloc.output_file import write_form
 from hloc.report.diff_data import diff_data
 from hloc.report.diff_lines import DiffView, unified_lines
+from hloc.report.diff_page import diff_page
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
 from hloc.report.source_input import need_files, read_module, shown_name
@@ -40,6 +43,11 @@ def diff_files(arguments: Namespace, talk: Talk) -> int:
     found = table_of_modules(old, new, options)
     if arguments.format == "json":
         talk.product(json_report("diff", _as_data(found, first, second)))
+    elif arguments.html:
+        view = DiffView(found, expand=arguments.expand, context=arguments.context)
+        names = (shown_name(first), shown_name(second))
+        write_form(arguments.html, diff_page(view, " → ".join(names)))
+        talk.say(f"{found.summary()}, in {printable(arguments.html)}")
     elif arguments.stat:
         talk.page("\n".join(_stat_lines(found)))
     elif not found.is_empty:

@@ -6,9 +6,11 @@ from argparse import Namespace
 
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
+from hloc.dumps.dump_page import dump_page
 from hloc.dumps.dump_report import DumpReport, report_data, report_lines, report_of
 from hloc.dumps.folder import read_folder
-from hloc.errors import HloError
+from hloc.errors import HloError, printable
+from hloc.output_file import write_form
 from hloc.report.exits import Exit, UsageError
 from hloc.report.json_report import json_report
 from hloc.report.text import plural
@@ -29,9 +31,13 @@ def doctor_of_dumps(arguments: Namespace, talk: Talk) -> int:
 
     with progress.running():
         report = report_of(read_folder(arguments.files[0]), arguments.module, on_file)
+    if arguments.html:
+        write_form(arguments.html, dump_page(report, arguments.html))
+        modules = plural(len(report.details), "module")
+        talk.say(f"{printable(report.folder.path)}: {modules}, in {printable(arguments.html)}")
     if arguments.format == "json":
         talk.product(json_report("dump", report_data(report)))
-    else:
+    elif not arguments.html:
         paint = talk.product_paint
         lines = report_lines(report)
         talk.page("\n".join(paint.strong(s) if s.startswith("== ") else s for s in lines))

@@ -208,6 +208,8 @@ OPTIONS: tuple[Option, ...] = (
     # ---- compare
     Option(("--stat",), "Compare", ("diff",), "print counts only"),
     Option(("--expand",), "Compare", ("diff",), "show every changed row, also repeated changes"),
+    Option(("--html",), "Compare", ("diff",), "write the differences as a page",
+           "FILE.html", convert=page_file),
     Option(("--context",), "Compare", ("diff",), "unchanged rows around each change (default 2)",
            "N", convert=count(0), default=2),
     Option(("--ignore",), "Compare", ("diff",), "differences to ignore: layouts, header, names, "
@@ -278,6 +280,8 @@ OPTIONS: tuple[Option, ...] = (
            convert=page_file),
     Option(("--module",), "Inspect", ("doctor",), "tell in detail of the modules of a dump whose "
            "name contains NAME (default: of the largest)", "NAME", default=""),
+    Option(("--html",), "Inspect", ("doctor",), "write the report of a dump as a page, with the "
+           "diff of each pass", "FILE.html", convert=page_file),
     Option(("--proof",), "Inspect", ("rules",), "print how each rule is proven, in place of its "
            "law (docs/proofs.md)"),
     # ---- check

@@ -37,7 +37,8 @@ from hloc.lazy_dataclass import dataclass
 from hloc.report.measure_text import effect_text
 from hloc.shapes import Shape, TupleShape
 
-_CONTENT = DiffOptions(header=False)
+CONTENT = DiffOptions(header=False)
+"""What counts as a change by a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,7 @@ def _first_line(fault: HloError) -> str:
 
 
 def _change(before: Module, after: Module, source: str, file: DumpFile) -> PassChange | None:
-    found = table_of_modules(before, after, _CONTENT)
+    found = table_of_modules(before, after, CONTENT)
     if not found.computations:
         return None
     figures = measure_of(before), measure_of(after)

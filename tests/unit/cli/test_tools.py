@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -68,6 +69,34 @@ def test_diff_counts_and_data(capsys: Capture) -> None:
     data = json.loads(capsys.readouterr().out)
     assert (data["same"], data["counts"]["removed"], data["counts"]["rewired"]) == (False, 1, 1)
     assert [row["kind"] for row in data["computations"][0]["rows"]] == ["removed", "rewired"]
+
+
+def test_diff_writes_a_page_with_escaped_texts(folder: Path, capsys: Capture) -> None:
+    hostile = 'negate(x), metadata={op_name="</pre><script>"}'
+    (folder / "<b>.hlo").write_text(TEXT.replace("negate(x)", hostile))
+    options = ("--html=d.html", "--ignore=none")
+    assert main(["diff", "a.hlo", "<b>.hlo", *options]) == 1
+    assert capsys.readouterr().out == ""
+    page = (folder / "d.html").read_text()
+    assert "<h1>a.hlo → &lt;b&gt;.hlo</h1>" in page
+    assert "<script" not in page
+    assert "&lt;/pre&gt;&lt;script&gt;" in page
+    assert main(["diff", "a.hlo", "a.hlo", *options]) == 0
+    assert main(["diff", "a.hlo", "b.hlo", "--html=d.txt"]) == 2
+
+
+def test_the_contents_of_a_page_of_differences_lead_to_computations(folder: Path) -> None:
+    body = "{name} {{ p = f32[] parameter(0)\n ROOT r = f32[] {opcode}(p) }}\n"
+    for opcode in ("sine", "cosine"):
+        text = "".join(body.format(name=name, opcode=opcode) for name in ("f", "g"))
+        entry = "ENTRY e { x = f32[] parameter(0)\n a = f32[] call(x), to_apply=f\n "
+        entry += "ROOT b = f32[] call(a), to_apply=g }\n"
+        (folder / f"{opcode}.hlo").write_text(f"HloModule m\n{text}{entry}")
+    assert main(["diff", "sine.hlo", "cosine.hlo", "--html=d.html", "--expand"]) == 1
+    page = (folder / "d.html").read_text()
+    links = re.findall(r'href="#(\w+)"', page)
+    assert len(links) == 2
+    assert all(f'id="{link}"' in page for link in links)
 
 
 def test_what_diff_ignores_can_be_chosen(folder: Path, capsys: Capture) -> None:
@@ -186,11 +215,13 @@ def test_a_byte_order_mark_at_the_start_of_a_file_is_ignored(folder: Path, capsy
     assert "m.hlo:1:10: error" in capsys.readouterr().err
 
 
-def test_a_folder_is_for_the_repl(folder: Path, capsys: Capture) -> None:
+def test_a_folder_is_for_other_commands(folder: Path, capsys: Capture) -> None:
     (folder / "dump").mkdir()
     assert main(["dump"]) == 1
-    expected = "cannot read dump: is a directory\nnote: hlo-repl dump steps through"
-    assert expected in capsys.readouterr().err
+    expected = "cannot read dump: is a directory\nnote: hloc doctor dump explains"
+    found = capsys.readouterr().err
+    assert expected in found
+    assert "hlo-repl dump steps through it" in found
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts all on Linux")

@@ -9,6 +9,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -70,6 +71,35 @@ def test_json_has_all_modules_and_the_details_of_those_asked_for(capsys: Capture
     ]
     assert found["details"][0]["flags"]["xla_force_host_platform_device_count"] == "2"
     assert found["recompiled"][0]["differs_in"] == "shapes"
+
+
+def test_every_link_of_the_page_leads_somewhere(folder: Path, capsys: Capture) -> None:
+    (folder / "pages").mkdir()
+    assert main(["doctor", "train", "--html=pages/d.html"]) == 0
+    assert capsys.readouterr().out == ""
+    page = (folder / "pages" / "d.html").read_text()
+    links = re.findall(r'href="?([^" >]+)"?', page)
+    assert sum(link.startswith("#") for link in links) > 10
+    for link in links:
+        if link.startswith("#"):
+            assert f'id="{link[1:]}"' in page, link
+        else:
+            assert (folder / "pages" / unquote(link)).is_file(), link
+    assert page.count("<details") == 18
+    assert re.search(r">copy\.\d+ = s32\[\] copy\(", page)  # a line of the diff of a pass
+
+
+def test_names_in_a_dump_are_escaped(folder: Path, capsys: Capture) -> None:
+    text = "HloModule m\nENTRY e { p = f32[] parameter(0)\nROOT r = f32[] custom-call(p), "
+    text += 'custom_call_target="<script>\x1b[2J" }\n'
+    (folder / "train" / "module_0009.<b>.before_optimizations.txt").write_text(text)
+    assert main(["doctor", "train", "--module=0009", "--html=d.html"]) == 0
+    page = (folder / "d.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    capsys.readouterr()
+    assert main(["doctor", "train", "--module=0009"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_a_truncated_file_is_told_and_the_rest_is_reported(folder: Path, capsys: Capture) -> None:
