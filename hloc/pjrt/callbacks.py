@@ -36,7 +36,7 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 
 TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 
-_INDEX = re.compile(r"\bindex\s*=\s*(\d+)")
+_INDEX = re.compile(r"\bindex\s*=\s*(\d{1,9})\b", re.ASCII)
 _type_ids = itertools.count(1)
 _thread = threading.local()
 

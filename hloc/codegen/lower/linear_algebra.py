@@ -72,7 +72,7 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
     attributes = lapack_attributes(inst)
     uses_lapack = with_lapack and has_lapack() and not _is_small_batch_of_values(inst)
     if name in _LAPACK_LETTERS and uses_lapack:
-        letters = "".join(attributes.get(key, usual) for key, usual in _LAPACK_LETTERS[name])
+        letters = "".join(str(attributes.get(key, usual)) for key, usual in _LAPACK_LETTERS[name])
         return lapack_target(inst, name, letters)
     if name == "gesdd":
         attributes["is_tall"] = _is_tall(inst)

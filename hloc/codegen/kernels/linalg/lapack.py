@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from hloc.codegen.builder.index import layout_strides
-from hloc.dtypes import C64, C128, F32, F64, DType, component_of
+from hloc.dtypes import C64, C128, F32, F64, S32, DType, component_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
@@ -22,6 +22,13 @@ from hloc.shapes import ArrayShape, TupleShape
 
 _PREFIX = f"{LINALG_PREFIX}lapack_"
 _LETTERS = {F32: "s", F64: "d", C64: "c", C128: "z"}
+_ROUTINES = {
+    "syevd": ((F32, F64), ("NL", "NU", "VL", "VU")),
+    "heevd": ((C64, C128), ("NL", "NU", "VL", "VU")),
+    "gesdd": (tuple(_LETTERS), ("A", "S", "N")),
+}
+"""The routines that a module may ask for: types of the matrix, and job options."""
+
 _NUMBER_BYTES = 4
 
 
@@ -66,18 +73,30 @@ class LapackCall:
 
 
 def lapack_target(inst: Instruction, name: str, letters: str) -> str:
-    """Return the target for `name`, which lacks the type's letter; "" if the arrays do not fit."""
+    """Return the target for `name`, which lacks the type's letter; "" if the arrays do not fit.
+
+    What does not fit is not called: the routine believes the numbers that it is given.
+    """
     source, results = _arrays(inst)
-    if source is None or source.dtype not in _LETTERS or not _fits(name, source, results):
+    dtypes, options = _ROUTINES.get(name, ((), ()))
+    if source is None or source.dtype not in dtypes or letters not in options:
+        return ""
+    if not _fits(name, letters, source, results):
         return ""
     return f"{_PREFIX}{_LETTERS[source.dtype]}{name}_{letters}"
 
 
 def lapack_call(inst: Instruction) -> LapackCall | None:
-    """Return the call that a custom call stands for, None if it is none of LAPACK."""
-    if not is_linalg(inst) or not inst.attributes.custom_call_target.startswith(_PREFIX):
+    """Return the call that a custom call stands for, None if it is none of LAPACK.
+
+    A text can name such a target with any routine and any arrays, so they are looked at here again.
+    """
+    target = inst.attributes.custom_call_target
+    if not is_linalg(inst) or not target.startswith(_PREFIX):
         return None
-    routine, letters = inst.attributes.custom_call_target[len(_PREFIX) :].split("_")
+    routine, _, letters = target[len(_PREFIX) :].partition("_")
+    if lapack_target(inst, routine[1:], letters) != target:
+        return None
     source, results = _arrays(inst)
     assert source is not None
     arguments = _arguments(routine, letters, source.dtype, source.dims[-2:])
@@ -85,16 +104,16 @@ def lapack_call(inst: Instruction) -> LapackCall | None:
 
 
 def _arrays(inst: Instruction) -> tuple[ArrayShape | None, tuple[ArrayShape, ...]]:
-    """Return the only operand, None if it is not one, and the results that are arrays."""
+    """Return the only operand and the results; None unless all of them are arrays."""
     elements = inst.shape.elements if isinstance(inst.shape, TupleShape) else ()
     source = inst.operands[0].shape if len(inst.operands) == 1 else None
     results = tuple(shape for shape in elements if isinstance(shape, ArrayShape))
-    if isinstance(source, ArrayShape) and source.rank >= 2 and source.elements > 0:
-        return source, results
-    return None, results
+    if not isinstance(source, ArrayShape) or source.rank < 2 or source.elements == 0:
+        return None, ()
+    return (source, results) if len(results) == len(elements) else (None, ())
 
 
-def _fits(name: str, source: ArrayShape, results: tuple[ArrayShape, ...]) -> bool:
+def _fits(name: str, letters: str, source: ArrayShape, results: tuple[ArrayShape, ...]) -> bool:
     """True if the results are those of the routine, column by column, matrix by matrix."""
     depth = source.rank - 2
     batch, (m, n) = source.dims[:depth], source.dims[depth:]
@@ -104,10 +123,9 @@ def _fits(name: str, source: ArrayShape, results: tuple[ArrayShape, ...]) -> boo
     if name == "gesdd":
         r = min(m, n)
         known = [(m, n), (r,), *sizes[2:4], ()]
-        fits = len(sizes) == 5 and all(
-            size in ((rows, rows), (rows, columns))
-            for size, rows, columns in ((sizes[2], m, r), (sizes[3][::-1], n, r))
-        )
+        squares, narrow = ((m, m), (n, n)), ((m, r), (r, n))
+        wide = {"A": (squares,), "S": (narrow,), "N": (squares, narrow)}
+        fits = len(sizes) == 5 and tuple(sizes[2:4]) in wide[letters]
         wanted = [source.dtype, part, source.dtype, source.dtype]
     else:
         known, fits = [(n, n), (n,), ()], m == n
@@ -115,7 +133,7 @@ def _fits(name: str, source: ArrayShape, results: tuple[ArrayShape, ...]) -> boo
     return (
         fits
         and sizes == known
-        and types[:-1] == wanted
+        and types == [*wanted, S32]
         and all(
             shape.dims[:depth] == batch
             and not shape.dynamic
