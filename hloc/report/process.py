@@ -11,7 +11,11 @@ from typing import NoReturn
 
 _IDLE_THREADS = "OPENBLAS_THREAD_TIMEOUT"
 _LOG2_CYCLES = "16"
-_GO_ON_AFTER = ("cProfile", "profile", "pdb", "trace")
+_GO_ON_AFTER = frozenset(
+    ("cProfile", "profile", "pdb", "trace", "mpi4py", "hloc.runtime.gpu.cuda_driver")
+)
+"""Modules after which something is done when Python itself, or the C library, ends: results are
+shown, MPI is finalized, profilers of GPUs write their files."""
 
 
 def run_process(main: Callable[[], int]) -> NoReturn:
@@ -32,12 +36,10 @@ def let_idle_threads_sleep() -> None:
 def end_process(code: int) -> NoReturn:
     """End as `sys.exit(code)` does, but without deleting all objects first, 20 to 40 ms.
 
-    Threads are waited for, exit functions run and streams are flushed. Under a debugger or a
-    profiler, which go on after the program, it is `sys.exit`.
+    Threads are waited for, exit functions run and streams are flushed. Under a debugger, a profiler
+    or MPI, which go on after the program, it is `sys.exit`.
     """
-    watched = (
-        sys.gettrace() or sys.getprofile() or any(name in sys.modules for name in _GO_ON_AFTER)
-    )
+    watched = sys.gettrace() or sys.getprofile() or not _GO_ON_AFTER.isdisjoint(sys.modules)
     if watched or sys.flags.interactive or sys.flags.inspect:
         sys.exit(code)
     if "threading" in sys.modules:

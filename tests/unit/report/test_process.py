@@ -55,6 +55,15 @@ def test_a_profiler_goes_on_after_the_program() -> None:
     assert done.returncode == 0
 
 
+def test_mpi_goes_on_after_the_program(tmp_path: Path) -> None:
+    """It finalizes itself when Python ends; without that, mpiexec takes the process for dead."""
+    (tmp_path / "mpi4py.py").touch()
+    tells = "import sys, mpi4py; from hloc.report.process import end_process; end_process(7)"
+    shown = "class E:\n def __del__(self): print('Python ends')\ne = E()\n"
+    done = _python("-c", shown + tells, PYTHONPATH=f"{ROOT}:{tmp_path}")
+    assert (done.returncode, done.stdout) == (7, "Python ends\n")
+
+
 def test_threads_of_openblas_sleep_at_once_unless_the_user_says_otherwise() -> None:
     variable = "OPENBLAS_THREAD_TIMEOUT"
     tells = (
