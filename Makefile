@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts fuzz fuzz-nightly prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -133,6 +133,9 @@ fuzz: setup ## random modules, texts and protos for MINUTES (10) from SEED (0); 
 
 fuzz-nightly: setup ## the same for eight hours, from a seed of the day
 	nice -n 10 $(BIN)/python -m fuzz --minutes 480 --seed $$(date +%Y%m%d)00000
+
+valgrind: setup ## MODULES (1000) random modules from SEED (0) as C programs under valgrind (needs valgrind and cc)
+	nice -n 10 $(BIN)/python -m fuzz.valgrind --modules $(or $(MODULES),1000) --seed $(or $(SEED),0)
 
 prove: setup ## prove every rule of the simplifier and compare with the record (about twenty minutes); WRITE=--write records anew
 	$(BIN)/python -m tests.prove_rules --jobs $(CORES) $(WRITE) $(RULES)

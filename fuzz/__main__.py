@@ -1,6 +1,6 @@
 """Random modules, texts and protos until the time is over; findings shrink and become files.
 
-    python -m fuzz --minutes 10 [--seed 0] [--kinds levels,passes,host,ptx,texts,protos,xla]
+    python -m fuzz --minutes 10 [--seed 0] [--kinds levels,passes,host,ptx,guarded,texts,protos,xla]
 
 `xla` is for a person who judges: XLA rounds and refuses in its own way, and is not run by default.
 Prints each new finding with its seed, and at the end how much was run. Exits with 1 if there are

@@ -15,9 +15,13 @@ from fuzz.agreement import disagreement
 from fuzz.choices import Seeded
 from fuzz.draft import Array
 from hloc.cli.compare_with_xla import results_of_xla
+from hloc.driver import optimise
 from hloc.errors import HloError, UnsupportedError
+from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.opt.registry import PASSES
+from hloc.options import CompileOptions
+from tests.guard_pages import compile_guarded, run_guarded
 
 Run = Callable[[Module, Sequence[Array]], Sequence[Any]]
 
@@ -121,6 +125,30 @@ def by_xla(module: Module, arrays: Sequence[Array]) -> Sequence[Any]:
 XLA = (Way("xla", by_xla, may_refuse=True),)
 
 
+def between_guard_pages(
+    module: Module, arrays: Sequence[Array], *, level: int, at_end: bool
+) -> Sequence[Any]:
+    """Run with every array beside memory that no code may touch; a fault ends the process."""
+    options = CompileOptions(opt_level=level)
+    module = clone_module(module)
+    optimise(module, options)
+    compiled = compile_guarded(module, options, at_end=at_end)
+    if compiled.boundary.parameters or compiled.boundary.results:
+        raise UnsupportedError("guarded arrays have no dynamic sizes")
+    return run_guarded(compiled, arrays, at_end=at_end)
+
+
+GUARDED = tuple(
+    Way(
+        f"-O{level} guarded {'after' if at_end else 'before'} arrays",
+        partial(between_guard_pages, level=level, at_end=at_end),
+        may_refuse=True,
+    )
+    for level in (0, 2)
+    for at_end in (True, False)
+)
+
+
 def ways_of() -> dict[str, Callable[[int], tuple[Way, ...]]]:
     """Return, by kind, the ways in which the program of a seed runs."""
     return {
@@ -128,6 +156,7 @@ def ways_of() -> dict[str, Callable[[int], tuple[Way, ...]]]:
         "passes": lambda seed: (random_passes(seed),),
         "host": lambda seed: HOST,
         "ptx": lambda seed: PTX,
+        "guarded": lambda seed: GUARDED,
         "xla": lambda seed: XLA,
     }
 
@@ -136,7 +165,7 @@ def way_named(name: str) -> Way:
     """Return the way of a fault again."""
     if name.startswith("--passes="):
         return passes_way(name.removeprefix("--passes="))
-    return next(way for way in (*LEVELS, *THREADS, *PTX, *HOST, *XLA) if way.name == name)
+    return next(way for way in (*LEVELS, *THREADS, *PTX, *HOST, *GUARDED, *XLA) if way.name == name)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, STOP_SLOT
-from hloc.errors import HloError
+from hloc.errors import UnsupportedError
 from hloc.ir.module import Module
 from hloc.memory.heap import Packing, Request
 from hloc.options import CompileOptions
@@ -110,11 +110,11 @@ def run_guarded(compiled: CpuModule, arguments: Sequence[Array], *, at_end: bool
         at_end: which end of every array stands against an inaccessible page.
 
     Raises:
-        HloError: the module calls the host.
+        UnsupportedError: the module calls the host.
     """
     plan = compiled.plan
     if plan.host_functions:
-        raise HloError("a guarded run cannot call the host")
+        raise UnsupportedError("a guarded run cannot call the host")
     assignment = plan.assignment
     table = (ctypes.c_void_p * plan.table.size)()
     arena = _Region(assignment.arena_bytes)

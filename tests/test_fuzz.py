@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fuzz import campaign, damage
+from fuzz import campaign, damage, valgrind
 from fuzz.campaign import faults_of, findings
 from fuzz.cases import structured
 from fuzz.isolation import Limits, Send, isolated
 from fuzz.program import Program, random_program
 from fuzz.shrink import golden_text, shrink
-from fuzz.ways import LEVELS, Fault, Way
+from fuzz.ways import GUARDED, LEVELS, Fault, Way
 from hloc.cache_directory import cache_directory
 from hloc.errors import HloError
 from hloc.ir.traversal import all_instructions
@@ -52,6 +53,40 @@ def test_random_modules_agree_with_the_evaluator(first: int) -> None:
         verify(program.module)
         faults = [str(fault) for fault in faults_of(program, (LEVELS[0], LEVELS[2]), nothing)]
         assert faults == [], f"seed {seed}"
+
+
+def test_random_modules_stay_inside_their_arrays() -> None:
+    def work(send: Send) -> None:
+        for seed in range(30, 36):
+            for fault in faults_of(random_program(seed), GUARDED, send):
+                send(fault)
+
+    outcome = isolated(work, LIMITS)
+    assert outcome.ending == "", outcome.sent[-1]
+    assert [value for value in outcome.sent if isinstance(value, Fault)] == []
+
+
+@pytest.mark.skipif(
+    not (shutil.which("valgrind") and shutil.which("cc")), reason="needs valgrind and a C compiler"
+)
+@pytest.mark.parametrize(
+    ("right", "wrong", "found"),
+    [
+        ("", "", ""),
+        ("malloc({p}_out[i])", "malloc({p}_out[i] - 1)", "Invalid write"),
+        ("if ({p}_run(", "if (0 && {p}_run(", "points to uninitialised"),
+    ],
+)
+def test_valgrind_sees_accesses_outside_of_arrays_and_undefined_results(
+    right: str, wrong: str, found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert right in valgrind.DRIVER
+    monkeypatch.setattr(valgrind, "DRIVER", valgrind.DRIVER.replace(right, wrong))
+    cases = valgrind.cases_of(3)
+    assert len(cases) == 2
+    valgrind.build(tmp_path, cases)
+    said = valgrind.faults_of(tmp_path, [0, 1])
+    assert found in said if found else said == ""
 
 
 def test_a_seed_gives_the_same_module() -> None:
