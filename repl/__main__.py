@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hloc.report.exits import ending
-from hloc.report.process import run_process
+from hloc.report.process import let_idle_threads_sleep
 
 
 def process() -> NoReturn:
-    """Be the program `hlo-repl`, from start to end."""
-    run_process(main)
+    """Be the program `hlo-repl`, from start to end; scripts of users may have files open."""
+    let_idle_threads_sleep()
+    sys.exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -37,9 +37,11 @@ def end_process(code: int) -> NoReturn:
     """End as `sys.exit(code)` does, but without deleting all objects first, 20 to 40 ms.
 
     Threads are waited for, exit functions run and streams are flushed. Under a debugger, a profiler
-    or MPI, which go on after the program, it is `sys.exit`.
+    or MPI, which go on after the program, it is `sys.exit`, and with plug-ins, whose open files
+    Python closes.
     """
     watched = sys.gettrace() or sys.getprofile() or not _GO_ON_AFTER.isdisjoint(sys.modules)
+    watched = watched or any(name.startswith("hloc_plugin_") for name in sys.modules)
     if watched or sys.flags.interactive or sys.flags.inspect:
         sys.exit(code)
     if "threading" in sys.modules:

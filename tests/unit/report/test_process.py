@@ -64,6 +64,14 @@ def test_mpi_goes_on_after_the_program(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (7, "Python ends\n")
 
 
+def test_files_that_a_plugin_leaves_open_are_written(tmp_path: Path) -> None:
+    plugin, log = tmp_path / "mine.py", tmp_path / "log"
+    plugin.write_text(f"log = open({str(log)!r}, 'w')\nlog.write('loaded')\n")
+    done = _python("-m", "hloc", "passes", "dce", f"--plugin={plugin}")
+    assert done.returncode == 0, done.stderr
+    assert log.read_text() == "loaded"
+
+
 def test_threads_of_openblas_sleep_at_once_unless_the_user_says_otherwise() -> None:
     variable = "OPENBLAS_THREAD_TIMEOUT"
     tells = (
