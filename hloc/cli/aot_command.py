@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LIBRARY_ENDINGS = (".so", ".dylib", ".wasm")
 _ENDINGS = (".o", ".obj", ".h", ".hpp", *_LIBRARY_ENDINGS)
-_LINKED = ("shared", "exe")
+LINKED = ("shared", "exe")
 """Kinds that are files and never go to stdout."""
 
 
@@ -49,7 +49,7 @@ def check_library(arguments: Namespace) -> None:
         raise UsageError("-c and -shared exclude each other; --emit=obj,header,shared writes all")
     if "," in a.mcpu and a.run:
         raise UsageError("code for several processors cannot be run; remove --run or --mcpu")
-    to_files = bool(implied_kinds(a)) or bool(kinds & set(_LINKED))
+    to_files = bool(implied_kinds(a)) or bool(kinds & set(LINKED))
     what = "-c" if a.compile_only else "-shared" if a.shared else "--emit=shared and exe"
     if to_files and a.output_file == "-":
         raise UsageError(f"{what} writes files, which cannot go to stdout")
@@ -92,7 +92,7 @@ def write_library(
         static_temp=a.static_temp,
         processors=a.mcpu.split(",") if "," in a.mcpu else (),
     )
-    to_files = bool(implied_kinds(a)) or bool(set(kinds) & set(_LINKED))
+    to_files = bool(implied_kinds(a)) or bool(set(kinds) & set(LINKED))
     if a.output_file in (None, "-") and not to_files:
         for kind in (kind for kind in ("obj", "header") if kind in kinds):
             talk.product(library.data if kind == "obj" else c_header(library.interface))

@@ -11,16 +11,24 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
+from hloc.cli.aot_command import LINKED
+from hloc.cli.arguments import parse_arguments
+from hloc.cli.command_words import command_and_words
+from hloc.cli.options import options_of
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.python_process import python_command, python_environment
+from hloc.report.exits import UsageError
 
 _RUN = re.compile(r"^\s*(?://|#)\s*RUN:(.*)$")
 _COMMANDS = ("run", "parse", "verify", "convert", "diff", "stats", "extract", "partition",
              "explain-sharding", "explain", "passes", "rules", "ops")  # fmt: skip
-_REFUSED = ("-o", "-c", "-shared", "--shared", "--output", "--dump-dir", "--repro-dir", "--html",
-            "--plugin", "--test", "--memory=", "--repro", "--engine", "--autotune")  # fmt: skip
+_REFUSED = ("output_file", "compile_only", "shared", "output", "dump_dir", "repro_dir", "html",
+            "plugin", "test", "memory", "repro", "engine", "autotune")  # fmt: skip
+"""Options that write files, load code or start programs, as attributes of parsed arguments."""
+
 _SHELL = re.compile(r"[;`]|\$\(")
 _SECONDS = 120
 
@@ -90,16 +98,40 @@ def _check_words(line: int, words: list[str]) -> None:
     for word in words:
         if word in ("&&", "||", "&") or word.startswith((">", "<", "2>")) or _SHELL.search(word):
             raise HloError(f"line {line}: no shell reads RUN lines, found {word!r}")
-        if any(word == flag or word.startswith(f"{flag.rstrip('=')}=") for flag in _REFUSED):
-            raise HloError(f"line {line}: a RUN line cannot have {word.partition('=')[0]}")
-        if word.startswith(("-o", "@")) and not word.startswith("--"):
+        if word.startswith("@"):
             raise HloError(f"line {line}: a RUN line cannot have {word}")
-    first = words[0] if words else ""
-    if re.fullmatch(r"[a-z][a-z-]*", first) and first not in _COMMANDS:
+    command, rest = _command(words)
+    if command and command not in _COMMANDS:
         known = ", ".join(_COMMANDS)
         raise HloError(
-            f"line {line}: a RUN line cannot run hloc {first}", notes=(f"it can: {known}",)
+            f"line {line}: a RUN line cannot run hloc {command}", notes=(f"it can: {known}",)
         )
+    for option in _refused_options(command, rest):
+        raise HloError(f"line {line}: a RUN line cannot have {option}")
+
+
+def _command(words: list[str]) -> tuple[str, list[str]]:
+    """Return the command that hloc would carry out, also if it is none, and the words for it."""
+    with suppress(UsageError):
+        command, rest = command_and_words(words)
+        if command:
+            return command, rest
+    first = words[0] if words else ""
+    return (first if re.fullmatch(r"[a-z][a-z-]*", first) else ""), words
+
+
+def _refused_options(command: str, words: list[str]) -> Iterator[str]:
+    """Yield what hloc would understand as options that a RUN line cannot have."""
+    try:
+        arguments = parse_arguments(command, words)
+    except UsageError:
+        return  # it does nothing
+    for row in options_of(command):
+        if row.dest in _REFUSED and getattr(arguments, row.dest):
+            yield row.flags[-1]
+    for kind in LINKED:
+        if kind in getattr(arguments, "emit", ()):
+            yield f"--emit={kind}"
 
 
 def _prefixes(line: int, check: list[str]) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ import pytest
 from hloc.cli import main
 from hloc.cli.filecheck import Mismatch, match_output
 from hloc.cli.filecheck_pattern import PatternFault, directives
-from hloc.cli.run_lines import run_lines
+from hloc.cli.options import OPTIONS
+from hloc.cli.run_lines import _REFUSED, run_lines
 from hloc.errors import HloError
 
 ROOT = Path(__file__).parents[3]
@@ -113,13 +114,24 @@ REFUSED = {
     "hloc %s && rm x": "no shell reads RUN lines",
     "hloc %s > out": "no shell reads RUN lines, found '>'",
     "hloc %s -o out": "cannot have -o",
-    "hloc %s -oout": "cannot have -oout",
+    "hloc %s -oout": "cannot have -o",
+    "hloc %s -qoout": "cannot have -o",
+    "hloc %s -qc": "cannot have -c",
+    "hloc %s -shared": "cannot have --shared",
+    "hloc %s --emit exe": "cannot have --emit=exe",
+    "hloc %s --emit=hlo,shared": "cannot have --emit=shared",
+    "hloc %s --memory=out.svg": "cannot have --memory",
+    "hloc explain-sharding %s --html=out.html": "cannot have --html",
+    "hloc %s --output out.npz --run": "cannot have --output",
     "hloc %s --plugin=x.py": "cannot have --plugin",
     "hloc %s --dump-dir x": "cannot have --dump-dir",
     "hloc @words": "cannot have @words",
-    "hloc reduce %s --test 'rm x'": "cannot have --test",
+    "hloc reduce %s --test 'rm x'": "cannot run hloc reduce",
     "hloc repl %s": "cannot run hloc repl",
     "hloc fmt %s": "cannot run hloc fmt",
+    "hloc -q fmt %s": "cannot run hloc fmt",
+    "hloc -q repl %s": "cannot run hloc repl",
+    "hloc --target=cpu reduce %s --test 'rm x {}'": "cannot run hloc reduce",
     "hloc %s | sh": "goes to FileCheck %s only",
     "hloc %s | FileCheck %s | sh": "FileCheck takes %s",
     "hloc %s 'a": "cannot read the RUN line",
@@ -130,6 +142,17 @@ REFUSED = {
 def test_a_run_line_is_for_hloc_alone(command: str) -> None:
     with pytest.raises(HloError, match=re.escape(REFUSED[command])):
         list(run_lines(f"// RUN: {command}"))
+
+
+READS = {"--resume-from", "--inputs", "--compare-with"}
+
+
+def test_every_option_that_names_a_file_is_refused_or_reads_it() -> None:
+    """A new option that writes is refused, too."""
+    words = ("FILE", "DIR", "COMMAND")
+    rows = [row for row in OPTIONS if any(word in row.metavar for word in words)]
+    assert {row.dest for row in rows if row.flags[0] not in READS} <= {*_REFUSED}
+    assert {*_REFUSED} <= {row.dest for row in OPTIONS}
 
 
 # ---------------------------------------------------------------- the command
