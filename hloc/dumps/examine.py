@@ -218,9 +218,13 @@ class _Reader:
         return found, "files" if found else ""
 
     def flags(self, module: DumpModule) -> dict[str, str]:
-        lines = self.text(module, "flags").splitlines()
-        pairs = (line.partition(": ") for line in lines if ": " in line)
-        return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+        found: dict[str, str] = {}
+        for line in self.text(module, "flags").splitlines():
+            name, colon, value = (part.strip() for part in line.partition(":"))
+            if colon:
+                value = value.strip('"')
+                found[name] = f"{found[name]},{value}" if name in found else value
+        return found
 
 
 def _first_line(fault: HloError) -> str:
@@ -259,15 +263,15 @@ def _makers(
     Fusion copies what it fuses; a copy has the maker of what went with the same opcode and shape.
     """
     match = match_modules(old, new)
-    gone = {
-        (inst.opcode.name, inst.shape): known.get(inst)
-        for inst in all_instructions(old)
-        if inst not in match.instructions
-    }
+    gone = {}
+    for inst in all_instructions(old):
+        now = match.instructions.get(inst)
+        if now is None or now.opcode is not inst.opcode:  # a fusion may stand in its place
+            gone[inst.opcode.name, inst.shape] = known.get(inst)
     made: dict[Instruction, str | None] = {}
     for inst in all_instructions(new):
         earlier = match.back.get(inst)
-        if earlier is not None:
+        if earlier is not None and earlier.opcode is inst.opcode:
             made[inst] = known.get(earlier)
         else:
             made[inst] = gone.get((inst.opcode.name, inst.shape), how)

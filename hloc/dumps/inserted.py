@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
@@ -21,6 +22,9 @@ class Inserted:
 
     Attributes:
         kernel: the kernel it is part of, itself if it is one.
+        alone: the kernel does nothing but such work, so that it costs memory traffic; else it is
+            part of a fusion that is there anyway.
+        kernel_bytes: what the kernel writes.
         asked_by: the instructions that read it.
         why: what they need, as far as the module says.
         by: the pass that added it, "" if the dump does not show it.
@@ -31,21 +35,18 @@ class Inserted:
     shape: str
     size_bytes: int
     kernel: str
+    alone: bool
+    kernel_bytes: int
     asked_by: tuple[str, ...]
     why: str
     by: str
     source: str
 
-    @property
-    def is_kernel(self) -> bool:
-        """False inside a fusion, where it costs no memory traffic of its own."""
-        return self.kernel == self.name
-
 
 def inserted(
     before: Module, after: Module, by: Mapping[Instruction, str | None]
 ) -> tuple[Inserted, ...]:
-    """Return what `after` has beyond `before`: kernels of their own first, largest first.
+    """Return what `after` has beyond `before`: what costs a kernel first, largest first.
 
     Args:
         before: the module before the first pass.
@@ -54,14 +55,17 @@ def inserted(
             program itself.
     """
     known = {_key(inst) for c in before.computations for inst in c.instructions}
-    rows = [
-        _row(inst, by)
-        for computation in live_computations(after)
-        for inst in computation.instructions
-        if inst.is_a(*OPCODES) and by.get(inst) is not None
-        if _key(inst) not in known
-    ]
-    return tuple(sorted(rows, key=lambda row: (not row.is_kernel, -row.size_bytes)))
+    rows = []
+    for computation in live_computations(after):
+        found = [
+            inst
+            for inst in computation.instructions
+            if inst.is_a(*OPCODES) and by.get(inst) is not None and _key(inst) not in known
+        ]
+        rest = (i for i in computation.instructions if i not in found)
+        alone = not computation.is_fusion or all(i.opcode.nop or forwards(i) for i in rest)
+        rows += [_row(inst, by[inst] or "", alone) for inst in found]
+    return tuple(sorted(rows, key=lambda row: (not row.alone, -row.size_bytes)))
 
 
 def _key(inst: Instruction) -> tuple[str, str]:
@@ -71,7 +75,7 @@ def _key(inst: Instruction) -> tuple[str, str]:
     return kind, metadata.op_name if metadata and metadata.op_name else inst.name
 
 
-def _row(inst: Instruction, by: Mapping[Instruction, str | None]) -> Inserted:
+def _row(inst: Instruction, by: str, alone: bool) -> Inserted:
     callers = inst.computation.callers
     fusion = next((c for c in callers if inst.computation.is_fusion), None)
     users = fusion.users if fusion is not None and inst.is_root else inst.users
@@ -81,9 +85,11 @@ def _row(inst: Instruction, by: Mapping[Instruction, str | None]) -> Inserted:
         inst.shape.text_without_layout,
         inst.shape.size_bytes,
         inst.name if fusion is None else fusion.name,
+        alone,
+        (inst if fusion is None else fusion).shape.size_bytes,
         tuple(f"{user.name} ({user.opcode.name})" for user in list(users)[:_NAMED]),
         _why(inst),
-        by[inst] or "",
+        by,
         origin_of(inst),
     )
 

@@ -167,13 +167,14 @@ def _contents(found: Findings) -> Iterator[Section]:
 
 
 def _inserted(rows: Sequence[Inserted]) -> Section:
-    own = [row for row in rows if row.is_kernel]
-    size = size_text(sum(row.size_bytes for row in own))
+    kernels = {row.kernel: row.kernel_bytes for row in rows if row.alone}
     text = f"{_opcode_counts(rows)} that the program does not have; "
-    if own:
-        text += f"{_opcode_counts(own)} of it as kernels, which write {size}"
+    if kernels:
+        size = size_text(sum(kernels.values()))
+        do = "does" if len(kernels) == 1 else "do"
+        text += f"{plural(len(kernels), 'kernel')} {do} nothing else, writing {size}"
     else:
-        text += "all inside fusions"
+        text += "all in kernels that are there anyway"
     return Section("inserted", text, tuple(map(_inserted_row, rows)), (0,))
 
 
@@ -183,7 +184,7 @@ def _opcode_counts(rows: Sequence[Inserted]) -> str:
 
 
 def _inserted_row(row: Inserted) -> tuple[str, ...]:
-    where = row.name if row.is_kernel else f"{row.name} in {row.kernel}"
+    where = row.name if row.kernel == row.name else f"{row.name} in {row.kernel}"
     asked = f"for {', '.join(row.asked_by)}" if row.asked_by else "for the result"
     by = f"by {row.by}" if row.by else ""
     return size_text(row.size_bytes), where, row.why, asked, by, row.source
