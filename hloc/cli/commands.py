@@ -206,11 +206,17 @@ COMMANDS: dict[str, Command] = {
         ("targets nvptx64",),
     ),
     "doctor": Command(
-        "doctor [DUMP_DIR]",
+        "doctor [DUMP_DIR [DUMP_DIR]]",
         "explain a folder written by XLA's --xla_dump_to: what passes changed, memory, copies, "
-        "what was not fused and why; without a folder, check the installation",
+        "what was not fused and why; of two folders or modules, what differs and why it matters; "
+        "without a folder, check the installation",
         "hloc.cli.doctor_command:doctor",
-        ("doctor", "doctor dump/", "doctor dump/ --module=jit_step --html=step.html"),
+        (
+            "doctor",
+            "doctor dump/",
+            "doctor dump/ --module=jit_step --html=step.html",
+            "doctor before/ after/",
+        ),
     ),
     "cache": Command(
         "cache",

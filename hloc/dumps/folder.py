@@ -159,6 +159,17 @@ def module_of_file(path: str) -> DumpModule:
     return DumpModule(name, (), None, DumpFile(path, 0, "", name), {})
 
 
+def folder_of_file(path: str) -> DumpFolder:
+    """Return a dump that consists of the module in the file `path`.
+
+    Raises:
+        HloError: there is no such file.
+    """
+    if not os.path.exists(path):
+        driver.read_file(path)
+    return DumpFolder(path, (module_of_file(path),), ())
+
+
 def chosen_module(folder: DumpFolder, wanted: str) -> DumpModule:
     """Return the module that `wanted` names in part; by default the one with most passes.
 

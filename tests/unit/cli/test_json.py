@@ -51,6 +51,7 @@ COMMANDS = {
     "targets": ["targets", "x86_64", "cpu"],
     "doctor": ["doctor"],
     "dump": ["doctor", "."],
+    "dumps": ["doctor", "m.hlo", "m.hlo"],
     "cache": ["cache"],
 }
 
