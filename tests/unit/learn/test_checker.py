@@ -1,6 +1,7 @@
 """The checker finds every kind of fault, ends whatever it runs, and says what to look at."""
 
 import json
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from hloc.learn.report import Finding, Report, as_json, as_junit, as_text
 from hloc.learn.sandbox import check_in_child
 from hloc.learn.scaffold import new_lesson
 from hloc.opt.registry import forget_registered
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 HEAD = '''"""A try."""
 
@@ -180,6 +181,74 @@ ENDS = {
     "exit": ("import sys\nprint('bye')\nsys.exit(0)\n", "ended without a result\nbye"),
     "memory": ("x = bytearray(1 << 40)\n", "MemoryError"),
 }
+
+
+FLOOD = "while True: print('x' * 100_000)\n"
+SWALLOWS = """while True:
+    try:
+        while True: pass
+    except BaseException:
+        pass
+"""
+EATS = """kept = []
+while True:
+    kept.append(bytearray(64 << 20))
+"""
+
+LIMITS = {
+    "output": (FLOOD, "OSError: [Errno 27]"),
+    "output in a line": ("while True: print('x' * 100_000, end='')\n", "OSError: [Errno 27]"),
+    "output of forked processes": (
+        f"import os\nos.fork(); os.fork()\n{FLOOD}",
+        "OSError: [Errno 27]",
+    ),
+    "a file": ("open('big', 'wb').write(bytes(1 << 25))\n", "OSError: [Errno 27]"),
+    "a long message": ("raise ValueError('x' * 10_000_000)\n", "more letters"),
+    "a loop that swallows everything": (SWALLOWS, "it takes more than 3 s"),
+    "a loop within a function of C": ("sum(range(1 << 60))\n", "it takes more than 3 s"),
+    "a wait": ("import time\ntime.sleep(1000)\n", "it takes more than 3 s"),
+    "a question": ("input()\n", "EOFError"),
+    "memory bit by bit": (EATS, "MemoryError"),
+    "memory of NumPy": ("import numpy as np\nnp.ones(1 << 40)\n", "MemoryError"),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux keeps them")
+@pytest.mark.parametrize("case", LIMITS)
+def test_a_child_keeps_its_limits(
+    case: str, lesson: Lesson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    body, expected = LIMITS[case]
+    file = tmp_path / "try.py"
+    file.write_text(HEAD + body)
+    seconds = 3 if "3 s" in expected else PATIENCE
+    report = check_in_child(lesson, str(file), wall_seconds=seconds)
+    assert not report.passed
+    told = report.findings[0].text
+    assert expected in told
+    assert len(told) < 10_000
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("end", ["while True: pass", "raise SystemExit", "pass"])
+def test_what_a_child_has_started_ends_with_it(end: str, lesson: Lesson, tmp_path: Path) -> None:
+    file, told = tmp_path / "try.py", tmp_path / "pid"
+    file.write_text(
+        f"{HEAD}import subprocess, sys\n"
+        "waits = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
+        f"with open({str(told)!r}, 'w') as out: out.write(str(waits.pid))\n{end}\n"
+    )
+    check_in_child(lesson, str(file), wall_seconds=15 if "while" in end else PATIENCE)
+    wait_until(lambda: not is_running(int(told.read_text())), "the end of its child")
 
 
 @pytest.mark.parametrize("case", ENDS)
