@@ -116,11 +116,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "graph": Command(
         "graph FILE [%NAME] -o OUT",
-        "draw a module, or the neighbourhood of an instruction, as .html, .svg or .dot",
+        "draw a module, or the neighbourhood of an instruction, as .html, .svg, .dot or .json",
         "hloc.cli.graph_command:graph_file",
         (
             "graph m.hlo -o m.html",
             "graph m.hlo %dot.3 --radius=3 -o near.svg",
+            "graph m.hlo --format=model-explorer -o m.json",
         ),
     ),
     "roofline": Command(

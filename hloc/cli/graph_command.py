@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
-from hloc.pictures.graph import FORMS, draw, write_scene
+from hloc.output_file import write_form
+from hloc.pictures.graph import FORMS, draw
+from hloc.pictures.model_explorer import model_explorer
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.selection import Picked, between, picked
 from hloc.report.exits import Exit, UsageError
@@ -19,8 +22,11 @@ def graph_file(arguments: Namespace, talk: Talk) -> int:
     """`hloc graph FILE [%NAME] [--radius=N] [--diff=BEFORE] -o OUT`."""
     a = arguments
     path = a.output_file or ""
-    if not path.lower().endswith(tuple(FORMS)):
-        raise UsageError(f"expected -o with a file that ends in one of {', '.join(FORMS)}")
+    for_explorer = a.format == "model-explorer" or (not a.format and path.endswith(".json"))
+    if not path or not (a.format or path.lower().endswith((*FORMS, ".json"))):
+        raise UsageError(f"expected -o with a file that ends in one of {', '.join(FORMS)}, .json")
+    if for_explorer and (a.diff or a.boxes is not None):
+        raise UsageError("--diff and --boxes are for pictures, not for Model Explorer")
     file, *names = a.files or [""]
     if not file:
         raise UsageError("no input file")
@@ -28,8 +34,12 @@ def graph_file(arguments: Namespace, talk: Talk) -> int:
     module = read_module(file)
     before = read_module(a.diff) if a.diff else None
     what = _picked(module, names, a)
-    scene = draw(what, before=before)
-    write_scene(scene, path, BOXES_AT_START if a.boxes is None else a.boxes)
+    if for_explorer:
+        write_form(path, model_explorer(what))
+    else:
+        form = f".{a.format}" if a.format else os.path.splitext(path)[1].lower()
+        boxes = BOXES_AT_START if a.boxes is None else a.boxes
+        write_form(path, FORMS[form](draw(what, before=before), boxes))
     members = what.members
     count = len(what.computation) if members is None else len(members)
     talk.say(

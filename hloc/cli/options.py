@@ -190,6 +190,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--height",), "Extract", ("extract",), "include N levels of operands; the rest become "
            "parameters", "N", convert=count(0)),
     # ---- draw
+    Option(("--format",), "Draw", ("graph",), "html, svg, dot, or model-explorer: JSON that Model "
+           "Explorer opens (default: by the ending of the file, .json for the latter)", "FORMAT",
+           convert=OneOf(("html", "svg", "dot", "model-explorer")), default=""),
     Option(("-r", "--radius"), "Draw", ("graph",), "distance from %NAME along operands and users "
            "(default 2)", "N", convert=count(0)),
     Option(("--until",), "Draw", ("graph",), "stop at this instruction", "%NAME",
