@@ -32,7 +32,7 @@ from repl.passes import Applied
 from repl.program import Program, record
 from repl.results import Message
 from repl.running import RunResult
-from repl.scripts import autosave_path, command_lines, read_script
+from repl.scripts import autosave_path, command_lines, read_script, recovered_path
 from repl.session import Session
 from repl.themes import is_terminal, make_console
 from repl.verifying import Verified
@@ -141,7 +141,10 @@ class App(Program):
         if arguments.file:
             self.run_line(f"load {arguments.file}")
         elif arguments.recover:
-            self.run_line(f"open-session {autosave_path()}")
+            try:
+                self.run_line(f"open-session {recovered_path()}")
+            except HloError as fault:
+                self._fault(fault)
         if self.faults:
             return self._code()
         if arguments.jax is not None:

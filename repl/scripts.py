@@ -20,6 +20,7 @@ from hloc.cache_directory import state_folder
 from hloc.errors import HloError, printable, reason_of
 from hloc.opt.pipeline import text_of
 from hloc.output_file import write_form
+from hloc.private_files import UnsafeFileError, check_folder, read_private
 
 if TYPE_CHECKING:
     from repl.session import Session
@@ -113,6 +114,23 @@ def write_session(session: Session, path: str) -> int:
 def autosave_path() -> Path:
     """Return where the commands of the last session on a terminal are kept."""
     return state_folder() / "last-session.hlor"
+
+
+def recovered_path() -> str:
+    """Return `autosave_path` if nobody else can have written what is there.
+
+    Raises:
+        HloError: somebody could, or there is nothing.
+    """
+    path = str(autosave_path())
+    try:
+        check_folder(os.path.dirname(path))
+        read_private(path)
+    except UnsafeFileError as fault:
+        raise HloError(f"the last session is not recovered: {printable(str(fault))}") from None
+    except OSError as fault:
+        raise HloError(f"cannot read {printable(path)}: {reason_of(fault)}") from None
+    return path
 
 
 def autosave(session: Session) -> None:

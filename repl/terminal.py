@@ -176,7 +176,7 @@ def history_file() -> Path | None:
     None if the folder cannot be made.
     """
     here = Path(".hloc_history")
-    if here.is_file():
+    if here.is_file() and not here.is_symlink():  # a folder from elsewhere could lead it away
         return here
     folder = state_folder()
     try:

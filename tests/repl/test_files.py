@@ -377,3 +377,21 @@ def test_the_name_of_a_file_does_not_become_commands(
     assert not (tmp_path / "stolen").exists()
     assert other.commands == repl.commands
     other.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs owners of files")
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o600])
+def test_a_session_that_others_could_write_to_is_not_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: int
+) -> None:
+    """Its commands may be of any kind, also those that start programs."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "hloc" / "last-session.hlor"
+    path.parent.mkdir(mode=0o700)
+    path.write_text("!touch ran\n")
+    path.chmod(mode)
+    code = run_program(["--recover", "-x", os.devnull])
+    assert (tmp_path / "ran").exists() == (mode == 0o600)
+    assert code == (mode != 0o600)
+    assert ("is not recovered: other users may write to" in capsys.readouterr().out) == code

@@ -420,6 +420,9 @@ def test_history_is_kept_beside_the_project_or_in_the_state_folder(home: Path) -
     assert history_file() == home / "state" / "hloc" / "history"
     (home / ".hloc_history").touch()
     assert history_file() == Path(".hloc_history")
+    (home / ".hloc_history").rename(home / "elsewhere")
+    (home / ".hloc_history").symlink_to(home / "elsewhere")
+    assert history_file() == home / "state" / "hloc" / "history", "lines would go elsewhere"
 
 
 # ---------------------------------------------------------------- a real terminal
