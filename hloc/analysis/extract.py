@@ -14,6 +14,8 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import all_instructions, post_order_from, reachable_computations
 
+_SPREADS = ("broadcast", "reshape", "bitcast", "convert")
+
 
 def find_instruction(module: Module, name: str) -> Instruction:
     """Return the instruction called `name`, with or without `%`; `computation/name` is exact.
@@ -41,7 +43,8 @@ def extract(
     Args:
         inst: it becomes the root; its module is not changed.
         height: levels of operands that come along, all by default; 0 is `inst` alone. What lies
-            beyond becomes a parameter, constants and parameters of the original aside.
+            beyond becomes a parameter, constants, what is made of them alone, and parameters of
+            the original aside.
         also: other instructions of its computation that come along, with all that they need.
 
     Returns:
@@ -52,7 +55,9 @@ def extract(
     module = Module(old.name, without_signature(old.config), old.stack_frames, old.source)
     computations: dict[Computation, Computation] = {}
     members = _members(inst, height) | set(post_order_from(also))
-    for called in reachable_computations(*_called_by(inst.computation, members)):
+    order = _needed((inst, *also), members)
+    callees = (called for member in order if member in members for called in member.called)
+    for called in reachable_computations(*dict.fromkeys(callees)):
         copy = module.add_computation(called.name, execution_thread=called.execution_thread)
         found = copy_instructions(called, copy, {})
         for new in copy.instructions:
@@ -62,7 +67,7 @@ def extract(
     entry = module.add_computation(inst.computation.name)
     values: dict[Instruction, Instruction] = {}
     parameters = 0
-    for old_inst in _needed((inst, *also), members):
+    for old_inst in order:
         if old_inst in members and old_inst.opcode.name != "parameter":
             values[old_inst] = _copy(old_inst, entry, values, computations)
         else:
@@ -91,7 +96,7 @@ def without_signature(config: ModuleConfig) -> ModuleConfig:
 
 
 def _members(inst: Instruction, height: int | None) -> set[Instruction]:
-    """Return the instructions within `height` levels of operands, and constants one level on."""
+    """Return the instructions within `height` levels of operands, and constants beyond them."""
     if height is None:
         return set(post_order_from([inst]))
     members = {inst}
@@ -103,8 +108,20 @@ def _members(inst: Instruction, height: int | None) -> set[Instruction]:
     while starts:
         members.update(starts)
         starts = [o for start in starts for o in _starts(start) if o not in members]
-    constants = (o for member in members for o in member.operands if o.opcode.name == "constant")
-    return members | set(constants)
+    waiting = list(members)
+    while waiting:
+        tuples = [o for o in waiting.pop().operands if o.is_a("tuple") and o not in members]
+        members.update(tuples)
+        waiting += tuples
+    constants = {o for member in members for o in member.operands if _is_constant(o)}
+    return members | {inst for constant in constants for inst in post_order_from([constant])}
+
+
+def _is_constant(inst: Instruction) -> bool:
+    """True for numbers that stand in the text, spread over an array or not."""
+    while inst.is_a(*_SPREADS) and len(inst.operands) == 1:
+        (inst,) = inst.operands
+    return inst.is_a("constant", "iota")
 
 
 def _starts(inst: Instruction) -> tuple[Instruction, ...]:
@@ -129,11 +146,6 @@ def _needed(roots: Sequence[Instruction], members: set[Instruction]) -> list[Ins
                 before = [p for p in here.control_predecessors if p in members]
                 stack += [(other, False) for other in reversed((*before, *here.operands))]
     return order
-
-
-def _called_by(computation: Computation, members: set[Instruction]) -> list[Computation]:
-    found = (c for i in computation.instructions if i in members for c in i.called)
-    return list(dict.fromkeys(found))
 
 
 def _copy(
