@@ -26,46 +26,86 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in ("jax", "jaxlib"))
 
 
+class XlaProgram:
+    """A module compiled by XLA:CPU, which may run many times."""
+
+    def __init__(self, proto: bytes) -> None:
+        """Compile a serialized HloModuleProto.
+
+        Raises:
+            HloError: XLA does not take the module.
+        """
+        import jax
+        from jaxlib import _jax, xla_client
+
+        self._device = jax.devices("cpu")[0]
+        try:
+            stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
+            self._program = self._device.client.compile_and_load(
+                stablehlo, _jax.DeviceList((self._device,)), xla_client.CompileOptions()
+            )
+        except Exception as fault:  # jaxlib raises what it likes
+            raise _refused(fault) from fault
+
+    @classmethod
+    def from_text(cls, text: str) -> XlaProgram:
+        """Compile HLO text.
+
+        Raises:
+            HloError: XLA does not take the module.
+        """
+        import jax  # noqa: F401  before jaxlib, whose log it turns off
+        from jaxlib import _hlo
+
+        try:
+            proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+        except Exception as fault:  # jaxlib raises what it likes
+            raise _refused(fault) from fault
+        return cls(proto)
+
+    def run(
+        self, arrays: Sequence[Array], repeat: int = 1
+    ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
+        """Run the program `repeat` times; returns the results and the seconds.
+
+        Raises:
+            HloError: XLA cannot run it.
+        """
+        import jax
+
+        try:
+            with jax.enable_x64(True):  # JAX would make f32 of f64
+                buffers = [jax.device_put(array, self._device) for array in arrays]
+            seconds = []
+            for _ in range(repeat):
+                started = time.perf_counter()
+                results = self._program.execute_sharded(buffers)
+                parts = results.disassemble_into_single_device_arrays()
+                jax.block_until_ready(parts)
+                seconds.append(time.perf_counter() - started)
+        except Exception as fault:  # jaxlib raises what it likes
+            raise _refused(fault) from fault
+        return tuple(np.asarray(part[0]) for part in parts), tuple(seconds)
+
+
+def _refused(fault: Exception) -> HloError:
+    return HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}")
+
+
 def run_by_xla(text: str, arrays: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[float, ...]]:
     """Compile HLO text by XLA and run it a few times; returns the results and the seconds.
 
     Raises:
         HloError: XLA does not take the module.
     """
-    import jax  # noqa: F401  before jaxlib, whose log it turns off
-    from jaxlib import _hlo
-
-    try:
-        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-    except Exception as fault:  # jaxlib raises what it likes
-        raise HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}") from fault
-    return run_proto_by_xla(proto, arrays)
+    return XlaProgram.from_text(text).run(arrays, _REPEAT)
 
 
 def run_proto_by_xla(
     proto: bytes, arrays: Sequence[Array], repeat: int = _REPEAT
 ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
     """Compile a serialized HloModuleProto by XLA and run it; as `run_by_xla`."""
-    import jax
-    from jaxlib import _jax, xla_client
-
-    device = jax.devices("cpu")[0]
-    try:
-        stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
-        program = device.client.compile_and_load(
-            stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()
-        )
-        with jax.enable_x64(True):  # JAX would make f32 of f64
-            buffers = [jax.device_put(array, device) for array in arrays]
-        seconds = []
-        for _ in range(repeat):
-            started = time.perf_counter()
-            results = program.execute_sharded(buffers).disassemble_into_single_device_arrays()
-            jax.block_until_ready(results)
-            seconds.append(time.perf_counter() - started)
-    except Exception as fault:  # jaxlib raises what it likes
-        raise HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}") from fault
-    return tuple(np.asarray(result[0]) for result in results), tuple(seconds)
+    return XlaProgram(proto).run(arrays, repeat)
 
 
 def run_sharded_by_xla(
@@ -120,4 +160,4 @@ def run_sharded_by_xla(
             for dims, sharding, own in zip(result_dims, shardings, parts, strict=True)
         ]
     except Exception as fault:  # jaxlib raises what it likes
-        raise HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}") from fault
+        raise _refused(fault) from fault
