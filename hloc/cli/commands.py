@@ -136,6 +136,16 @@ COMMANDS: dict[str, Command] = {
         "hloc.cli.bisect_command:bisect_file",
         ("bisect m.hlo -O2 -o small.hlo",),
     ),
+    "isolate": Command(
+        "isolate FILE",
+        "run each instruction alone on its true inputs, as hloc or XLA compiles it, and name those "
+        "that diverge (exit code 1)",
+        "hloc.cli.isolate_command:isolate_file",
+        (
+            "isolate m.hlo --against=xla --repro-dir=pieces",
+            "isolate before.hlo --against=after.hlo",
+        ),
+    ),
     "reduce": Command(
         "reduce FILE --test 'COMMAND {}'",
         "reduce a module while a command exits with 0",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc import driver
-from hloc.analysis.extract import extract
+from hloc.cli.isolation.pieces import NO_CODE, pieces_of, takes_arrays
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
 from hloc.ir.edges import is_partitioned
@@ -27,11 +27,9 @@ from hloc.report.inputs import array_leaves
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
-from hloc.shapes import ArrayShape, leaves
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_NO_CODE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all")
 _MOST_NAMED = 5
 
 
@@ -89,19 +87,12 @@ def _pieces(module: Module, inputs: Sequence[Array], bounds: Bounds) -> list[_Pi
     for inst in post_order(module.entry):
         if inst in values:
             continue
-        alone = extract(inst, 0)
-        operands = [values[o] for o in _operands(inst, alone)]
-        arrays = [array for leaf_arrays in operands for array in leaf_arrays]
-        values[inst] = list(driver.evaluate(alone, *arrays, fill_constants="zeros"))
-        if inst.opcode.name not in _NO_CODE:
-            pieces.append(_compared(inst, alone, arrays, values[inst], bounds))
+        (piece,) = pieces_of(inst, 0)
+        arrays = [array for operand in piece.operands for array in values[operand]]
+        values[inst] = list(driver.evaluate(piece.module, *arrays, fill_constants="zeros"))
+        if not inst.is_a(*NO_CODE):
+            pieces.append(_compared(inst, piece.module, arrays, values[inst], bounds))
     return pieces
-
-
-def _operands(inst: Instruction, alone: Module) -> list[Instruction]:
-    """Return the instructions that the parameters of `alone` stand for, in their order."""
-    by_name = {other.name: other for other in inst.computation.instructions}
-    return [by_name[parameter.name] for parameter in alone.entry.parameters]
 
 
 def _compared(
@@ -109,20 +100,13 @@ def _compared(
 ) -> _Piece:
     if is_random(alone):
         return _Piece(inst, None, "it draws random numbers")
-    if not _is_array(inst):
+    if not takes_arrays(inst):
         return _Piece(inst, None, "it has no arrays")
     try:
         got = list(driver.compile_as_it_stands(alone)(*arrays))
     except HloError as fault:
         return _Piece(inst, None, fault.message)
     return _Piece(inst, compare(got, want, bounds))
-
-
-def _is_array(inst: Instruction) -> bool:
-    """True if all that an instruction takes and gives are arrays and tuples of them."""
-    shapes = (inst.shape, *(operand.shape for operand in inst.operands))
-    found = [leaf for shape in shapes for _, leaf in leaves(shape)]
-    return all(isinstance(leaf, ArrayShape) and not leaf.dtype.is_special for leaf in found)
 
 
 def _report(pieces: Sequence[_Piece]) -> list[str]:

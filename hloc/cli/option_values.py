@@ -5,6 +5,7 @@ Each raises ValueError with what was expected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from hloc.lazy_dataclass import dataclass
@@ -178,3 +179,12 @@ def tolerance(text: str) -> float:
     if not 0.0 <= value < float("inf"):
         raise ValueError(f"expected a number that is not negative, found {_shown(text)}")
     return value
+
+
+def regex(text: str) -> str:
+    """Read a regular expression, which is kept as text."""
+    try:
+        re.compile(text)
+    except re.error as fault:
+        raise ValueError(f"expected a regular expression, found {_shown(text)}: {fault}") from None
+    return text

@@ -20,6 +20,7 @@ from hloc.cli.option_values import (
     page_file,
     pipeline,
     processors,
+    regex,
     tolerance,
 )
 from hloc.formats.sniff import FORMATS
@@ -40,6 +41,8 @@ UNHASHED = ("layouts", "header", "names", "metadata", "shapes", "constants", "no
 # Commands that take the options below; "" is the compiler form `hloc FILE`.
 COMPILE = ("", "run")
 PASSES = (*COMPILE, "bisect")
+GIVEN = (*PASSES, "isolate")
+COMPARING = (*COMPILE, "isolate")
 OPTIMISING = (*PASSES, "roofline")
 PLUGGED = (*OPTIMISING, "passes", "rules", "explain")
 READ = (
@@ -53,6 +56,7 @@ READ = (
     "stats",
     "extract",
     "bisect",
+    "isolate",
     "reduce",
     "explain-sharding",
     "partition",
@@ -62,7 +66,8 @@ WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "part
 ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
-REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", *SHARDING, "passes", "rules",
+REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", "isolate",
+             *SHARDING, "passes", "rules",
              "ops", "targets", "doctor", "cache")  # fmt: skip
 HEADER_LANGUAGES = ("c", "c++")
 
@@ -300,6 +305,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--repro-dir",), "Check",
            COMPILE, "folder for reproducers of failing passes (default: a "
            "temporary folder)", "DIR"),
+    Option(("--repro-dir",), "Find bugs", ("isolate",), "write each piece that diverges, its "
+           "inputs and its true results to this folder", "DIR"),
     Option(("--repro",), "Check", ("",), "take options from the file's `// hloc-repro:` line, as "
            "always for FILE.repro.hlo"),
     Option(("--no-verify",), "Check", ("parse", "convert"), "check only the syntax, not shapes and "
@@ -312,13 +319,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--profile",), "Run", COMPILE, "print the cost of each kernel: its time alone, on a "
            "GPU also the share of the peaks; with --simulate=ptx instructions, accesses and "
            "conflicts"),
-    Option(("--random",), "Run", PASSES, "use random inputs from SEED (default 0), with integer "
+    Option(("--random",), "Run", GIVEN, "use random inputs from SEED (default 0), with integer "
            "indices in range", "SEED", "0", count(0)),
-    Option(("--input",), "Run", PASSES, "give one parameter a value: x=3.5, x=[1,2,3], x=@x.npy, "
+    Option(("--input",), "Run", GIVEN, "give one parameter a value: x=3.5, x=[1,2,3], x=@x.npy, "
            "x=@all.npz:w, zeros, ones, iota, normal(0,1), uniform(-1,1), ints(0,100), special, "
            "random, like-index(%gather)", "NAME=SPEC", convert=input_spec, default=(),
            repeated=True),
-    Option(("--inputs",), "Run", PASSES, "read inputs arg0, arg1 ... or arr_0, arr_1 ... or by "
+    Option(("--inputs",), "Run", GIVEN, "read inputs arg0, arg1 ... or arr_0, arr_1 ... or by "
            "parameter name (tuples flattened)", "FILE.npz"),
     Option(("--output",), "Run", COMPILE, "write results out0, out1 ...", "FILE.npz"),
     Option(("--print-output",), "Run", COMPILE, "print N elements of each result (0: none)",
@@ -326,9 +333,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--compare-with",), "Run", COMPILE, "compare with the reference evaluator (interp), "
            "the module compiled at -O0, XLA (xla, needs jaxlib), the result in an HloSnapshot "
            "(the default for one), or stored results", "interp|O0|xla|snapshot|FILE.npz"),
-    Option(("--rtol",), "Run", COMPILE, "relative tolerance (default: by element type)",
+    Option(("--rtol",), "Run", COMPARING, "relative tolerance (default: by element type)",
            "X", convert=tolerance),
-    Option(("--atol",), "Run", COMPILE, "absolute tolerance (default: by element type)",
+    Option(("--atol",), "Run", COMPARING, "absolute tolerance (default: by element type)",
            "X", convert=tolerance),
     Option(("--backend",), "Run", COMPILE, "what runs the module: its machine code (native, the "
            "default), or the reference evaluator, without passes (interp)", "native|interp",
@@ -354,6 +361,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--test-timeout",), "Find bugs", ("bisect", "reduce"), "treat a test that takes "
            "longer as "
            "passing (default 30)", "SECONDS", convert=count(1), default=30),
+    Option(("--against",), "Find bugs", ("isolate",), "what computes each piece too: hloc -O2 only "
+           "(interp, the default), also hloc -O0 (O0), XLA and hloc -O2 (xla, needs jaxlib), or "
+           "the instruction of that name in another module", "interp|O0|xla|FILE",
+           default="interp"),
+    Option(("--level",), "Find bugs", ("isolate",), "what a piece is: an instruction, those in "
+           "fusions and calls too (the default), or one of the entry computation as it stands",
+           "instruction|computation", convert=OneOf(("instruction", "computation")),
+           default="instruction"),
+    Option(("--filter",), "Find bugs", ("isolate",), "compare only instructions whose name, opcode "
+           "or operation name this regular expression matches", "REGEX", convert=regex, default=""),
+    Option(("--height",), "Find bugs", ("isolate",), "also run each instruction together with up "
+           "to N levels of operands (default 1): some faults need two instructions", "N",
+           convert=count(0), default=1),
     # ---- cache
     Option(("--clear",), "Cache", ("cache",), "remove all files"),
     Option(("--trim",), "Cache", ("cache",), "remove the least recently used files until "

@@ -145,3 +145,8 @@ def test_a_classifier_for_several_processors(classifier: Path) -> None:
 
 def test_targets_are_listed() -> None:
     check("docs/ahead-of-time.md", "hloc targets", ROOT)
+
+
+def test_isolate_shows_the_least_exact(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    check("docs/isolate.md", "--filter", tmp_path)

@@ -144,7 +144,7 @@ def test_a_run_line_is_for_hloc_alone(command: str) -> None:
         list(run_lines(f"// RUN: {command}"))
 
 
-READS = {"--resume-from", "--inputs", "--compare-with"}
+READS = {"--resume-from", "--inputs", "--compare-with", "--against"}
 
 
 def test_every_option_that_names_a_file_is_refused_or_reads_it() -> None:

@@ -19,7 +19,8 @@ FEWEST = 3
 
 ALLOWED = {
     "dumps/inserted: OPCODES": "what compilers add beside the program: moves and conversions",
-    "cli/compare_each: _NO_CODE": "what has no machine code of its own to compare",
+    "analysis/extract: _SPREADS": "what is as constant as its operand, and comes along with it",
+    "cli/isolation/pieces: NO_CODE": "what has no machine code of its own to compare",
     "analysis/pools: POOLED_TYPES": "pools of the routine table, by what programs use",
     "analysis/reduction: _LIGHT": "what the reducer of modules cannot make smaller",
     "codegen/builder/lane_builder: folded": "LLVM's names of vector reductions",

@@ -1,0 +1,250 @@
+"""The walk over a module: each instruction's true value, and its pieces on every side."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.analysis.extract import extract
+from hloc.cli.isolation.judge import Finding, judge, without_subnormals
+from hloc.cli.isolation.pieces import NO_CODE, Piece, opened, pieces_of, takes_arrays
+from hloc.cli.isolation.sides import Compiled, Side
+from hloc.cli.isolation.values import Values, last_uses
+from hloc.dtypes import dtype_of_numpy
+from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
+from hloc.report.answers import evaluated, is_random, is_too_large
+from hloc.report.compare import Bounds
+from hloc.report.inputs import array_leaves
+from hloc.report.progress import Progress
+from hloc.report.time_limit import TookTooLong
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+MOST_WORST = 10
+"""Pieces that are listed as the least exact."""
+
+MOST_KEPT = 10
+"""Diverging pieces that are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A piece that diverges, its inputs, and what the evaluator makes of them."""
+
+    finding: Finding
+    inputs: list[Array]
+    want: list[Array]
+
+
+@dataclass(slots=True)
+class Isolation:
+    """What was found.
+
+    Attributes:
+        instructions: of the entry computation.
+        compared: instructions that ran alone on a side at least.
+        kinds: different pieces among them.
+        diverging: in the order of execution, the smallest piece of each instruction and side.
+        ill: beyond the bounds, but explained by rounding.
+        worst: the others that are furthest apart.
+        first_nan, first_infinity: the instruction where one arises of numbers.
+        left: reasons why instructions were not compared, and how many.
+        by_machine: instructions too large for the evaluator, whose values are those of -O0.
+        spilled: values that were kept in files.
+        kept: the first of the diverging pieces, to be written.
+    """
+
+    instructions: int = 0
+    compared: int = 0
+    kinds: int = 0
+    diverging: list[Finding] = field(default_factory=list)
+    ill: list[Finding] = field(default_factory=list)
+    worst: list[Finding] = field(default_factory=list)
+    first_nan: Instruction | None = None
+    first_infinity: Instruction | None = None
+    left: Counter[str] = field(default_factory=Counter)
+    by_machine: int = 0
+    spilled: int = 0
+    kept: list[Case] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Search:
+    """Runs the pieces of a module.
+
+    Attributes:
+        sides: what each piece runs on.
+        levels: of operands that the largest pieces have.
+        enters_loops: the bodies of loops are searched too, in their first round.
+        chosen: only instructions whose name, opcode or operation name matches; "" for all.
+    """
+
+    module: Module
+    sides: Sequence[Side]
+    bounds: Bounds
+    levels: int = 1
+    chosen: str = ""
+    enters_loops: bool = True
+    found: Isolation = field(default_factory=Isolation)
+    _unoptimised: Side = field(default_factory=lambda: Compiled(0))
+    _kinds: set[str] = field(default_factory=set)
+
+    def run(self, inputs: Sequence[Array], progress: Progress) -> Isolation:
+        """Walk the entry computation, then the bodies of its loops.
+
+        Raises:
+            HloError: an instruction cannot be evaluated.
+        """
+        waiting = [(self.module, list(inputs))]
+        while waiting:
+            waiting += self._walk(*waiting.pop(0), progress)
+        self.found.kinds = len(self._kinds)
+        return self.found
+
+    def _walk(
+        self, module: Module, inputs: Sequence[Array], progress: Progress
+    ) -> list[tuple[Module, list[Array]]]:
+        """Walk an entry computation, operands first; returns its loops and what they start with."""
+        order, loops = list(post_order(module.entry)), []
+        last = last_uses(order, self.levels)
+        ends: dict[int, list[Instruction]] = {}
+        for inst, place in last.items():
+            ends.setdefault(place, []).append(inst)
+        self.found.instructions += len(order)
+        numbers: dict[Instruction, tuple[bool, bool]] = {}
+        progress.begin("instructions", len(order))
+        with Values() as values:
+            given = iter(inputs)
+            for parameter in module.entry.parameters:
+                arrays = [next(given) for _ in array_leaves([parameter.shape])]
+                values.put(parameter, arrays)
+                numbers[parameter] = _not_numbers(arrays)
+            for place, inst in enumerate(order):
+                progress.done, progress.detail = place, f"%{inst.name}"
+                if not inst.is_a("parameter"):
+                    is_chosen = self._is_chosen(inst)
+                    pieces = pieces_of(inst, self.levels if is_chosen else 0)
+                    read = _inputs(pieces[0], values)
+                    want = self._reference(pieces[0], read)
+                    values.put(inst, want)
+                    self._note_numbers(inst, want, numbers)
+                    if is_chosen and self._compare(pieces, want, values):
+                        self._kinds.add(pieces[0].kind)
+                    if self.enters_loops and inst.is_a("while"):
+                        body = opened(extract(inst.called[1].root))
+                        loops.append((body, values.get(inst.operands[0])))
+                for ended in ends.get(place, ()):
+                    values.drop(ended)
+            self.found.spilled += values.spilled
+        return loops
+
+    def _reference(self, piece: Piece, arrays: list[Array]) -> list[Array]:
+        """Return the true values of a piece of one instruction."""
+        if is_too_large(piece.module):
+            self.found.by_machine += 1
+            return self._unoptimised.run(piece, arrays)
+        try:
+            if piece.inst.called:
+                return evaluated(piece.module, arrays)
+            return driver.evaluate(piece.module, *arrays, fill_constants="zeros")
+        except TookTooLong:
+            self.found.by_machine += 1
+            return self._unoptimised.run(piece, arrays)
+
+    def _note_numbers(
+        self,
+        inst: Instruction,
+        arrays: Sequence[Array],
+        numbers: dict[Instruction, tuple[bool, bool]],
+    ) -> None:
+        numbers[inst] = _not_numbers(arrays)
+        if inst.is_a("constant"):
+            return
+        for number, name in enumerate(("first_nan", "first_infinity")):
+            arises = numbers[inst][number] and not any(numbers[o][number] for o in inst.operands)
+            if arises and getattr(self.found, name) is None:
+                setattr(self.found, name, inst)
+
+    def _is_chosen(self, inst: Instruction) -> bool:
+        if inst.is_a(*NO_CODE) or not takes_arrays(inst):
+            return False
+        if not self.chosen:
+            return True
+        metadata = inst.common.metadata
+        texts = (inst.name, inst.opcode.name, metadata.op_name if metadata else "")
+        return any(re.search(self.chosen, text) for text in texts)
+
+    def _compare(self, pieces: Sequence[Piece], want: list[Array], values: Values) -> bool:
+        """Run the pieces of one instruction, smallest first; returns if a side ran one."""
+        if is_random(pieces[0].module):
+            self.found.left["it draws random numbers"] += 1
+            return False
+        ran = False
+        for side in self.sides:
+            for piece in pieces:
+                arrays = _inputs(piece, values)
+                try:
+                    got = side.run(piece, arrays)
+                except HloError as fault:
+                    self.found.left[f"{side.name}: {fault.message}"] += piece is pieces[0]
+                    break
+                ran = True
+                if self._judge(piece, side, arrays, got, want):
+                    break
+        self.found.compared += ran
+        return ran
+
+    def _judge(
+        self, piece: Piece, side: Side, arrays: list[Array], got: list[Array], want: list[Array]
+    ) -> bool:
+        """File what a side made of a piece; returns if it diverges."""
+        if [(a.shape, a.dtype) for a in got] != [(a.shape, a.dtype) for a in want]:
+            self.found.left[f"{side.name}: results of another shape"] += 1
+            return True
+        finding = judge(piece, side.name, arrays, got, want, self.bounds)
+        if finding.diverges and side.flushes:
+            pair = without_subnormals(arrays, got, want, lambda given: self._again(piece, given))
+            finding = judge(piece, side.name, arrays, *pair, self.bounds)
+        if finding.diverges:
+            self.found.diverging.append(finding)
+            if len(self.found.kept) < MOST_KEPT:
+                self.found.kept.append(Case(finding, arrays, want))
+        elif not finding.comparison.ok:
+            self.found.ill.append(finding)
+        elif finding.comparison.max_ulp and piece.height == 0:
+            self.found.worst.append(finding)
+            self.found.worst.sort(key=lambda row: -row.comparison.max_ulp)
+            del self.found.worst[MOST_WORST:]
+        return finding.diverges
+
+    def _again(self, piece: Piece, arrays: Sequence[Array]) -> list[Array]:
+        return driver.evaluate(piece.module, *arrays, fill_constants="zeros")
+
+
+def _inputs(piece: Piece, values: Values) -> list[Array]:
+    return [array for operand in piece.operands for array in values.get(operand)]
+
+
+def _not_numbers(arrays: Sequence[Array]) -> tuple[bool, bool]:
+    """Return whether some element is NaN, and whether one is infinite."""
+    floats = list(_floats(arrays))
+    if all(bool(np.isfinite(array).all()) for array in floats):
+        return False, False
+    return any(np.isnan(a).any() for a in floats), any(np.isinf(a).any() for a in floats)
+
+
+def _floats(arrays: Sequence[Array]) -> Iterator[Array]:
+    for array in arrays:
+        dtype = dtype_of_numpy(array.dtype)
+        if dtype is not None and (dtype.is_float or dtype.is_complex):
+            yield array

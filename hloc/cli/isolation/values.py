@@ -1,0 +1,105 @@
+"""What instructions compute, in memory as long as a piece reads it, on disk where that is much."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+MOST_BYTES = 1 << 30
+"""Values in memory; the oldest go to files beyond it."""
+
+_FAR = 4
+"""Levels of operands beyond those of a piece that its parameters may stand for: `copy-done` brings
+its start along, and a tuple its elements."""
+
+
+def last_uses(order: Sequence[Instruction], levels: int) -> dict[Instruction, int]:
+    """Return for each instruction the last place in `order` at which a piece may read its value.
+
+    Args:
+        order: operands first.
+        levels: of operands that pieces have.
+    """
+    places = {inst: place for place, inst in enumerate(order)}
+    reach = dict(places)
+    for _ in range(levels + _FAR):
+        before = reach
+        reach = {
+            inst: max((before[user] for user in inst.users if user in before), default=place)
+            for inst, place in places.items()
+        }
+        reach = {inst: max(place, before[inst]) for inst, place in reach.items()}
+    return reach
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """An array in a file."""
+
+    path: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class Values:
+    """The arrays of instructions, one per leaf; used as a context, which removes the files."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
+        self.spilled = 0
+        self._bytes = 0
+        self._held: dict[Instruction, list[Array]] = {}
+        self._files: dict[Instruction, list[_File]] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Values:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def put(self, inst: Instruction, arrays: list[Array]) -> None:
+        """Hold what an instruction computes."""
+        self._held[inst] = arrays
+        self._bytes += _size(arrays)
+        while self._bytes > self.most_bytes and len(self._held) > 1:
+            self._spill(next(iter(self._held)))
+
+    def get(self, inst: Instruction) -> list[Array]:
+        """Return the arrays of an instruction; those in files are read each time."""
+        held = self._held.get(inst)
+        if held is not None:
+            return held
+        return [np.fromfile(f.path, f.dtype).reshape(f.shape) for f in self._files[inst]]
+
+    def drop(self, inst: Instruction) -> None:
+        """Forget an instruction that no piece reads any more."""
+        self._bytes -= _size(self._held.pop(inst, []))
+        for file in self._files.pop(inst, []):
+            os.unlink(file.path)
+
+    def _spill(self, inst: Instruction) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hloc-isolate-")
+        arrays, files = self._held.pop(inst), []
+        self._bytes -= _size(arrays)
+        for array in arrays:
+            path = os.path.join(self._folder.name, str(self.spilled))
+            self.spilled += 1
+            array.tofile(path)
+            files.append(_File(path, array.dtype, array.shape))
+        self._files[inst] = files
+
+
+def _size(arrays: Sequence[Array]) -> int:
+    return sum(array.nbytes for array in arrays)
