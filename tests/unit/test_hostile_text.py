@@ -136,6 +136,33 @@ ENTRY e {
     check_page((folder / "evil.html").read_text(), (folder / "plain.html").read_text())
 
 
+def test_reports_and_pages_of_dumps(folder: Path, capsys: Capture) -> None:
+    """Names of modules come from the names of files, all else from texts."""
+    shutil.copytree(ROOT / "tests" / "golden" / "dumps" / "train", "plain")
+    for path in sorted(Path("plain").iterdir()):
+        target = Path("evil\x1b\u202e") / path.name.replace(
+            "jit_", "<img src=x onerror=alert(1)>\x1b\u202e"
+        )
+        target.parent.mkdir(exist_ok=True)
+        data = path.read_bytes()
+        if path.suffix == ".txt":
+            data = data.replace(b'op_name="', b'op_name="' + RAW.encode())
+            data = data.replace(b'source_file="', b'source_file="' + RAW.encode())
+        target.write_bytes(data)
+    for name, page in (("plain", "plain.html"), (target.parent.name, "evil.html")):
+        main(["doctor", name, f"--html={page}"])
+        main(["doctor", name])
+    said = capsys.readouterr()
+    assert not unsafe_characters(said.out + said.err)
+    page = (folder / "evil.html").read_text()
+    assert not unsafe_characters(page)
+    found = elements_of(page)
+    assert not found.handlers
+    assert not found.scripts
+    assert all(str(link).startswith(("#", "evil%1B")) for link in found.links), found.links
+    assert "onerror" in page, "the name is shown, as text"
+
+
 def test_c_headers(folder: Path) -> None:
     module = (
         'HloModule m-ain.v2\nENTRY e {\n  int = f32[2] parameter(0), metadata={op_name="EVIL"}\n'
