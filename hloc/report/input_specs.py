@@ -20,6 +20,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.report.index_ranges import index_limits
 from hloc.report.inputs import (
+    check_unpacked,
     parameter_leaves,
     random_input,
     random_inputs,
@@ -221,6 +222,7 @@ def _from_file(text: str, shape: ArrayShape) -> Array:
             names = stored.files
             if name not in names and len(names) != 1:
                 raise HloError(f"{path} has {', '.join(names[:8])}: choose one with @{path}:NAME")
+            check_unpacked(stored, name or names[0], shape, path)
             array = stored[name or names[0]]
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None

@@ -26,6 +26,8 @@ from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_ROWS = 4096
+_MOST_TIMES, _MOST_BYTES = 16, 1 << 20
+"""An array in a file may be so much larger than the one that is expected."""
 _SMALL = 10  # integers that are no indices lie below this
 
 
@@ -236,12 +238,31 @@ def _naming(have: Sequence[str], prefix: str, count: int, names: Sequence[str]) 
     return max(ways, key=lambda way: len(set(way) & set(have)))  # the first of equals
 
 
+def check_unpacked(stored: Any, name: str, shape: ArrayShape, path: str) -> None:
+    """Check that an array of an archive is of about the size of `shape` before it is unpacked.
+
+    A few kilobytes can hold zeros for all memory that there is. Another type or shape is told in
+    better words once the array is read, as long as it is not larger by far.
+
+    Raises:
+        HloError: it is.
+    """
+    entries = {entry.filename: entry.file_size for entry in stored.zip.infolist()}
+    size_bytes = entries.get(f"{name}.npy", entries.get(name, 0))
+    if size_bytes > _MOST_TIMES * shape.size_bytes + _MOST_BYTES:
+        raise HloError(
+            f"{path}: {name} unpacks to {size_text(size_bytes)}, "
+            f"expected {shape.text_without_layout}, {size_text(shape.size_bytes)}"
+        )
+
+
 def _checked(stored: Any, name: str, shape: ArrayShape, path: str) -> Array:
     if name not in stored.files:
         have = ", ".join(sorted(stored.files)[:8]) or "nothing"
         raise HloError(
             f"{path} has no array {name!r} (expected {shape.text_without_layout}); it has {have}"
         )
+    check_unpacked(stored, name, shape, path)
     array: Array = stored[name]
     if array.shape != shape.dims:
         raise HloError(

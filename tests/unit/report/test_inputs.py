@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.cli import main
 from hloc.dtypes import DTYPES
 from hloc.errors import HloError
 from hloc.ir.module import Module
@@ -279,3 +280,19 @@ def test_names_of_two_kinds_are_not_mixed(tmp_path: Path) -> None:
     np.savez(path, arg0=np.zeros(2, "f4"), arr_1=np.zeros(2, "f4"))
     with pytest.raises(HloError, match="has no array 'arg1'"):
         load_inputs(path, TWO)
+
+
+def test_a_small_file_does_not_unpack_to_all_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "x.npz")
+    np.savez_compressed(path, arg0=np.zeros(1 << 24, np.uint8))
+    assert (tmp_path / "x.npz").stat().st_size < 1 << 16
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", None)  # nothing is unpacked
+    told = r"arg0 unpacks to 16(\.0)? MiB, expected f32\[4\], 16 B"
+    with pytest.raises(HloError, match=told):
+        load_arrays(path, "arg", [F32_4])
+    module = hloc.parse("HloModule m\nENTRY e {\n  ROOT x = f32[4] parameter(0)\n}\n")
+    (tmp_path / "m.hlo").write_text(module.to_text())
+    assert main(["run", str(tmp_path / "m.hlo"), f"--inputs={path}"]) == 1
+    assert main(["run", str(tmp_path / "m.hlo"), f"--input=x=@{path}:arg0"]) == 1
