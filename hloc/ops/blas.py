@@ -85,19 +85,25 @@ def evaluate_blas(inst: Instruction, operands: Sequence[Any]) -> Any:
     """
     assert isinstance(inst.shape, ArrayShape)
     result = np.empty(inst.shape.dims, inst.shape.dtype.numpy)
-    lhs, rhs = (np.ascontiguousarray(operand) for operand in operands)
-    multiply_into(inst, lhs, rhs, result)
+    lhs, rhs = operands
+    multiply_into(inst, np.asarray(lhs), np.asarray(rhs), result)
     return result
 
 
 def multiply_into(inst: Instruction, lhs: Array, rhs: Array, result: Array) -> None:
-    """Run a custom call on row-major arrays.
+    """Run a custom call on arrays in logical order; those that are not row-major are copied.
 
     Raises:
         UnsupportedError: SciPy is not installed.
     """
     found = blas_gemm(inst)
     assert found is not None
+    if not result.flags.c_contiguous:
+        made = np.empty(result.shape, result.dtype)
+        multiply_into(inst, lhs, rhs, made)
+        np.copyto(result, made)
+        return
+    lhs, rhs = np.ascontiguousarray(lhs), np.ascontiguousarray(rhs)
     function = gemm(_LETTERS[inst.array.dtype.name])
     (*batch, m, n) = result.shape
     k = lhs.shape[-2] if found.lhs_transposed else lhs.shape[-1]

@@ -112,3 +112,18 @@ def test_each_target_says_which_libraries_it_calls() -> None:
     assert libraries_of(backend_for("cpu")) == ("blas",)
     with pytest.raises(HloError, match="'cpu' calls no library 'cudnn'; it calls blas"):
         hloc.compile(batched("f32", 0, 0), use_library=("cudnn",))
+
+
+@pytest.mark.parametrize("layouts", [("0,1", "1,0", "1,0"), ("1,0", "0,1", "0,1"), ("0,1",) * 3])
+def test_a_custom_call_on_other_layouts_is_the_same_product(layouts: tuple[str, ...]) -> None:
+    """The routine counts on row-major arrays, which a text need not have."""
+    pytest.importorskip("scipy")
+    lhs, rhs, out = layouts
+    text = (
+        f"HloModule m\nENTRY e {{\n  x = f32[3,4]{{{lhs}}} parameter(0)\n"
+        f"  y = f32[4,5]{{{rhs}}} parameter(1)\n  ROOT r = f32[3,5]{{{out}}} custom-call(x, y), "
+        'custom_call_target="hloc_blas_nn_gemm"\n}\n'
+    )
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    y = np.arange(20, dtype=np.float32).reshape(4, 5)
+    np.testing.assert_array_equal(hloc.compile(text)(x, y)[0], x @ y)
