@@ -153,9 +153,13 @@ def write_cached(name: str, data: bytes) -> None:
 
 
 def write_whole(directory: Path, name: str, data: bytes) -> None:
-    """Write the file `name` in `directory`, whole or not at all; raises OSError if it cannot."""
+    """Write the file `name` in `directory`, whole or not at all; raises OSError if it cannot.
+
+    Every user reads what comes with hloc, as its sources; all else is this user's alone.
+    """
     made = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
-    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    mode = 0o644 if directory == INSTALLED_FILES else 0o600
+    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         try:
             left = memoryview(data)

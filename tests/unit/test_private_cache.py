@@ -10,7 +10,13 @@ import pytest
 
 import hloc
 from hloc import cache_directory
-from hloc.cache_directory import read_cached, read_file, why_no_cache, write_cached
+from hloc.cache_directory import (
+    read_cached,
+    read_file,
+    why_no_cache,
+    write_cached,
+    write_whole,
+)
 from hloc.cli import main
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs owners of files")
@@ -197,8 +203,8 @@ def test_files_that_came_with_hloc_are_trusted_as_its_sources_are(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_directory, "INSTALLED_FILES", directory)
-    (directory / "object-1.o").write_bytes(b"code")
-    (directory / "object-1.o").chmod(0o644)
+    write_whole(directory, "object-1.o", b"code")
+    assert (directory / "object-1.o").stat().st_mode & 0o777 == 0o644
     assert read_file(directory, "object-1.o") == b"code"
     (directory / "object-1.o").chmod(0o646)
     with pytest.warns(RuntimeWarning, match="other users may write to"):
