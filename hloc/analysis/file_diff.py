@@ -60,17 +60,22 @@ def diff_modules(old: Module, new: Module, options: DiffOptions = DEFAULT) -> Mo
     return replace(diff_snapshots(before, after, names=options.names), header=header)
 
 
-def table_of_modules(old: Module, new: Module, options: DiffOptions = DEFAULT) -> DiffTable:
-    """Return the rows of `diff_modules`, with the meaning of each change."""
-    before, after, header = _compared(old, new, options)
+def table_of_modules(
+    old: Module, new: Module, options: DiffOptions = DEFAULT, match: ModuleMatch | None = None
+) -> DiffTable:
+    """Return the rows of `diff_modules`, with the meaning of each change.
+
+    `match` is that of `match_modules`, if it is known already.
+    """
+    before, after, header = _compared(old, new, options, match)
     return table_of(before, after, (), RowOptions(names=options.names), header)
 
 
 def _compared(
-    old: Module, new: Module, options: DiffOptions
+    old: Module, new: Module, options: DiffOptions, match: ModuleMatch | None = None
 ) -> tuple[Snapshot, Snapshot, tuple[Row, ...]]:
     """Return snapshots of both in which equal uids mean counterparts, and the other differences."""
-    match = match_modules(old, new, layouts=options.layouts)
+    match = match or match_modules(old, new, layouts=options.layouts)
     names = {a.name: b.name for a, b in match.computations.items()}
     before = _snapshot(old, {}, names, options)
     after = _snapshot(new, _common_uids(old, match), {}, options)

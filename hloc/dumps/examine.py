@@ -11,7 +11,7 @@ from hloc import driver
 from hloc.analysis.file_diff import DiffOptions, table_of_modules
 from hloc.analysis.kernel_count import kernel_counts
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_match import match_modules
+from hloc.analysis.module_match import ModuleMatch, match_modules
 from hloc.dumps.buffers import BufferValue, Memory, memory_of
 from hloc.dumps.contents import (
     Collective,
@@ -140,8 +140,9 @@ def examine(module: DumpModule, on_file: Callable[[str], None] = lambda name: No
             first = found
         else:
             how = file.how if file in module.passes else ""
-            made_by = _makers(last, found, made_by, how)
-            change = _change(last, found, source, file) if how else None
+            match = match_modules(last, found)
+            made_by = _makers(last, found, match, made_by, how)
+            change = _change(last, found, match, source, file) if how else None
             if change is not None:
                 changes.append(change)
         source, last = file.path, found
@@ -236,8 +237,10 @@ def _first_line(fault: HloError) -> str:
     return f"line {line}, column {column}: {first.message}"
 
 
-def _change(before: Module, after: Module, source: str, file: DumpFile) -> PassChange | None:
-    found = table_of_modules(before, after, CONTENT)
+def _change(
+    before: Module, after: Module, match: ModuleMatch, source: str, file: DumpFile
+) -> PassChange | None:
+    found = table_of_modules(before, after, CONTENT, match)
     if not found.computations:
         return None
     figures = measure_of(before), measure_of(after)
@@ -256,13 +259,16 @@ def _same_text(first: str, second: str) -> bool:
 
 
 def _makers(
-    old: Module, new: Module, known: Mapping[Instruction, str | None], how: str
+    old: Module,
+    new: Module,
+    match: ModuleMatch,
+    known: Mapping[Instruction, str | None],
+    how: str,
 ) -> dict[Instruction, str | None]:
     """Return what made each instruction of `new`: `how`, or what made it in `old`.
 
     Fusion copies what it fuses; a copy has the maker of what went with the same opcode and shape.
     """
-    match = match_modules(old, new)
     gone = {}
     for inst in all_instructions(old):
         now = match.instructions.get(inst)
