@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
+from hloc.report.exits import Exit
+
 _IDLE_THREADS = "OPENBLAS_THREAD_TIMEOUT"
 _LOG2_CYCLES = "16"
 _GO_ON_AFTER = frozenset(
@@ -44,9 +46,12 @@ def end_process(code: int) -> NoReturn:
     watched = watched or any(name.startswith("hloc_plugin_") for name in sys.modules)
     if watched or sys.flags.interactive or sys.flags.inspect:
         sys.exit(code)
-    if "threading" in sys.modules:
-        sys.modules["threading"]._shutdown()
-    atexit._run_exitfuncs()
+    try:
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -49,6 +49,16 @@ def test_a_process_ends_with_its_output_its_threads_and_its_exit_functions() -> 
     assert done.stderr == "error"
 
 
+def test_an_interrupt_at_the_end_has_its_code_and_no_traceback() -> None:
+    """Ctrl-C may come while threads are waited for."""
+    interrupted = (
+        "import signal, threading; from hloc.report.process import end_process;"
+        "threading._shutdown = lambda: signal.raise_signal(signal.SIGINT); end_process(0)"
+    )
+    done = _python("-c", interrupted)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_profiler_goes_on_after_the_program() -> None:
     done = _python("-m", "cProfile", "-m", "hloc", "--version")
     assert "function calls" in done.stdout
