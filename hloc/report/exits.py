@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from hloc.report.interrupts import heed_interrupts, was_interrupted
+from hloc.report.interrupts import forget_interrupts, heed_interrupts, was_interrupted
 
 if TYPE_CHECKING:
     from hloc.errors import HloError
@@ -116,6 +116,7 @@ def ending(program: str, action: Callable[[], int], *, whole: bool = False) -> i
 
 def _interrupted(program: str) -> int:
     sys.stderr.write(f"{program}: interrupted\n")
+    forget_interrupts()  # a program inside of a program says it once
     return Exit.INTERRUPTED
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from hloc.report.exits import Exit, ending
 from hloc.report.interrupts import forget_interrupts, heed_interrupts
+from tests.waiting import PATIENCE, children, wait_for_work, wait_until
 
 ROOT = Path(__file__).parents[3]
 MODULE = """HloModule m
@@ -81,6 +82,101 @@ def test_ctrl_c_inside_an_import_is_not_lost(name: str, tmp_path: Path) -> None:
 def test_ctrl_c_while_hlo_repl_starts_ends_it(tmp_path: Path) -> None:
     found = run(tmp_path, "repl", "m.hlo", name="rich.console", action=INTERRUPT)
     assert found == (130, "hlo-repl: interrupted\n")
+
+
+ENDLESS = """HloModule m, replica_count=2
+c { i = f32[4] parameter(0)
+  ROOT t = pred[] constant(true) }
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+b { i = f32[4] parameter(0)
+  ROOT n = f32[4] all-reduce(i), replica_groups={{0,1}}, to_apply=add }
+ENTRY e { z = f32[4] parameter(0)
+  ROOT w = f32[4] while(z), condition=c, body=b }
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", -signal.SIGTERM)])
+@pytest.mark.parametrize("program", ["hloc", "hlo-repl"])
+def test_a_signal_ends_an_endless_run_on_two_devices(
+    program: str, number: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "m.hlo").write_text(ENDLESS)
+    words = ["repl", "m.hlo"]
+    if program == "hloc":
+        words = ["hloc", "run", "m.hlo", "--devices=2", "--random", "-q"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": ""},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdin is not None
+    worker = process.pid
+    if program == "hlo-repl":
+        process.stdin.write("set timeout 600\nrun\n")
+        process.stdin.flush()
+        wait_until(lambda: children(process.pid), "the child process starts")
+        (worker,) = children(process.pid)
+    wait_for_work(worker, 3.0)  # more than it takes to start and to compile
+    process.send_signal(signal.Signals[number])
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == code
+    assert said == (f"{program}: interrupted\n" if code == 130 else "")
+    wait_until(lambda: has_ended(worker), "no process stays behind")
+
+
+def has_ended(pid: int) -> bool:
+    """True if a process is gone, or nobody has asked yet how it ended."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return state.stdout.strip()[:1] in ("", "Z")
+
+
+AT_EXIT = """
+import sys, threading
+import numpy as np
+import hloc
+
+run = hloc.compile(sys.argv[1], opt_level=0, threads=2)
+x = np.ones((512, 512), np.float32)
+ready = threading.Event()
+
+def work():
+    while True:
+        ready.set()
+        run(x)
+
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_a_program_may_end_while_a_pool_works(endless: bool) -> None:
+    count = "t = pred[] constant(true)" if endless else "t = pred[] constant(false)"
+    text = f"""HloModule m
+c {{ i = f32[512,512] parameter(0)
+  ROOT {count} }}
+b {{ i = f32[512,512] parameter(0)
+  ROOT n = f32[512,512] cosine(i) }}
+ENTRY e {{ z = f32[512,512] parameter(0)
+  y = f32[512,512] exponential(z)
+  ROOT w = f32[512,512] while(y), condition=c, body=b }}"""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, text],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": ""},
+    )
+    assert (done.returncode, done.stderr) == (3, "")
 
 
 def test_a_ctrl_c_that_something_swallows_still_counts(
