@@ -29,11 +29,11 @@ class Diagnostic:
         label = f"error[{self.code}]" if self.code else "error"
         if self.span is None:
             head = f"{label}: {shortened(self.message)}"
-            return "\n".join([head, *(f"note: {note}" for note in self.notes)])
+            return printable_lines("\n".join([head, *(f"note: {note}" for note in self.notes)]))
         head = f"{self.span.place()}: {label}: {shortened(self.message)}"
         lines = [head, *self._excerpt(self.span)]
         lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+        return printable_lines("\n".join(lines))
 
     @staticmethod
     def _excerpt(span: Span) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TextIO
 
-from hloc.errors import HloError, printable, printable_lines, reason_of
+from hloc.errors import HloError, printable, reason_of
 from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import OutputFault
 from hloc.report.folding import folded, terminal_columns
@@ -114,7 +114,7 @@ class Talk:
         paint = self.paint
         self.hide_progress()
         for diagnostic in error.diagnostics:
-            text = printable_lines(diagnostic.render())
+            text = diagnostic.render()
             head, mark, rest = text.partition("error")
             head = head if diagnostic.span else "hloc: "
             text = f"{head}{paint.bad(mark)}{rest}"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.dtypes import S32, TOKEN
-from hloc.errors import HloError
+from hloc.errors import HloError, printable
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
 from hloc.ir.registered_targets import HostCallable, registered_function
@@ -248,12 +248,14 @@ def checked_results(inst: Instruction, found: Any) -> list[Array]:
         found = [found]
     target = inst.attributes.custom_call_target
     if not isinstance(found, (tuple, list)) or len(found) != len(results):
-        raise HloError(f'custom-call target "{target}" must return {len(results)} arrays')
+        raise HloError(
+            f'custom-call target "{printable(target)}" must return {len(results)} arrays'
+        )
     arrays = [np.asarray(value) for value in found]
     for number, (array, shape) in enumerate(zip(arrays, results, strict=True)):
         if array.shape != shape.dims or array.dtype != shape.dtype.numpy:
             raise HloError(
-                f'custom-call target "{target}": result {number} is '
+                f'custom-call target "{printable(target)}": result {number} is '
                 f"{array.dtype}{list(array.shape)}, expected {shape.text_without_layout}"
             )
     return arrays
@@ -318,11 +320,11 @@ def refusal_of(inst: Instruction) -> str:
         return ""
     name = inst.attributes.custom_call_target
     if is_target(name):
-        return f'custom-call target "{name}" is not known with these shapes'
+        return f'custom-call target "{printable(name)}" is not known with these shapes'
     if name.startswith(_OTHER_DEVICES):
-        return f'custom-call target "{name}" is a library of another device'
+        return f'custom-call target "{printable(name)}" is a library of another device'
     return (
-        f'custom-call target "{name}" is not known; '
+        f'custom-call target "{printable(name)}" is not known; '
         f"hloc.register_custom_call({name!r}, function) makes it so, "
         "and for programs of JAX jax.ffi.register_ffi_target"
     )

@@ -14,6 +14,7 @@ import pytest
 import hloc
 from hloc.cli import main
 from hloc.errors import printable
+from hloc.ir.attributes import quoted
 from hloc.report.repro_file import repro_path
 from hloc.report.text import Paint
 from tests.unit.hostile_module import (
@@ -343,3 +344,18 @@ def test_lines_for_a_shell_are_quoted(folder: Path, capsys: Capture) -> None:
         found = shlex.split(line.partition("run it with: ")[2])
         assert found[0] == "hloc"
         assert f"--plugin={plugin}" in found
+
+
+def test_errors_in_python_are_fit_for_a_terminal() -> None:
+    """Python prints an exception that nobody catches as it is."""
+    text = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n"
+    text += f"  ROOT c = f32[2] custom-call(x), custom_call_target={quoted(EVIL + chr(10))}\n}}\n"
+    for wrong in (text, text.replace("target=", "target=2"), text.replace("ROOT", f"/*{RAW}*/ROO")):
+        with pytest.raises(hloc.HloError) as caught:
+            hloc.compile(wrong)
+        told = str(caught.value)
+        assert not unsafe_characters(told)
+        lines = told.split("\n")
+        assert all(
+            line.startswith(("<", "    ", "note: ", "      ", "error")) for line in lines[1:]
+        )

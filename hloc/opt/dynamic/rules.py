@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.dtypes import S32
+from hloc.errors import printable
 from hloc.ir.instruction import Instruction
 from hloc.ops.contraction import free_dims
 from hloc.ops.custom_call_targets import is_call_of, target_of
@@ -128,7 +129,7 @@ def _clamped(scope: Scope, size: Instruction, bound: int) -> Instruction:
 def _custom_call(scope: Scope, inst: Instruction) -> None:
     target = inst.attributes.custom_call_target
     if target in ("SliceToDynamic", "PadToStatic") and not is_call_of(inst, target):
-        refuse(inst, f'custom-call target "{target}" is not known with these shapes')
+        refuse(inst, f'custom-call target "{printable(target)}" is not known with these shapes')
     if target == "SliceToDynamic":
         array, *given = inst.operands
         sizes = {
@@ -145,7 +146,7 @@ def _custom_call(scope: Scope, inst: Instruction) -> None:
     elif any(scope.is_dynamic(operand) for operand in inst.operands):
         known = target_of(inst)
         if known is None or not known.is_identity:
-            refuse(inst, f'custom-call target "{target}" has no rule for them')
+            refuse(inst, f'custom-call target "{printable(target)}" has no rule for them')
         _like_operands(scope, inst)
 
 
