@@ -106,3 +106,4 @@ def test_wheel_installs_and_runs(tmp_path: Path) -> None:
     assert "HloModule m" in output("hloc", "parse", str(file))
     assert "OK" in output("hloc", str(file), "--run", "--random=0", "--compare-with=interp")
     assert "usage" in output("hlo-repl", "--help").lower()
+    assert "HloModule m" in output("hlo-opt", "--passes=dce", str(file))
