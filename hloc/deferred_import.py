@@ -11,6 +11,8 @@ from _thread import RLock  # all that is needed of `threading`
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
+from hloc.address_space import prepare_numpy
+
 _LOCK = RLock()
 
 
@@ -40,6 +42,8 @@ def _load(module: ModuleType) -> None:
     spec = module.__spec__
     assert spec is not None
     assert spec.loader is not None
+    if module.__name__ == "numpy":
+        prepare_numpy()
     vars(module)["_loading"] = True
     if spec.submodule_search_locations is not None:
         module.__path__ = spec.submodule_search_locations

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from hloc.address_space import prepare_numpy
 from hloc.report.exits import ending
 from hloc.report.process import let_idle_threads_sleep
 
@@ -21,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
 
     def run() -> int:
+        prepare_numpy()
         from repl.app import run_program  # takes a while, in which Ctrl-C may come
 
         return run_program(words)

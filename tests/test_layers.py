@@ -30,6 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.python_process",
         "hloc.output_file",
         "hloc.framing",
+        "hloc.address_space",
         "hloc.deferred_import",
         "hloc.lazy_dataclass",
         "hloc.limits",

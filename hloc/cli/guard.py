@@ -30,9 +30,6 @@ def guarded(talk: Talk, action: Callable[[], int]) -> int:
     except RunFailed as fault:
         talk.complain("run failed", str(fault), _notes(fault.__cause__))
         return Exit.RUN_FAILED
-    except MemoryError:
-        talk.complain("run failed", "out of memory")
-        return Exit.RUN_FAILED
     except Exception as fault:
         if was_interrupted():
             raise KeyboardInterrupt from None

@@ -130,6 +130,8 @@ _OUT_OF_MEMORY = re.compile(
 def machine_fault(fault: BaseException) -> tuple[Exit, str, str] | None:
     """Return code, kind and message of a fault of neither hloc nor the module; None for others."""
     text = " ".join(map(str, (fault, fault.__cause__ or "", fault.__context__ or "")))
+    if isinstance(fault, MemoryError) and str(fault).startswith("out of memory: "):
+        return Exit.RUN_FAILED, "run failed", str(fault)
     if isinstance(fault, MemoryError) or _OUT_OF_MEMORY.search(text):
         return Exit.RUN_FAILED, "run failed", "out of memory"
     if isinstance(fault, ModuleNotFoundError) and fault.name:

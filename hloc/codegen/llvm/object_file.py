@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import llvmlite.binding as llvm
 
+from hloc.address_space import LLVM_BYTES, LLVM_BYTES_PER_CHARACTER, require_space
 from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
@@ -42,7 +43,11 @@ def parse_module(text: str, context: llvm.ContextRef | None = None) -> llvm.Modu
         context: what modules that are linked share. By default the module gets one of its own: a
             context keeps every constant and name as long as it lives, and LLVM's global one is
             never freed.
+
+    Raises:
+        MemoryError: too little address space is left; LLVM would end the process.
     """
+    require_space(LLVM_BYTES + LLVM_BYTES_PER_CHARACTER * len(text), "compiling")
     try:
         module = llvm.parse_assembly(text, context or llvm.create_context())
         module.verify()
