@@ -100,7 +100,7 @@ def _passes(changes: tuple[PassChange, ...], prefix: str, here: str) -> Iterator
 
 def _diff(change: PassChange, prefix: str) -> str:
     try:
-        before, after = (driver.load_module(p, verify=False) for p in (change.before, change.file))
+        before, after = (driver.load_module(p) for p in (change.before, change.file))
     except HloError as fault:
         return f"<p>{escape(printable(fault.message))}</p>"
     table = table_of_modules(before, after, CONTENT)

@@ -89,7 +89,7 @@ def _first_modules(
         elif module.before is not None:
             on_file(module.name)
             try:
-                yield module.name, driver.load_module(module.before.path, verify=False)
+                yield module.name, driver.load_module(module.before.path)
             except HloError:
                 continue  # told where the module is examined
 

@@ -188,7 +188,7 @@ class _Reader:
     def module(self, file: DumpFile) -> Module | None:
         self.on_file(file.how)
         try:
-            return driver.load_module(file.path, verify=False)
+            return driver.load_module(file.path)
         except HloError as fault:
             self.faults.append((file.path, _first_line(fault)))
             return None

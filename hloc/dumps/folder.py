@@ -35,7 +35,6 @@ _STAGE = re.compile(
 _REPORT = re.compile(r"(?P<stage>.+)-(?P<kind>buffer-assignment|memory-usage-report|live-range)")
 _FLAGS = re.compile(r"(?P<name>.+)\.debug_options")
 _START = len("HloModule") + 200
-_MOST_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def read_folder(folder: str) -> DumpFolder:
         HloError: the folder cannot be read, or holds no modules.
     """
     try:
-        names = sorted(os.listdir(folder))[:_MOST_FILES]
+        names = sorted(os.listdir(folder))
     except OSError as fault:
         raise HloError(f"cannot read {printable(folder)}: {reason_of(fault)}") from None
     found: dict[str, _Files] = {}

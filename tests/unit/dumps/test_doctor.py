@@ -116,6 +116,20 @@ def test_a_truncated_file_is_told_and_the_rest_is_reported(folder: Path, capsys:
     assert found.out.count("== module_") == 4
 
 
+def test_a_module_with_wrong_shapes_is_listed_and_not_examined(
+    folder: Path, capsys: Capture
+) -> None:
+    last = folder / "train" / "module_0006.jit_loss.cpu_after_optimizations.txt"
+    text = last.read_text()
+    assert "%ynn_fusion = f32[4,8]" in text
+    last.write_text(text.replace("%ynn_fusion = f32[4,8]", "%ynn_fusion = f32[9,8]"))
+    assert main(["doctor", "train", "--module=0006"]) == 1
+    found = capsys.readouterr().out
+    assert "not readable: 1 file\n" in found
+    assert "f32[9,8]" in found
+    assert "memory: 668 B" in found
+
+
 def test_binary_and_foreign_files_do_no_harm(folder: Path, capsys: Capture) -> None:
     dump = folder / "train"
     (dump / "module_0006.jit_loss.before_optimizations.txt").write_bytes(bytes(range(256)) * 9)
