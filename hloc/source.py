@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from functools import cached_property
 from typing import NamedTuple
 
 from hloc.lazy_dataclass import dataclass
+
+_BLOCK = 4096
+"""Characters between two counts of line ends."""
 
 
 @dataclass(frozen=True)
@@ -21,22 +24,28 @@ class SourceFile:
     first_line: int = 1
 
     @cached_property
-    def _line_starts(self) -> list[int]:
-        starts = [0]
-        at = self.text.find("\n")
-        while at >= 0:
-            starts.append(at + 1)
-            at = self.text.find("\n", at + 1)
-        return starts
+    def _line_ends_before(self) -> list[int]:
+        """Line ends before each block of text; a table of all lines can be larger than the text."""
+        counts = [0]
+        for at in range(0, len(self.text), _BLOCK):
+            counts.append(counts[-1] + self.text.count("\n", at, at + _BLOCK))
+        return counts
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return line and column of `offset`, both counted from 1 at the start of the file."""
-        line = bisect_right(self._line_starts, offset)
-        return line + self.first_line - 1, offset - self._line_starts[line - 1] + 1
+        block = offset // _BLOCK
+        line = self._line_ends_before[block] + self.text.count("\n", block * _BLOCK, offset)
+        return line + self.first_line, offset - self.text.rfind("\n", 0, offset)
 
     def line_text(self, line: int) -> str:
         """Return the text of `line` (counted as in `line_column`) without its line end."""
-        start = self._line_starts[line - self.first_line]
+        ends = line - self.first_line  # that stand before it
+        block = max(bisect_left(self._line_ends_before, ends) - 1, 0)
+        start = block * _BLOCK
+        for _ in range(ends - self._line_ends_before[block]):
+            start = self.text.index("\n", start) + 1
+        if not ends:
+            start = 0
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
 
