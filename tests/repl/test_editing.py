@@ -134,5 +134,19 @@ def test_a_dump_of_xla_is_a_history(dump: Path, repl: Session, say: Say) -> None
 
 
 def test_a_folder_without_a_dump_is_explained(tmp_path: Path, say: Say) -> None:
-    with pytest.raises(hloc.HloError, match="contains no pass dump"):
+    with pytest.raises(hloc.HloError, match="is empty"):
         say(f"load {tmp_path}")
+    (tmp_path / "notes.txt").write_text("no HLO")
+    with pytest.raises(hloc.HloError, match="contains no HLO module"):
+        say(f"load {tmp_path}")
+
+
+def test_a_dump_without_passes_has_what_was_before_and_after(
+    tmp_path: Path, repl: Session, say: Say
+) -> None:
+    text = "HloModule jit_f\n\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] sine(x)\n}\n"
+    start = tmp_path / "module_0001.jit_f"
+    Path(f"{start}.before_optimizations.txt").write_text(text)
+    Path(f"{start}.cpu_after_optimizations.txt").write_text(text.replace("sine", "cosine"))
+    say(f"load {tmp_path}")
+    assert [state.how for state in repl.states] == ["load", "cpu_after_optimizations"]
