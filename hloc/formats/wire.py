@@ -17,6 +17,9 @@ MAX_DEPTH = 60
 MAX_COST = 1 << 30
 """Limit on the memory of the message objects of one file."""
 
+MAX_FIELDS = 1 << 25
+"""Limit on the fields of one file, known or not: half a minute of this walk."""
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIRE_OF = {"float": _FIXED32, "double": _FIXED64, "bytes": _BYTES}
 
@@ -102,6 +105,7 @@ class _Walk:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.cost = 0
+        self.fields = 0
 
     def message(self, kind: str, start: int, end: int, depth: int) -> None:
         """Check the message of type `kind` in `data[start:end]`."""
@@ -113,6 +117,9 @@ class _Walk:
             raise WireFault(f"a message is nested more than {MAX_DEPTH} deep")
         counts: dict[int, int] = {}
         for number, wire, at, stop in fields(self.data, start, end):
+            self.fields += 1
+            if self.fields > MAX_FIELDS:
+                raise WireFault(f"there are more than {MAX_FIELDS:,} fields")
             row = rows.get(number)
             if row is None:
                 continue

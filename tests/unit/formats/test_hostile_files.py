@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hloc
 from hloc.errors import HloError
+from hloc.formats import wire
 from hloc.formats.read import read_snapshot
 from hloc.formats.runtime import message_class
 from hloc.formats.to_proto import module_to_bytes, module_to_proto
@@ -140,6 +141,14 @@ def test_many_tiny_messages_are_refused_before_they_take_memory() -> None:
     computation = computation[1:] + b"\x12\x00" * 1_600_000
     data = length_delimited(1, b"m") + length_delimited(3, computation)
     assert "take more than 1 GiB of memory" in message_of(data)
+
+
+@pytest.mark.parametrize("field", [b"\x0a\x00", b"\x7a\x00"], ids=["name", "unknown"])
+def test_many_empty_fields_are_refused(field: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_FIELDS", 1000)
+    wire.check(field * 1000, "HloModuleProto", "m.pb")
+    with pytest.raises(HloError, match="there are more than 1,000 fields"):
+        wire.check(field * 1001, "HloModuleProto", "m.pb")
 
 
 def test_truncated_message_is_refused_with_its_path() -> None:
