@@ -292,7 +292,11 @@ def to_storable(array: Array, dtype: DType) -> Array:
     target = storage_type(dtype)
     if target == array.dtype:
         return array
-    return array.astype(target) if dtype.is_integer else np.ascontiguousarray(array).view(target)
+    return (
+        array.astype(target)
+        if dtype.is_integer
+        else np.ascontiguousarray(array).view(target).reshape(array.shape)
+    )
 
 
 def _from_storable(array: Array, dtype: DType) -> Array | None:
@@ -306,7 +310,12 @@ def _from_storable(array: Array, dtype: DType) -> Array | None:
         return array.astype(dtype.numpy) if fits else None
     if array.dtype.itemsize != dtype.storage_bytes or array.dtype.kind not in "uV":
         return None
-    return np.ascontiguousarray(array).view(dtype.numpy)
+    return _viewed(array, dtype.numpy)
+
+
+def _viewed(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return the bytes of `array` as elements of `dtype`; NumPy makes a row of a scalar."""
+    return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
 
 
 def save_arrays(

@@ -169,16 +169,18 @@ ENTRY e {
 
 
 @pytest.mark.parametrize("name", [n for n, d in DTYPES.items() if not d.is_special])
-def test_every_type_survives_a_file(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dims", [(2, 2), ()])
+def test_every_type_survives_a_file(name: str, dims: tuple[int, ...], tmp_path: Path) -> None:
     path = str(tmp_path / "x.npz")
     dtype = DTYPES[name]
-    values = np.array([[0, 1], [1, 0]], np.float32).astype(dtype.numpy)
-    shape = ArrayShape(dtype, (2, 2))
+    values = np.ones(dims, np.float32).astype(dtype.numpy)
+    shape = ArrayShape(dtype, dims)
     save_arrays(path, "out", [values], [shape])
     with np.load(path, allow_pickle=False) as stored:
         assert stored["out0"].dtype.isbuiltin == 1, "NumPy alone must be able to read it"
     (found,) = load_arrays(path, "out", [shape])
     assert found.dtype == dtype.numpy
+    assert found.shape == dims
     assert found.tobytes() == values.tobytes()
 
 
