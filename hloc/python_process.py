@@ -7,6 +7,7 @@ somebody sent would be run, so the folder is left out, unless this process looks
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -24,3 +25,15 @@ def python_environment(**values: str) -> dict[str, str]:
     if _ROOT not in paths:
         paths.append(_ROOT)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **values}
+
+
+def ending_of(code: int) -> str:
+    """Return how a process came to its end: `crashed: segmentation fault (SIGSEGV)`."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        return f"was ended by signal {-code}"
+    words = (signal.strsignal(-code) or name).lower()
+    return f"crashed: {words} ({name})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import select
-import signal
 import subprocess
 import time
 import weakref
@@ -19,7 +18,7 @@ from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
-from hloc.python_process import python_command, python_environment
+from hloc.python_process import ending_of, python_command, python_environment
 from repl.messages import UNKNOWN, Answer, Request, read_answer, write_request
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -126,7 +125,7 @@ class Child:
             except subprocess.TimeoutExpired:
                 code = 0
             self.close()
-            raise HloError(f"the compiled code {_ending(code)}", notes=_CRASH_NOTES)
+            raise HloError(f"the compiled code {ending_of(code)}", notes=_CRASH_NOTES)
         return answer
 
     def _awaited(self, stream: IO[bytes], timeout: float) -> Answer | None:
@@ -175,15 +174,3 @@ _CRASH_NOTES = (
     "the session goes on; run --interp runs the state in the evaluator",
     "verify looks for the pass and the rewrite that made it wrong",
 )
-
-
-def _ending(code: int) -> str:
-    """Return how a process came to its end: `crashed: segmentation fault (SIGSEGV)`."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        return f"was ended by signal {-code}"
-    words = (signal.strsignal(-code) or name).lower()
-    return f"crashed: {words} ({name})"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import IO, Any
 
 import numpy as np
 
 from hloc import framing
-from hloc.dtypes import DTYPES, dtype_of_numpy
-from hloc.errors import HloError
+from hloc.framed_arrays import arrays_from, blocks_of, types_of
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
@@ -69,8 +66,8 @@ def write_request(stream: IO[bytes], request: Request) -> None:
     arrays = request.inputs or ()
     table = _table(replace(request, inputs=None))
     table["options"] = _table(request.options)
-    table["inputs"] = None if request.inputs is None else _types(arrays)
-    framing.write_message(stream, table, _blocks(arrays))
+    table["inputs"] = None if request.inputs is None else types_of(arrays)
+    framing.write_message(stream, table, blocks_of(arrays))
 
 
 def read_request(stream: IO[bytes]) -> Request | None:
@@ -80,7 +77,7 @@ def read_request(stream: IO[bytes]) -> Request | None:
     except EOFError:
         return None
     types = table["inputs"]
-    table["inputs"] = None if types is None else _arrays(types, blocks)
+    table["inputs"] = None if types is None else arrays_from(types, blocks)
     table["options"] = CompileOptions(**_with_tuples(table["options"]))
     return Request(**_with_tuples(table))
 
@@ -89,9 +86,9 @@ def write_answer(stream: IO[bytes], answer: Answer) -> None:
     """Write one answer."""
     is_text = isinstance(answer.form, str)
     table = _table(replace(answer, outputs=(), form=answer.form if is_text else ""))
-    table["outputs"] = _types(answer.outputs)
+    table["outputs"] = types_of(answer.outputs)
     form = [] if isinstance(answer.form, str) else [answer.form]
-    framing.write_message(stream, table, [*_blocks(answer.outputs), *form])
+    framing.write_message(stream, table, [*blocks_of(answer.outputs), *form])
 
 
 def read_answer(stream: IO[bytes]) -> Answer | None:
@@ -101,7 +98,7 @@ def read_answer(stream: IO[bytes]) -> Answer | None:
     except EOFError:
         return None
     types = table["outputs"]
-    table["outputs"] = _arrays(types, blocks)
+    table["outputs"] = arrays_from(types, blocks)
     if len(blocks) > len(types):
         table["form"] = bytes(blocks[-1])
     return Answer(**_with_tuples(table))
@@ -117,27 +114,3 @@ def _with_tuples(table: dict[str, Any]) -> dict[str, Any]:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _types(arrays: Iterable[Array]) -> list[tuple[str, Sequence[int]]]:
-    """Return type and dimensions of each array; the type is HLO's, else NumPy's."""
-    found = []
-    for array in arrays:
-        if array.dtype.hasobject:
-            raise HloError(f"an input holds Python objects ({array.dtype}), expected numbers")
-        dtype = dtype_of_numpy(array.dtype)
-        found.append((array.dtype.str if dtype is None else dtype.name, array.shape))
-    return found
-
-
-def _blocks(arrays: Iterable[Array]) -> list[memoryview]:
-    flat = (np.ascontiguousarray(array).reshape(-1) for array in arrays)
-    return [array.view(np.uint8).data for array in flat]
-
-
-def _arrays(types: Iterable[Any], blocks: Iterable[bytearray]) -> tuple[Array, ...]:
-    result = []
-    for (name, dims), block in zip(types, blocks, strict=False):  # a form may follow
-        dtype = DTYPES[name].numpy if name in DTYPES else np.dtype(name)
-        result.append(np.frombuffer(block, dtype, math.prod(dims)).reshape(dims))
-    return tuple(result)

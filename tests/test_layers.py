@@ -31,6 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.output_file",
         "hloc.framing",
         "hloc.address_space",
+        "hloc.framed_arrays",
         "hloc.deferred_import",
         "hloc.lazy_dataclass",
         "hloc.limits",

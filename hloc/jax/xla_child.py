@@ -1,0 +1,108 @@
+"""XLA in a process of its own: a program that it does not survive ends only that process.
+
+`python -m hloc.jax.xla_child` reads programs and arguments from stdin and writes results to stdout.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.errors import HloError
+from hloc.framed_arrays import arrays_from, blocks_of, types_of
+from hloc.framing import read_message, write_message
+from hloc.python_process import ending_of, python_command, python_environment
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+class XlaChild:
+    """Programs that XLA compiled in a child process; used as a context, which ends the process."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._known: set[str] = set()
+
+    def __enter__(self) -> XlaChild:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+        self._process = None
+        self._known.clear()
+
+    def run(self, key: str, text: str, arrays: Sequence[Array]) -> list[Array]:
+        """Run HLO text, which the process compiles once for each `key`; "" is not kept.
+
+        Raises:
+            HloError: XLA does not take the module, or ends its process.
+        """
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = {"key": key, "text": "" if key in self._known else text}
+        try:
+            write_message(process.stdin, {**request, "types": types_of(arrays)}, blocks_of(arrays))
+            answer, blocks = read_message(process.stdout)
+        except (EOFError, BrokenPipeError):
+            code = process.wait()
+            self.close()
+            raise HloError(f"the process of XLA {ending_of(code)}") from None
+        except BaseException:  # half a message may be on its way
+            self.close()
+            raise
+        if answer["fault"]:
+            raise HloError(answer["fault"])
+        self._known.update({key} - {""})
+        return list(arrays_from(answer["types"], blocks))
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                python_command("-m", "hloc.jax.xla_child"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=python_environment(JAX_PLATFORMS="cpu"),
+                start_new_session=True,  # Ctrl-C is for the parent, which ends the child
+            )
+        return self._process
+
+
+def main() -> int:
+    """Answer until stdin ends."""
+    from hloc.jax.xla_program import XlaProgram
+
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not get among the answers
+    programs: dict[str, XlaProgram] = {}
+    while True:
+        try:
+            request, blocks = read_message(sys.stdin.buffer)
+        except EOFError:
+            return 0
+        results: Sequence[Array] = ()
+        fault = ""
+        try:
+            if request["text"]:
+                programs[request["key"]] = XlaProgram.from_text(request["text"])
+            arrays = arrays_from(request["types"], blocks)
+            results = programs[request["key"]].run(arrays)[0]
+        except HloError as error:
+            fault = error.message
+        write_message(answers, {"fault": fault, "types": types_of(results)}, blocks_of(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
