@@ -146,6 +146,13 @@ COMMANDS: dict[str, Command] = {
             "isolate before.hlo --against=after.hlo",
         ),
     ),
+    "nan": Command(
+        "nan FILE",
+        "find where the first NaN and the first infinity arise, and the values that led there "
+        "(exit code 1 if a NaN does)",
+        "hloc.cli.nan_command:find_nan",
+        ("nan m.hlo --inputs=in.npz", "nan m.hlo --input x=special -o slice.hlo"),
+    ),
     "reduce": Command(
         "reduce FILE --test 'COMMAND {}'",
         "reduce a module while a command exits with 0",

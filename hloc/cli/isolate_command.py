@@ -14,6 +14,8 @@ from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.ir.edges import is_partitioned
 from hloc.ir.module import Module
+from hloc.jax.xla_child import XlaChild
+from hloc.jax.xla_program import is_installed
 from hloc.report.compare import Bounds
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
@@ -31,16 +33,16 @@ def isolate_file(arguments: Namespace, talk: Talk) -> int:
     arrays = given.arrays(module)
     if a.level == "instruction":
         module = opened(module)
-    search = Search(
-        module,
-        _sides(a.against, a.level),
-        Bounds(a.rtol, a.atol),
-        levels=a.height,
-        chosen=a.filter,
-        enters_loops=a.level == "instruction",
-    )
     progress = progress_of(talk, "isolating")
-    with progress.running():
+    with XlaChild() as child, progress.running():
+        search = Search(
+            module,
+            _sides(a.against, a.level, child),
+            Bounds(a.rtol, a.atol),
+            levels=a.height,
+            chosen=a.filter,
+            enters_loops=a.level == "instruction",
+        )
         found = search.run(arrays, progress)
     names = [side.name for side in search.sides]
     how = given.describe(module)
@@ -58,13 +60,15 @@ def isolate_file(arguments: Namespace, talk: Talk) -> int:
     return Exit.FAULT if found.diverging else Exit.OK
 
 
-def _sides(against: str, level: str) -> list[Side]:
+def _sides(against: str, level: str, child: XlaChild) -> list[Side]:
     """Return what the pieces run on, beside the evaluator."""
     if against == "interp":
         return [Compiled(2)]
     if against == "O0":
         return [Compiled(2), Compiled(0)]
     if against == "xla":
-        return [Xla(), Compiled(2)]
+        if not is_installed():
+            raise HloError("--against=xla needs jax", notes=("pip install 'hloc[jax]'",))
+        return [Xla(child), Compiled(2)]
     other: Module = read_module(against)
     return [Counterpart(shown_name(against), opened(other) if level == "instruction" else other)]

@@ -41,7 +41,7 @@ UNHASHED = ("layouts", "header", "names", "metadata", "shapes", "constants", "no
 # Commands that take the options below; "" is the compiler form `hloc FILE`.
 COMPILE = ("", "run")
 PASSES = (*COMPILE, "bisect")
-GIVEN = (*PASSES, "isolate")
+GIVEN = (*PASSES, "isolate", "nan")
 COMPARING = (*COMPILE, "isolate")
 OPTIMISING = (*PASSES, "roofline")
 PLUGGED = (*OPTIMISING, "passes", "rules", "explain")
@@ -57,16 +57,28 @@ READ = (
     "extract",
     "bisect",
     "isolate",
+    "nan",
     "reduce",
     "explain-sharding",
     "partition",
 )
 DRAWING = ("graph", "roofline")
-WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "partition", *DRAWING)
+WRITING = (
+    "",
+    "parse",
+    "convert",
+    "extract",
+    "bisect",
+    "nan",
+    "reduce",
+    "learn",
+    "partition",
+    *DRAWING,
+)
 ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
-REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", "isolate",
+REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", "isolate", "nan",
              *SHARDING, "passes", "rules",
              "ops", "targets", "doctor", "cache")  # fmt: skip
 HEADER_LANGUAGES = ("c", "c++")

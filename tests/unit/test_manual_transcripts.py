@@ -147,6 +147,7 @@ def test_targets_are_listed() -> None:
     check("docs/ahead-of-time.md", "hloc targets", ROOT)
 
 
-def test_isolate_shows_the_least_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", ["hloc isolate", "hloc nan"])
+def test_isolate_and_nan_show_what_the_page_shows(word: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    check("docs/isolate.md", "--filter", tmp_path)
+    check("docs/isolate.md", word, tmp_path)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from hloc.analysis.extract import extract
+from collections.abc import Sequence
+
+from hloc.analysis.extract import extract, without_signature
 from hloc.analysis.module_hash import module_hash
-from hloc.ir.clone import clone_module, inline
+from hloc.ir.clone import clone_module, copy_instructions, inline
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.call_inliner import CallInliner
 from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.pass_base import PassContext
-from hloc.shapes import ArrayShape, leaves
+from hloc.shapes import ArrayShape, TupleShape, leaves
 
 NO_CODE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all")
 """Opcodes without machine code of their own to compare."""
@@ -55,6 +60,52 @@ def _operands(inst: Instruction, alone: Module) -> tuple[Instruction, ...]:
         level = [o for member in level for o in member.operands if o.name not in found]
         found.update((member.name, member) for member in level)
     return tuple(found[parameter.name] for parameter in alone.entry.parameters)
+
+
+def combined(modules: Sequence[Module]) -> Module:
+    """Return a module with the parameters and results of several, one after the other.
+
+    They share nothing, so a compiler makes of each what it makes of it alone.
+    """
+    first = modules[0]
+    whole = Module("pieces", without_signature(first.config), first.stack_frames)
+    called: dict[Computation, Computation] = {}
+    for number, module in enumerate(modules):
+        for old in reachable_computations(module.entry):
+            if old is not module.entry:
+                copy = whole.add_computation(f"{old.name}.{number}")
+                copy.set_root(_copied(old, copy, {}, called)[old.root])
+                called[old] = copy
+    entry = whole.add_computation("pieces")
+    row, roots, count = opcode_row("parameter"), [], 0
+    assert row.attributes is not None
+    for number, module in enumerate(modules):
+        given: dict[Instruction, Instruction] = {}
+        for parameter in module.entry.parameters:
+            attributes, name = row.attributes(number=count), f"{parameter.name}.{number}"
+            given[parameter] = entry.add(row, parameter.shape, attributes=attributes, name=name)
+            count += 1
+        found = _copied(module.entry, entry, given, called, f".{number}")
+        roots.append(found[module.entry.root])
+    shape = TupleShape(tuple(root.shape for root in roots))
+    entry.set_root(entry.add(opcode_row("tuple"), shape, roots, name="results"))
+    whole.set_entry(entry)
+    return whole
+
+
+def _copied(
+    old: Computation,
+    new: Computation,
+    given: dict[Instruction, Instruction],
+    called: dict[Computation, Computation],
+    suffix: str = "",
+) -> dict[Instruction, Instruction]:
+    """Copy instructions into another module, where `called` are the computations they call."""
+    found = copy_instructions(old, new, given, suffix=suffix)
+    for inst in found.values():
+        if inst.called:
+            new.set_called(inst, [called[c] for c in inst.called])
+    return found
 
 
 def takes_arrays(inst: Instruction) -> bool:

@@ -55,9 +55,10 @@ def report_lines(found: Isolation, sides: Sequence[str], how: str) -> list[str]:
             f"values by machine code at -O0, because the evaluator would take too long: "
             f"{plural(found.by_machine, 'instruction')}"
         )
-    for reason, count in found.left.items():
-        if count:
-            lines.append(f"not compared: {plural(count, 'instruction')}: {printable(reason)}")
+    for reason, names in found.left.items():
+        shown = ", ".join(f"%{printable(name)}" for name in names[:_MOST_NAMED])
+        more = ", ..." if len(names) > _MOST_NAMED else ""
+        lines.append(f"not compared: {shown}{more}: {printable(reason)}")
     return lines
 
 
@@ -109,7 +110,7 @@ def isolation_data(
         "first_nan": _instruction(found.first_nan),
         "first_infinity": _instruction(found.first_infinity),
         "values_by_machine_code": found.by_machine,
-        "not_compared": {reason: count for reason, count in found.left.items() if count},
+        "not_compared": found.left,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
@@ -14,7 +13,7 @@ from hloc import driver
 from hloc.analysis.extract import extract
 from hloc.cli.isolation.judge import Finding, judge, without_subnormals
 from hloc.cli.isolation.pieces import NO_CODE, Piece, opened, pieces_of, takes_arrays
-from hloc.cli.isolation.sides import Compiled, Side
+from hloc.cli.isolation.sides import Compiled, Side, Task
 from hloc.cli.isolation.values import Values, last_uses
 from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError
@@ -58,7 +57,7 @@ class Isolation:
         ill: beyond the bounds, but explained by rounding.
         worst: the others that are furthest apart.
         first_nan, first_infinity: the instruction where one arises of numbers.
-        left: reasons why instructions were not compared, and how many.
+        left: reasons why instructions were not compared, with their names.
         by_machine: instructions too large for the evaluator, whose values are those of -O0.
         spilled: values that were kept in files.
         kept: the first of the diverging pieces, to be written.
@@ -72,10 +71,25 @@ class Isolation:
     worst: list[Finding] = field(default_factory=list)
     first_nan: Instruction | None = None
     first_infinity: Instruction | None = None
-    left: Counter[str] = field(default_factory=Counter)
+    left: dict[str, list[str]] = field(default_factory=dict)
     by_machine: int = 0
     spilled: int = 0
     kept: list[Case] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An instruction whose pieces are to run, with their inputs and the true results."""
+
+    tasks: list[Task]
+    want: list[Array]
+
+
+_TOGETHER = 64
+"""Instructions whose pieces are compiled together."""
+
+_MOST_BYTES = 1 << 28
+"""Inputs of pieces that wait."""
 
 
 @dataclass(slots=True)
@@ -98,6 +112,7 @@ class Search:
     found: Isolation = field(default_factory=Isolation)
     _unoptimised: Side = field(default_factory=lambda: Compiled(0))
     _kinds: set[str] = field(default_factory=set)
+    _places: dict[Instruction, int] = field(default_factory=dict)
 
     def run(self, inputs: Sequence[Array], progress: Progress) -> Isolation:
         """Walk the entry computation, then the bodies of its loops.
@@ -122,6 +137,7 @@ class Search:
             ends.setdefault(place, []).append(inst)
         self.found.instructions += len(order)
         numbers: dict[Instruction, tuple[bool, bool]] = {}
+        waiting: list[_Waiting] = []
         progress.begin("instructions", len(order))
         with Values() as values:
             given = iter(inputs)
@@ -132,19 +148,28 @@ class Search:
             for place, inst in enumerate(order):
                 progress.done, progress.detail = place, f"%{inst.name}"
                 if not inst.is_a("parameter"):
+                    self._places[inst] = len(self._places)
                     is_chosen = self._is_chosen(inst)
                     pieces = pieces_of(inst, self.levels if is_chosen else 0)
                     read = _inputs(pieces[0], values)
                     want = self._reference(pieces[0], read)
                     values.put(inst, want)
                     self._note_numbers(inst, want, numbers)
-                    if is_chosen and self._compare(pieces, want, values):
+                    if is_chosen and is_random(pieces[0].module):
+                        self._leave(pieces[0], "it draws random numbers")
+                    elif is_chosen:
                         self._kinds.add(pieces[0].kind)
+                        tasks = [(piece, _inputs(piece, values)) for piece in pieces]
+                        waiting.append(_Waiting(tasks, want))
+                    if len(waiting) == _TOGETHER or _bytes_of(waiting) > _MOST_BYTES:
+                        self._compare_all(waiting)
+                        waiting = []
                     if self.enters_loops and inst.is_a("while"):
                         body = opened(extract(inst.called[1].root))
                         loops.append((body, values.get(inst.operands[0])))
                 for ended in ends.get(place, ()):
                     values.drop(ended)
+            self._compare_all(waiting)
             self.found.spilled += values.spilled
         return loops
 
@@ -184,32 +209,33 @@ class Search:
         texts = (inst.name, inst.opcode.name, metadata.op_name if metadata else "")
         return any(re.search(self.chosen, text) for text in texts)
 
-    def _compare(self, pieces: Sequence[Piece], want: list[Array], values: Values) -> bool:
-        """Run the pieces of one instruction, smallest first; returns if a side ran one."""
-        if is_random(pieces[0].module):
-            self.found.left["it draws random numbers"] += 1
-            return False
-        ran = False
+    def _compare_all(self, waiting: Sequence[_Waiting]) -> None:
+        """Run the pieces of some instructions on every side, and judge them, smallest first."""
+        tasks = [(piece, arrays) for one in waiting for piece, arrays in one.tasks]
+        ran = set[Instruction]()
         for side in self.sides:
-            for piece in pieces:
-                arrays = _inputs(piece, values)
-                try:
-                    got = side.run(piece, arrays)
-                except HloError as fault:
-                    self.found.left[f"{side.name}: {fault.message}"] += piece is pieces[0]
-                    break
-                ran = True
-                if self._judge(piece, side, arrays, got, want):
-                    break
-        self.found.compared += ran
-        return ran
+            results = iter(side.run_all(tasks))
+            for one in waiting:
+                settled = False
+                for piece, arrays in one.tasks:
+                    got = next(results)
+                    if settled:
+                        continue
+                    if isinstance(got, HloError):
+                        if not piece.height:
+                            self._leave(piece, f"{side.name}: {got.message}")
+                        settled = True
+                        continue
+                    ran.add(piece.inst)
+                    settled = self._judge(piece, side, arrays, got, one.want)
+        self.found.compared += len(ran)
 
     def _judge(
         self, piece: Piece, side: Side, arrays: list[Array], got: list[Array], want: list[Array]
     ) -> bool:
         """File what a side made of a piece; returns if it diverges."""
         if [(a.shape, a.dtype) for a in got] != [(a.shape, a.dtype) for a in want]:
-            self.found.left[f"{side.name}: results of another shape"] += 1
+            self._leave(piece, f"{side.name}: results of another shape")
             return True
         finding = judge(piece, side.name, arrays, got, want, self.bounds)
         if finding.diverges and side.flushes:
@@ -223,9 +249,15 @@ class Search:
             self.found.ill.append(finding)
         elif finding.comparison.max_ulp and piece.height == 0:
             self.found.worst.append(finding)
-            self.found.worst.sort(key=lambda row: -row.comparison.max_ulp)
+            self.found.worst.sort(key=self._rank)
             del self.found.worst[MOST_WORST:]
         return finding.diverges
+
+    def _rank(self, row: Finding) -> tuple[int, int]:
+        return -row.comparison.max_ulp, self._places[row.piece.inst]
+
+    def _leave(self, piece: Piece, reason: str) -> None:
+        self.found.left.setdefault(reason, []).append(piece.inst.name)
 
     def _again(self, piece: Piece, arrays: Sequence[Array]) -> list[Array]:
         return driver.evaluate(piece.module, *arrays, fill_constants="zeros")
@@ -233,6 +265,10 @@ class Search:
 
 def _inputs(piece: Piece, values: Values) -> list[Array]:
     return [array for operand in piece.operands for array in values.get(operand)]
+
+
+def _bytes_of(waiting: Sequence[_Waiting]) -> int:
+    return sum(array.nbytes for one in waiting for _, arrays in one.tasks for array in arrays)
 
 
 def _not_numbers(arrays: Sequence[Array]) -> tuple[bool, bool]:

@@ -10,8 +10,9 @@ import pytest
 
 from hloc import driver
 from hloc.cli import main
+from hloc.cli.isolation.pieces import opened, pieces_of, takes_arrays
 from hloc.cli.isolation.search import Search
-from hloc.cli.isolation.sides import Compiled, Program
+from hloc.cli.isolation.sides import Compiled, Program, Task
 from hloc.cli.isolation.values import Values
 from hloc.ir.module import Module
 from hloc.report.compare import Bounds
@@ -74,8 +75,11 @@ class Faulty(Compiled):
         super().__init__(2)
         self.opcodes = set(opcodes)
 
-    def compiled(self, module: Module) -> Program:
-        right = super().compiled(module)
+    def run_all(self, tasks: Sequence[Task]) -> list[Any]:
+        return [self._run_alone(*task) for task in tasks]
+
+    def compiled(self, module: Module, key: str) -> Program:
+        right = super().compiled(module, key)
         if not self.opcodes <= {inst.opcode.name for inst in module.entry.instructions}:
             return right
 
@@ -115,6 +119,17 @@ def test_only_what_the_filter_matches_is_compared() -> None:
     found = search(STEPS, "subtract", chosen="loss/").found
     assert (found.compared, len(found.diverging)) == (1, 1)
     assert not search(STEPS, "subtract", chosen="^log$").found.diverging
+
+
+def test_pieces_that_are_compiled_together_give_what_they_give_alone() -> None:
+    module = opened(driver.parse_text(STEPS))
+    pieces = [p for inst in module.entry.instructions[2:] for p in pieces_of(inst, 1)]
+    tasks = [(p, random_inputs(p.module, 3)) for p in pieces if takes_arrays(p.inst)]
+    assert len(tasks) > 8
+    together, alone = Compiled(0).run_all(tasks), Compiled(0)
+    for task, found in zip(tasks, together, strict=True):
+        for one, other in zip(found, alone.run(*task), strict=True):  # type: ignore[arg-type]
+            np.testing.assert_array_equal(one, other)
 
 
 def test_values_that_do_not_fit_are_read_from_files() -> None:

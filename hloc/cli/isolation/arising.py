@@ -1,0 +1,232 @@
+"""Where NaN or infinity first arises of numbers, and the elements that led there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.analysis.extract import extract
+from hloc.cli.isolation.pieces import opened, pieces_of
+from hloc.cli.isolation.values import Values, last_uses
+from hloc.dtypes import dtype_of_numpy
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order, post_order_from
+from hloc.lazy_dataclass import dataclass
+from hloc.report.inputs import array_leaves
+from hloc.report.progress import Progress
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Index: TypeAlias = tuple[int, ...]
+Test: TypeAlias = Callable[[Array], Array]
+
+TESTS: dict[str, Test] = {"NaN": np.isnan, "infinity": np.isinf}
+_MOST_STEPS = 12
+_MOST_ROUNDS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One element on the way to the first NaN.
+
+    Attributes:
+        index: of the element; of the first array, if the instruction has several.
+        value: of the element.
+        operands: what the instruction makes it of, as text.
+    """
+
+    inst: Instruction
+    index: Index
+    value: str
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arising:
+    """The first instruction with NaN or infinity, of operands without.
+
+    Attributes:
+        module: it is an instruction of the entry computation.
+        count: elements of its results that are.
+        rounds: the loops around it, outermost first: name, and the round from 1 on.
+        steps: from the element back to where its value comes from.
+    """
+
+    inst: Instruction
+    module: Module
+    count: int
+    rounds: tuple[tuple[str, int], ...]
+    steps: tuple[Step, ...]
+
+
+def first_arising(
+    module: Module, inputs: Sequence[Array], test: Test, progress: Progress
+) -> Arising | None:
+    """Return where NaN or infinity first arises in a run of `module`, whose calls are opened.
+
+    Raises:
+        HloError: the evaluator cannot run the module.
+    """
+    rounds: list[tuple[str, int]] = []
+    while True:
+        found = _first(module, inputs, test, progress)
+        if found is None:
+            return None
+        inst, read = found
+        inner = _faulty_round(inst, read, test) if inst.is_a("while") else None
+        if inner is None:
+            return _explained(inst, module, inputs, test, rounds)
+        module, inputs, number = inner
+        rounds.append((inst.name, number))
+
+
+def holds(arrays: Sequence[Array], test: Test) -> bool:
+    """True if an element of floats passes the test."""
+    return any(bool(test(array).any()) for array in arrays if _is_float(array))
+
+
+def _first(
+    module: Module, inputs: Sequence[Array], test: Test, progress: Progress
+) -> tuple[Instruction, list[Array]] | None:
+    """Return the first instruction whose results pass, and its operands, which do not."""
+    order = list(post_order(module.entry))
+    progress.begin("instructions", len(order))
+    last = last_uses(order, 0)
+    ends: dict[int, list[Instruction]] = {}
+    for inst, place in last.items():
+        ends.setdefault(place, []).append(inst)
+    given = iter(inputs)
+    with Values() as values:
+        marked = set[Instruction]()
+        for parameter in module.entry.parameters:
+            arrays = [next(given) for _ in array_leaves([parameter.shape])]
+            values.put(parameter, arrays)
+            marked.update([parameter] if holds(arrays, test) else [])
+        for place, inst in enumerate(order):
+            progress.done = place
+            if not inst.is_a("parameter"):
+                (piece,) = pieces_of(inst, 0)
+                read = [array for operand in piece.operands for array in values.get(operand)]
+                results = driver.evaluate(piece.module, *read, fill_constants="zeros")
+                if holds(results, test):
+                    marked.add(inst)
+                    if not (inst.is_a("constant") or any(o in marked for o in inst.operands)):
+                        return inst, [array for o in inst.operands for array in values.get(o)]
+                values.put(inst, results)
+            for ended in ends.get(place, ()):
+                values.drop(ended)
+    return None
+
+
+def _faulty_round(
+    loop: Instruction, state: list[Array], test: Test
+) -> tuple[Module, list[Array], int] | None:
+    """Return the body of a loop, the state before the round in which it arises, and its number."""
+    body = opened(extract(loop.called[1].root))
+    for number in range(1, _MOST_ROUNDS + 1):
+        after = driver.evaluate(body, *state, fill_constants="zeros")
+        if holds(after, test):
+            return body, state, number
+        state = after
+    return None
+
+
+def _explained(
+    inst: Instruction,
+    module: Module,
+    inputs: Sequence[Array],
+    test: Test,
+    rounds: Sequence[tuple[str, int]],
+) -> Arising:
+    """Evaluate what `inst` needs once more, and follow its first such element back."""
+    given = iter(inputs)
+    with Values() as values:
+        for parameter in module.entry.parameters:
+            values.put(parameter, [next(given) for _ in array_leaves([parameter.shape])])
+        for other in post_order_from([inst]):
+            if not other.is_a("parameter"):
+                (piece,) = pieces_of(other, 0)
+                read = [array for operand in piece.operands for array in values.get(operand)]
+                values.put(other, driver.evaluate(piece.module, *read, fill_constants="zeros"))
+        results = [array for array in values.get(inst) if _is_float(array)]
+        count = sum(int(np.count_nonzero(test(array))) for array in results)
+        first = next(array for array in results if test(array).any())
+        index = tuple(int(i) for i in np.argwhere(test(first))[0])
+        steps = _steps(inst, index, first, values)
+    return Arising(inst, module, count, tuple(rounds), tuple(steps))
+
+
+def _steps(inst: Instruction, index: Index, array: Array, values: Values) -> list[Step]:
+    """Follow an element back through instructions whose elements come from one place each."""
+    steps: list[Step] = []
+    while len(steps) < _MOST_STEPS:
+        sources = _sources(inst, index)
+        if sources is None:
+            texts = tuple(_range(operand, values) for operand in inst.operands)
+            return [*steps, Step(inst, index, str(array[index]), texts)]
+        found = [(o, at, values.get(o)[0]) for o, at in sources]
+        texts = tuple(str(other[at]) for _, at, other in found)
+        steps.append(Step(inst, index, str(array[index]), texts))
+        following = _responsible(inst, found)
+        if following is None:
+            return steps
+        inst, index, array = following
+    return steps
+
+
+def _sources(inst: Instruction, index: Index) -> list[tuple[Instruction, Index]] | None:
+    """Return the elements that one is made of; None if that is more than one per operand."""
+    if not isinstance(inst.shape, ArrayShape):
+        return None
+    if any(not isinstance(o.shape, ArrayShape) for o in inst.operands):
+        return None
+    if inst.opcode.elemental is not None:
+        return [(o, index if o.array.dims else ()) for o in inst.operands]
+    if inst.is_a("broadcast"):
+        return [(inst.operands[0], tuple(index[d] for d in inst.attributes.dimensions))]
+    if inst.is_a("reshape", "bitcast"):
+        flat = int(np.ravel_multi_index(index, inst.array.dims)) if index else 0
+        dims = inst.operands[0].array.dims
+        at = tuple(int(i) for i in np.unravel_index(flat, dims)) if dims else ()
+        return [(inst.operands[0], at)]
+    if inst.is_a("transpose"):
+        places = dict(zip(inst.attributes.dimensions, index, strict=True))
+        return [(inst.operands[0], tuple(places[d] for d in range(len(index))))]
+    return None if inst.operands else []
+
+
+def _responsible(
+    inst: Instruction, found: Sequence[tuple[Instruction, Index, Array]]
+) -> tuple[Instruction, Index, Array] | None:
+    """Return the operand to follow: a zero that is divided by, an infinity, else the first."""
+    floats = [row for row in found if _is_float(row[2]) and not row[0].is_a("constant")]
+    if inst.is_a("select") and len(found) == 3:
+        pred, *branches = found
+        chosen = branches[0 if bool(pred[2][pred[1]]) else 1]
+        return None if chosen[0].is_a("constant") else chosen
+    if inst.is_a("divide") and len(floats) == 2 and float(abs(floats[1][2][floats[1][1]])) == 0:
+        return floats[1]
+    infinite = [row for row in floats if not math.isfinite(abs(row[2][row[1]]))]
+    return next(iter([*infinite, *floats]), None)
+
+
+def _range(operand: Instruction, values: Values) -> str:
+    """Return `%x of -2 to 7` for an operand that is read as a whole."""
+    arrays = [array for array in values.get(operand) if _is_float(array) and array.size]
+    if not arrays:
+        return f"%{operand.name}"
+    wide = [array.astype(np.float64) for array in arrays if array.dtype.kind != "c"]
+    if not wide:
+        return f"%{operand.name}"
+    low, high = min(float(a.min()) for a in wide), max(float(a.max()) for a in wide)
+    return f"%{operand.name} of {low:.6g} to {high:.6g}"
+
+
+def _is_float(array: Array) -> bool:
+    dtype = dtype_of_numpy(array.dtype)
+    return dtype is not None and (dtype.is_float or dtype.is_complex)
