@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from hloc import driver
+from hloc.cli.bisect_xla import bisect_xla
 from hloc.cli.input_options import inputs_of
 from hloc.cli.outside_test import OutsideTest
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
@@ -46,7 +47,9 @@ from hloc.report.source_input import need_files, read_module, shown_name
 
 
 def bisect_file(arguments: Namespace, talk: Talk) -> int:
-    """`hloc bisect FILE`: exit 0 if nothing is wrong, 1 if a pass is found."""
+    """`hloc bisect FILE [--against=xla]`: exit 0 if nothing is wrong, 1 if a pass is found."""
+    if arguments.against == "xla":
+        return bisect_xla(arguments, talk)
     (file,) = need_files(arguments.files, exactly=1)
     load_plugins(arguments)
     options = compile_options(arguments)

@@ -134,7 +134,7 @@ COMMANDS: dict[str, Command] = {
         "bisect FILE",
         "find the pass and rewrite that break a module, and reduce the module",
         "hloc.cli.bisect_command:bisect_file",
-        ("bisect m.hlo -O2 -o small.hlo",),
+        ("bisect m.hlo -O2 -o small.hlo", "bisect m.hlo --against=xla"),
     ),
     "isolate": Command(
         "isolate FILE",

@@ -365,6 +365,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--test",), "Find bugs", ("bisect", "reduce"), "command that exits with 0 if the "
            "module in "
            "file {} shows the fault", "'COMMAND {}'"),
+    Option(("--against",), "Find bugs", ("bisect",), "find the pass of XLA that is wrong, in place "
+           "of one of hloc's (needs jaxlib)", "xla", convert=OneOf(("xla",)), default=""),
     Option(("--compiled",), "Find bugs", ("bisect",), "compare compiled code with the evaluator, "
            "instead of the optimised module in the evaluator"),
     Option(("--no-reduce",), "Find bugs", ("bisect",), "do not reduce the failing module"),

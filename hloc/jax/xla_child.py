@@ -21,6 +21,10 @@ from hloc.python_process import ending_of, python_command, python_environment
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
+class XlaEnded(HloError):
+    """XLA did not survive a program."""
+
+
 class XlaChild:
     """Programs that XLA compiled in a child process; used as a context, which ends the process."""
 
@@ -42,23 +46,36 @@ class XlaChild:
         self._process = None
         self._known.clear()
 
-    def run(self, key: str, text: str, arrays: Sequence[Array]) -> list[Array]:
+    def run(
+        self,
+        key: str,
+        text: str,
+        arrays: Sequence[Array],
+        flags: Sequence[tuple[str, str]] = (),
+    ) -> list[Array]:
         """Run HLO text, which the process compiles once for each `key`; "" is not kept.
 
+        Args:
+            key: names the program.
+            text: HLO text.
+            arrays: its arguments.
+            flags: of XLA, for this program.
+
         Raises:
-            HloError: XLA does not take the module, or ends its process.
+            HloError: XLA does not take the module.
+            XlaEnded: the process has ended.
         """
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        request = {"key": key, "text": "" if key in self._known else text}
+        request = {"key": key, "text": "" if key in self._known else text, "flags": flags}
         try:
             write_message(process.stdin, {**request, "types": types_of(arrays)}, blocks_of(arrays))
             answer, blocks = read_message(process.stdout)
         except (EOFError, BrokenPipeError):
             code = process.wait()
             self.close()
-            raise HloError(f"the process of XLA {ending_of(code)}") from None
+            raise XlaEnded(f"the process of XLA {ending_of(code)}") from None
         except BaseException:  # half a message may be on its way
             self.close()
             raise
@@ -96,7 +113,8 @@ def main() -> int:
         fault = ""
         try:
             if request["text"]:
-                programs[request["key"]] = XlaProgram.from_text(request["text"])
+                flags = [(name, value) for name, value in request["flags"]]
+                programs[request["key"]] = XlaProgram.from_text(request["text"], flags)
             arrays = arrays_from(request["types"], blocks)
             results = programs[request["key"]].run(arrays)[0]
         except HloError as error:

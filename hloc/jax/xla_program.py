@@ -29,8 +29,8 @@ def is_installed() -> bool:
 class XlaProgram:
     """A module compiled by XLA:CPU, which may run many times."""
 
-    def __init__(self, proto: bytes) -> None:
-        """Compile a serialized HloModuleProto.
+    def __init__(self, proto: bytes, flags: Sequence[tuple[str, str]] = ()) -> None:
+        """Compile a serialized HloModuleProto, with flags of XLA.
 
         Raises:
             HloError: XLA does not take the module.
@@ -41,15 +41,17 @@ class XlaProgram:
         self._device = jax.devices("cpu")[0]
         try:
             stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
+            options = xla_client.CompileOptions()
+            options.env_option_overrides = list(flags)
             self._program = self._device.client.compile_and_load(
-                stablehlo, _jax.DeviceList((self._device,)), xla_client.CompileOptions()
+                stablehlo, _jax.DeviceList((self._device,)), options
             )
         except Exception as fault:  # jaxlib raises what it likes
             raise _refused(fault) from fault
 
     @classmethod
-    def from_text(cls, text: str) -> XlaProgram:
-        """Compile HLO text.
+    def from_text(cls, text: str, flags: Sequence[tuple[str, str]] = ()) -> XlaProgram:
+        """Compile HLO text, with flags of XLA.
 
         Raises:
             HloError: XLA does not take the module.
@@ -61,7 +63,7 @@ class XlaProgram:
             proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
         except Exception as fault:  # jaxlib raises what it likes
             raise _refused(fault) from fault
-        return cls(proto)
+        return cls(proto, flags)
 
     def run(
         self, arrays: Sequence[Array], repeat: int = 1

@@ -1,0 +1,200 @@
+"""`hloc bisect FILE --against=xla`: the pass of XLA after which a module answers differently.
+
+XLA compiles the module and writes it after each of its passes; the evaluator runs every one of
+these modules. The first that answers differently names the pass. If none does, but the results of
+XLA are wrong, its code generation is.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.analysis.file_diff import DiffOptions, table_of_modules
+from hloc.cli.input_options import inputs_of
+from hloc.cli.progress import progress_of
+from hloc.cli.reduce_command import shrink
+from hloc.cli.talk import Talk
+from hloc.dumps.folder import DumpFile, read_folder
+from hloc.errors import HloError, printable
+from hloc.ir.module import Module
+from hloc.jax.xla_child import XlaChild, XlaEnded
+from hloc.jax.xla_program import is_installed
+from hloc.lazy_dataclass import dataclass
+from hloc.output_file import write_form
+from hloc.report.answers import InputSet, differing, evaluated, input_sets, is_random
+from hloc.report.diff_lines import DiffView, plain, unified_lines
+from hloc.report.exits import Exit, UsageError
+from hloc.report.json_report import json_report
+from hloc.report.progress import Progress
+from hloc.report.repro_file import repro_path
+from hloc.report.source_input import need_files, read_module, shown_name
+from hloc.report.text import plural
+from hloc.report.time_limit import TookTooLong
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_DUMP = (("xla_dump_hlo_pass_re", ".*"), ("xla_dump_large_constants", "True"))
+_CODE = "code generation"
+
+
+@dataclass(frozen=True, slots=True)
+class _Culprit:
+    """What makes the answer wrong.
+
+    Attributes:
+        what: a pass with its pipeline, or code generation.
+        fault: how the answer differs.
+        step, steps: the number of the module that is wrong, of so many that XLA wrote.
+        before, after: the module around the pass, as far as they were written.
+    """
+
+    what: str
+    fault: str
+    step: int
+    steps: int
+    before: Module | None = None
+    after: Module | None = None
+
+
+def bisect_xla(arguments: Namespace, talk: Talk) -> int:
+    """Return 0 if XLA answers as the evaluator does, 1 if a pass is found.
+
+    Raises:
+        HloError: jax is not installed, or the evaluator cannot run the module.
+    """
+    a = arguments
+    (file,) = need_files(a.files, exactly=1)
+    if a.test or a.compiled:
+        raise UsageError("--against=xla compares with the evaluator; drop --test and --compiled")
+    if not is_installed():
+        raise HloError("--against=xla needs jax", notes=("pip install 'hloc[jax]'",))
+    module = read_module(file)
+    if is_random(module):
+        raise HloError("rng draws other numbers in XLA; results cannot be compared")
+    progress = progress_of(talk, "bisecting")
+    with XlaChild() as child:
+        found, how = None, ""
+        with progress.running():
+            for given in _inputs(arguments, module):
+                found, how = _culprit(module, given, child, progress), given.name
+                if found is not None:
+                    break
+        if found is None:
+            if a.format == "json":
+                nothing = {"file": shown_name(file), "inputs": how, "culprit": None}
+                talk.product(json_report("bisect", nothing))
+            else:
+                talk.page(f"{shown_name(file)}: XLA answers as the evaluator does")
+            return Exit.OK
+        small = module if a.no_reduce else _shrunk(module, child, a, talk)
+    path = a.output_file or repro_path(module.name, None).replace(".repro.hlo", ".hlo")
+    write_form(path, small.to_text(large_constants=True))
+    if a.format == "json":
+        data: dict[str, object] = {
+            "pass": found.what, "fault": found.fault, "step": found.step, "of": found.steps,
+            "module": path,
+        }  # fmt: skip
+        report = {"file": shown_name(file), "inputs": how, "culprit": data}
+        talk.product(json_report("bisect", report))
+    else:
+        talk.page("\n".join([*_report(found, how, talk), f"the module: {path}"]))
+    return Exit.FAULT
+
+
+def _inputs(arguments: Namespace, module: Module) -> list[InputSet]:
+    if arguments.inputs or arguments.input:
+        given = inputs_of(arguments, module)
+        return [InputSet(given.describe(module), given.arrays(module))]
+    # Special values are left out: XLA flushes subnormal numbers.
+    return input_sets(module, arguments.random or 0, special=False)
+
+
+def _culprit(
+    module: Module, given: InputSet, child: XlaChild, progress: Progress
+) -> _Culprit | None:
+    """Return what makes XLA answer differently on these inputs, None if nothing does."""
+    want = evaluated(module, given.arrays)
+    with tempfile.TemporaryDirectory(prefix="hloc-bisect-") as folder:
+        progress.begin("XLA compiles")
+        ended = ""
+        try:
+            got = child.run("", _text(module), given.arrays, [("xla_dump_to", folder), *_DUMP])
+            fault = differing(got, want)
+        except XlaEnded as error:
+            fault = ended = error.message
+        if not fault:
+            return None
+        stages = _stages(folder)
+        progress.begin("modules of XLA", len(stages))
+        before: Module | None = None
+        for number, stage in enumerate(stages, 1):
+            progress.done, progress.detail = number - 1, stage.how
+            after = driver.load_module(stage.path)
+            found = _difference(after, given.arrays, want)
+            if found:
+                return _Culprit(stage.how, found, number, len(stages), before, after)
+            before = after
+        what = _CODE
+        if ended:
+            what = f"what follows {stages[-1].how}" if stages else "reading the module"
+        return _Culprit(what, fault, len(stages), len(stages))
+
+
+def _stages(folder: str) -> Sequence[DumpFile]:
+    """Return what XLA wrote of the module with most passes: others are of its own helpers."""
+    if not os.listdir(folder):
+        return ()
+    modules = read_folder(folder).modules
+    return max(modules, key=lambda found: len(found.history)).history if modules else ()
+
+
+def _difference(module: Module, arrays: Sequence[Array], want: Sequence[Array]) -> str:
+    """Return how a module of XLA answers differently; "" also if the evaluator cannot run it."""
+    try:
+        return differing(evaluated(module, arrays), want)
+    except (HloError, TookTooLong):
+        return ""
+
+
+def _shrunk(module: Module, child: XlaChild, arguments: Namespace, talk: Talk) -> Module:
+    """Return a smaller module on which XLA is wrong too, if random inputs show it at all."""
+
+    def is_wrong(candidate: Module) -> bool:
+        if is_random(candidate):
+            return False
+        try:
+            given = input_sets(candidate, arguments.random or 0, special=False)[0]
+            want = evaluated(candidate, given.arrays)
+            return bool(differing(child.run("", _text(candidate), given.arrays), want))
+        except XlaEnded:
+            return True
+        except (HloError, TookTooLong):
+            return False
+
+    if not is_wrong(module):
+        return module
+    return shrink(module, is_wrong, arguments.time_limit, talk).module
+
+
+def _report(found: _Culprit, how: str, talk: Talk) -> list[str]:
+    what = talk.product_paint.strong(printable(found.what))
+    is_pass = found.after is not None
+    head = f"pass {what} of XLA is wrong" if is_pass else f"XLA is wrong in {what}"
+    place = f": module {found.step} of {found.steps}" if is_pass else ""
+    after = "" if is_pass else f": {plural(found.steps, 'module')} before it answer right"
+    lines = [f"{head}{place}{after} ({how})", f"  {printable(found.fault)}"]
+    if found.before is not None and found.after is not None:
+        table = table_of_modules(found.before, found.after, DiffOptions(metadata=False))
+        lines += [f"  {plain(line)}" for line in unified_lines(DiffView(table))]
+    return lines
+
+
+def _text(module: Module) -> str:
+    return module.to_text("default", large_constants=True)
