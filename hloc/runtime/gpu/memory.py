@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, Plan
 from hloc.runtime.gpu.device import Array, Device
+from hloc.runtime.gpu.simulated import SimulatedDevice
 from hloc.runtime.manifest import constant_data
 
 
@@ -61,9 +62,25 @@ class Frame:
                 self.table[layout.first_parameter + number] = self._memory.new(size)
             for number, shape in enumerate(assignment.outputs):
                 self.table[layout.first_output + number] = self._memory.new(shape.size_bytes)
+            self._end_arrays(device)
         except BaseException:
             self._memory.free()
             raise
+
+    def _end_arrays(self, device: Device) -> None:
+        """Tell a device that checks reads where arrays end within an allocation."""
+        if not isinstance(device, SimulatedDevice):
+            return
+        assignment = self._plan.assignment
+        outputs = self.table[self._plan.table.first_output :]
+        for place in (buffer.place for buffer in assignment.buffers):
+            if place.kind == "arena":
+                base, size = self.table[ARENA_SLOT], assignment.arena_bytes
+            elif place.kind == "output":
+                base, size = outputs[place.number], assignment.outputs[place.number].size_bytes
+            else:
+                continue
+            device.end_array(base + place.offset + place.size_bytes, base + size)
 
     def put(self, arguments: Sequence[Array]) -> None:
         """Copy the arguments of a run to the device."""

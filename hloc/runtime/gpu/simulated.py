@@ -50,6 +50,11 @@ class SimulatedDevice:
             self.memory.write(address + size_bytes, np.zeros(whole - size_bytes, np.uint8))
         return address
 
+    def end_array(self, address: int, limit: int) -> None:
+        """Let the unit be read in which an array of an arena ends, up to the address `limit`."""
+        end = min(rounded(address, _UNIT_BYTES), limit)
+        self.memory.write(address, np.zeros(max(0, end - address), np.uint8))
+
     def free(self, address: int) -> None:
         self.memory.free(address)
 
