@@ -18,23 +18,31 @@ from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import plural
 from hloc.shapes import leaves
 
+_TROUBLE = 2
 EXITS = {"equal": Exit.OK, "different": Exit.FAULT, "unknown": Exit.UNSUPPORTED}
 
 
 def prove_equal(arguments: Namespace, talk: Talk) -> int:
-    """`hloc verify --prove A B`: exit 0 if they are equal, 1 if they differ, 3 if nobody knows."""
+    """`hloc verify --prove A B`: exit 0 if they are equal, 1 if they differ, 3 if nobody knows.
+
+    Modules that cannot be compared end it with 2, as with `hloc diff`.
+    """
     names = need_files(arguments.files, exactly=2)
 
+    verdict = ""
+
     def prove() -> int:
+        nonlocal verdict
         first, second = (read_module(name) for name in names)
         found = compare_modules(first, second, seconds=arguments.prove)
         if arguments.format == "json":
             talk.product(json_report("prove", _data(found, names)))
         else:
             talk.page("\n".join(_lines(found, first, names)))
-        return EXITS[found.verdict]
+        verdict = found.verdict
+        return Exit.OK
 
-    return guarded(talk, prove)
+    return _TROUBLE if guarded(talk, prove) else EXITS[verdict]
 
 
 def _lines(found: Equivalence, first: Module, names: list[str]) -> Iterator[str]:

@@ -127,15 +127,14 @@ def _check_signatures(first: Module, second: Module) -> None:
     ours, theirs = first.entry.parameters, second.entry.parameters
     if len(ours) != len(theirs):
         raise HloError(
-            f"module {first.name} has {len(ours)} parameters, but module {second.name} has "
-            f"{len(theirs)}"
+            f"the first module has {len(ours)} parameters, but the second has {len(theirs)}"
         )
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        _check_same(a.shape, b.shape, f"parameter {number}", first, second)
-    _check_same(first.entry.root.shape, second.entry.root.shape, "the result", first, second)
+        _check_same(a.shape, b.shape, f"parameter {number}")
+    _check_same(first.entry.root.shape, second.entry.root.shape, "the result")
 
 
-def _check_same(a: Shape, b: Shape, what: str, first: Module, second: Module) -> None:
+def _check_same(a: Shape, b: Shape, what: str) -> None:
     ours, theirs = list(leaves(a)), list(leaves(b))
     same = len(ours) == len(theirs) and all(
         isinstance(x, ArrayShape)
@@ -147,6 +146,6 @@ def _check_same(a: Shape, b: Shape, what: str, first: Module, second: Module) ->
     )
     if not same:
         raise HloError(
-            f"{what} of module {first.name} has shape {a.text_without_layout}, but in module "
-            f"{second.name} {b.text_without_layout}"
+            f"{what} of the first module has shape {a.text_without_layout}, but that of the "
+            f"second has {b.text_without_layout}"
         )

@@ -125,9 +125,9 @@ def test_a_question_that_takes_too_long_is_unknown() -> None:
 
 def test_modules_of_other_signatures_are_refused() -> None:
     one = module_of("ROOT x = s8[3] parameter(0)")
-    with pytest.raises(HloError, match="has 1 parameters, but module m has 2"):
+    with pytest.raises(HloError, match="the first module has 1 parameters, but the second has 2"):
         compare_modules(one, module_of(f"{XY}\n  ROOT r = s8[3] add(x, y)"))
-    with pytest.raises(HloError, match=r"parameter 0 of module m has shape s8\[3\], but"):
+    with pytest.raises(HloError, match=r"parameter 0 of the first module has shape s8\[3\], but"):
         compare_modules(one, module_of("ROOT x = s8[4] parameter(0)"))
 
 
@@ -159,6 +159,10 @@ def test_the_command_prints_inputs_and_both_results(
     data = json.loads(capsys.readouterr().out)
     assert (data["verdict"], len(data["inputs"]), len(data["outputs"])) == ("different", 2, 2)
     assert main(["verify", "--prove", names[0]]) == 2
+    (tmp_path / "other.hlo").write_text(Path(names[0]).read_text().replace("s8", "s16"))
+    capsys.readouterr()
+    assert main(["verify", "--prove", names[0], str(tmp_path / "other.hlo")]) == 2
+    assert "of the first module has shape" in capsys.readouterr().err
 
 
 def test_predicates_and_tuples_are_compared_too() -> None:
