@@ -124,6 +124,12 @@ COMMANDS: dict[str, Command] = {
             "graph m.hlo --format=model-explorer -o m.json",
         ),
     ),
+    "bench": Command(
+        "bench FILE",
+        "time the compiled module, with the spread of its runs, beside XLA on request",
+        "hloc.cli.bench_command:bench_file",
+        ("bench m.hlo --against=xla --threads=1", "bench m.hlo --profile"),
+    ),
     "roofline": Command(
         "roofline FILE [-o OUT.svg]",
         "compare each kernel with the peaks of this machine, in a table or a chart",

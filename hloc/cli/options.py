@@ -41,9 +41,10 @@ UNHASHED = ("layouts", "header", "names", "metadata", "shapes", "constants", "no
 # Commands that take the options below; "" is the compiler form `hloc FILE`.
 COMPILE = ("", "run")
 PASSES = (*COMPILE, "bisect")
-GIVEN = (*PASSES, "isolate", "nan")
+GIVEN = (*PASSES, "bench", "isolate", "nan")
 COMPARING = (*COMPILE, "isolate")
-OPTIMISING = (*PASSES, "roofline")
+TIMED = (*COMPILE, "bench")
+OPTIMISING = (*PASSES, "bench", "roofline")
 PLUGGED = (*OPTIMISING, "passes", "rules", "explain")
 READ = (
     "",
@@ -54,6 +55,7 @@ READ = (
     "diff",
     "hash",
     "stats",
+    "bench",
     "extract",
     "bisect",
     "isolate",
@@ -79,7 +81,7 @@ ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
 REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", "isolate", "nan",
-             *SHARDING, "passes", "rules",
+             "bench", *SHARDING, "passes", "rules",
              "ops", "targets", "doctor", "cache")  # fmt: skip
 HEADER_LANGUAGES = ("c", "c++")
 
@@ -328,7 +330,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--simulate",), "Run", COMPILE, "run GPU code without a GPU: in the PTX interpreter, "
            "which checks every access (ptx, the default), or as native code, which is faster and "
            "checks less (host)", "ptx|host", "ptx", OneOf(SIMULATORS)),
-    Option(("--profile",), "Run", COMPILE, "print the cost of each kernel: its time alone, on a "
+    Option(("--profile",), "Run", TIMED, "print the cost of each kernel: its time alone, on a "
            "GPU also the share of the peaks; with --simulate=ptx instructions, accesses and "
            "conflicts"),
     Option(("--random",), "Run", GIVEN, "use random inputs from SEED (default 0), with integer "
@@ -354,13 +356,18 @@ OPTIONS: tuple[Option, ...] = (
            convert=OneOf(BACKENDS), default="native"),
     Option(("--repeat",), "Run", COMPILE, "time N runs (default: up to 200, for at most 0.3 s)",
            "N", convert=count(1)),
-    Option(("--threads",), "Run", COMPILE, "run large kernels on up to N threads (default 0: "
+    Option(("--threads",), "Run", TIMED, "run large kernels on up to N threads (default 0: "
            "HLOC_NUM_THREADS, or all cores); also limits the processes that compile a large "
            "module, unless HLOC_COMPILE_PROCESSES is set", "N",
            convert=count(0), default=0),
     Option(("--fill-constants",), "Run", COMPILE, "how to treat constants elided as "
            "`constant({...})`: refuse the module (error) or use zeros", "error|zeros",
            convert=OneOf(("error", "zeros")), default="error"),
+    Option(("--against",), "Run", ("bench",), "time the module compiled by XLA too, in turn, on as "
+           "many cores as --threads says (needs jaxlib)", "xla", convert=OneOf(("xla",)),
+           default=""),
+    Option(("--repeat",), "Run", ("bench",), "take N stretches of runs (default 12)", "N",
+           convert=count(1), default=0),
     # ---- find bugs
     Option(("--test",), "Find bugs", ("bisect", "reduce"), "command that exits with 0 if the "
            "module in "

@@ -26,9 +26,14 @@ class XlaEnded(HloError):
 
 
 class XlaChild:
-    """Programs that XLA compiled in a child process; used as a context, which ends the process."""
+    """Programs that XLA compiled in a child process; used as a context, which ends the process.
 
-    def __init__(self) -> None:
+    Attributes:
+        cores: that the process may use; 0 for all.
+    """
+
+    def __init__(self, cores: int = 0) -> None:
+        self.cores = cores
         self._process: subprocess.Popen[bytes] | None = None
         self._known: set[str] = set()
 
@@ -65,10 +70,25 @@ class XlaChild:
             HloError: XLA does not take the module.
             XlaEnded: the process has ended.
         """
+        return self._asked(key, text, arrays, flags, 1)[0]
+
+    def seconds(self, key: str, text: str, arrays: Sequence[Array], repeat: int) -> list[float]:
+        """Return the seconds of `repeat` runs; faults as for `run`."""
+        return self._asked(key, text, arrays, (), repeat)[1]
+
+    def _asked(
+        self,
+        key: str,
+        text: str,
+        arrays: Sequence[Array],
+        flags: Sequence[tuple[str, str]],
+        repeat: int,
+    ) -> tuple[list[Array], list[float]]:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        request = {"key": key, "text": "" if key in self._known else text, "flags": flags}
+        text = "" if key in self._known else text
+        request = {"key": key, "text": text, "flags": flags, "repeat": repeat}
         try:
             write_message(process.stdin, {**request, "types": types_of(arrays)}, blocks_of(arrays))
             answer, blocks = read_message(process.stdout)
@@ -82,12 +102,12 @@ class XlaChild:
         if answer["fault"]:
             raise HloError(answer["fault"])
         self._known.update({key} - {""})
-        return list(arrays_from(answer["types"], blocks))
+        return list(arrays_from(answer["types"], blocks)), answer["seconds"]
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                python_command("-m", "hloc.jax.xla_child"),
+                python_command("-m", "hloc.jax.xla_child", str(self.cores)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -98,7 +118,10 @@ class XlaChild:
 
 
 def main() -> int:
-    """Answer until stdin ends."""
+    """Answer until stdin ends; the word of the command says how many cores XLA may use."""
+    cores = int(sys.argv[1])
+    if cores and hasattr(os, "sched_setaffinity"):  # XLA counts them when it starts
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     from hloc.jax.xla_program import XlaProgram
 
     answers = os.fdopen(os.dup(1), "wb")
@@ -110,16 +133,18 @@ def main() -> int:
         except EOFError:
             return 0
         results: Sequence[Array] = ()
+        seconds: Sequence[float] = ()
         fault = ""
         try:
             if request["text"]:
                 flags = [(name, value) for name, value in request["flags"]]
                 programs[request["key"]] = XlaProgram.from_text(request["text"], flags)
             arrays = arrays_from(request["types"], blocks)
-            results = programs[request["key"]].run(arrays)[0]
+            results, seconds = programs[request["key"]].run(arrays, request["repeat"])
         except HloError as error:
             fault = error.message
-        write_message(answers, {"fault": fault, "types": types_of(results)}, blocks_of(results))
+        answer = {"fault": fault, "types": types_of(results), "seconds": seconds}
+        write_message(answers, answer, blocks_of(results))
 
 
 if __name__ == "__main__":

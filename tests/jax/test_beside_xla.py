@@ -1,4 +1,4 @@
-"""`hloc bisect --against=xla` names the pass of XLA that is wrong, on a smaller module."""
+"""`hloc bisect --against=xla` names the pass of XLA that is wrong; `hloc bench` times XLA too."""
 
 import json
 from pathlib import Path
@@ -73,3 +73,12 @@ def test_the_pass_that_ends_xla(tmp_path: Path, capsys: Capture) -> None:
 def test_other_judges_are_refused(tmp_path: Path, capsys: Capture) -> None:
     assert bisect(SOUND, tmp_path, "--compiled") == 2
     assert "--against=xla compares with the evaluator" in capsys.readouterr().err
+
+
+def test_bench_times_xla_beside_hloc(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "m.hlo").write_text(SOUND)
+    words = ["--against=xla", "--repeat=2", "--threads=1", "--format=json"]
+    assert main(["bench", str(tmp_path / "m.hlo"), *words]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [engine["name"] for engine in data["engines"]] == ["hloc -O2", "XLA"]
+    assert all(engine["runs"] >= 2 for engine in data["engines"])

@@ -1,0 +1,163 @@
+"""`hloc bench FILE`: the time of a run with its spread, beside XLA's on request."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.cli.input_options import inputs_of
+from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
+from hloc.cli.profile_report import cpu_profile
+from hloc.cli.progress import progress_of
+from hloc.cli.talk import Talk
+from hloc.errors import HloError
+from hloc.ir.clone import clone_module
+from hloc.ir.edges import is_partitioned
+from hloc.jax.xla_child import XlaChild
+from hloc.jax.xla_program import is_installed
+from hloc.lazy_dataclass import dataclass
+from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
+from hloc.report.kernel_times import kernel_data, kernel_lines
+from hloc.report.module_facts import headline
+from hloc.report.run_report import Timing
+from hloc.report.source_input import need_files, read_module, shown_name
+from hloc.report.text import aligned, count_text, duration, plural
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Runs: TypeAlias = Callable[[int], Sequence[float]]
+"""Runs a program so often, and returns the seconds of each run."""
+
+STRETCHES = 12
+_STRETCH_SECONDS = 0.02
+_MOST_RUNS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The runs of one engine, by stretches that the engines took in turn."""
+
+    name: str
+    stretches: tuple[Timing, ...]
+
+    @property
+    def all(self) -> Timing:
+        """All runs."""
+        return Timing(tuple(sorted(s for stretch in self.stretches for s in stretch.seconds)))
+
+
+def bench_file(arguments: Namespace, talk: Talk) -> int:
+    """`hloc bench FILE [-O2] [--against=xla] [--threads=N] [--profile]`."""
+    a = arguments
+    (file,) = need_files(a.files, exactly=1)
+    load_plugins(a)
+    options = compile_options(a)
+    checked_pipeline(options)
+    if a.against and not is_installed():
+        raise HloError("--against=xla needs jax", notes=("pip install 'hloc[jax]'",))
+    module = read_module(file)
+    if is_partitioned(module):
+        raise HloError("hloc bench runs a module on one device; see hloc run --devices")
+    given = inputs_of(a, module)
+    arrays, text = given.arrays(module), module.to_text("default", large_constants=True)
+    flops = driver.flops_of(module)
+    progress = progress_of(talk, "measuring")
+    with XlaChild(a.threads) as child, progress.running():
+        program = driver.compile_module(module, options)
+
+        def ours(count: int) -> list[float]:
+            return [_seconds(program, arrays) for _ in range(count)]
+
+        engines: dict[str, Runs] = {f"hloc -O{options.opt_level}": ours}
+        if a.against:
+            engines["XLA"] = lambda count: child.seconds("bench", text, arrays, count)
+        found = in_turn(engines, a.repeat or STRETCHES)
+    profile = None
+    if a.profile:
+        optimised = clone_module(module)
+        driver.optimise(optimised, options)
+        profile = cpu_profile(optimised, options)
+    if a.format == "json":
+        data = {
+            "file": shown_name(file),
+            "inputs": given.describe(module),
+            "threads": a.threads,
+            "flops": flops,
+            "engines": [_data(one) for one in found],
+        }
+        kernels = {} if profile is None else {"kernels": kernel_data(*profile)}
+        talk.product(json_report("bench", {**data, **kernels}))
+        return Exit.OK
+    cores = plural(a.threads, "thread") if a.threads else "all cores"
+    lines = [f"{shown_name(file)}: {headline(module, flops)}, {given.describe(module)}, {cores}"]
+    lines += _table(found, flops)
+    lines += _ratio(found)
+    if profile is not None:
+        lines += kernel_lines(*profile)
+    talk.page("\n".join(lines))
+    return Exit.OK
+
+
+def in_turn(engines: dict[str, Runs], stretches: int) -> list[Measured]:
+    """Run the engines one after the other, again and again, so that a busy moment hits all."""
+    counts = {}
+    for name, runs in engines.items():
+        runs(2)  # compiles, and fills caches
+        least = max(min(runs(3)), 1e-7)
+        counts[name] = max(1, min(_MOST_RUNS, int(_STRETCH_SECONDS / least)))
+    found: dict[str, list[Timing]] = {name: [] for name in engines}
+    for _ in range(stretches):
+        for name, runs in engines.items():
+            found[name].append(Timing(tuple(sorted(runs(counts[name])))))
+    return [Measured(name, tuple(timings)) for name, timings in found.items()]
+
+
+def ratios(found: Sequence[Measured]) -> list[float]:
+    """Return the first engine's median time by the second's, stretch by stretch, sorted."""
+    first, second = found
+    pairs = zip(first.stretches, second.stretches, strict=True)
+    return sorted(one.median / other.median for one, other in pairs)
+
+
+def _seconds(program: Callable[..., object], arrays: Sequence[Array]) -> float:
+    started = time.perf_counter()
+    program(*arrays)
+    return time.perf_counter() - started
+
+
+def _table(found: Sequence[Measured], flops: int) -> list[str]:
+    rows: list[tuple[str, ...]] = [("", "median", "least", "p95", "runs", "rate")]
+    for one in found:
+        timing = one.all
+        rate = count_text(flops / timing.median, "FLOP/s") if flops and timing.median else "-"
+        times = (duration(t) for t in (timing.median, timing.seconds[0], timing.p95))
+        rows.append((one.name, *times, f"{len(timing.seconds):,}", rate))
+    return aligned(rows, range(1, 6))
+
+
+def _ratio(found: Sequence[Measured]) -> list[str]:
+    if len(found) < 2:
+        return []
+    parts = ratios(found)
+    middle = parts[len(parts) // 2]
+    return [
+        f"{found[0].name} / {found[1].name}: {middle:.2f} "
+        f"({parts[0]:.2f} to {parts[-1]:.2f} over {plural(len(parts), 'stretch')} in turn)"
+    ]
+
+
+def _data(one: Measured) -> dict[str, object]:
+    timing = one.all
+    return {
+        "name": one.name,
+        "runs": len(timing.seconds),
+        "median_seconds": timing.median,
+        "least_seconds": timing.seconds[0],
+        "p95_seconds": timing.p95,
+        "stretch_medians": [stretch.median for stretch in one.stretches],
+    }
