@@ -11,11 +11,11 @@ import numpy as np
 from hloc import driver
 from hloc.analysis.extract import extract
 from hloc.cli.isolation.pieces import opened, pieces_of
-from hloc.cli.isolation.values import Values, last_uses
+from hloc.cli.isolation.values import Values, walk
 from hloc.dtypes import dtype_of_numpy
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, post_order_from
+from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
@@ -94,33 +94,24 @@ def _first(
     module: Module, inputs: Sequence[Array], test: Test, progress: Progress
 ) -> tuple[Instruction, list[Array]] | None:
     """Return the first instruction whose results pass, and its operands, which do not."""
-    order = list(post_order(module.entry))
-    progress.begin("instructions", len(order))
-    last = last_uses(order, 0)
-    ends: dict[int, list[Instruction]] = {}
-    for inst, place in last.items():
-        ends.setdefault(place, []).append(inst)
-    given = iter(inputs)
+    marked = set[Instruction]()
     with Values() as values:
-        marked = set[Instruction]()
-        for parameter in module.entry.parameters:
-            arrays = [next(given) for _ in array_leaves([parameter.shape])]
-            values.put(parameter, arrays)
-            marked.update([parameter] if holds(arrays, test) else [])
-        for place, inst in enumerate(order):
-            progress.done = place
-            if not inst.is_a("parameter"):
-                (piece,) = pieces_of(inst, 0)
-                read = [array for operand in piece.operands for array in values.get(operand)]
-                results = driver.evaluate(piece.module, *read, fill_constants="zeros")
-                if holds(results, test):
-                    marked.add(inst)
-                    if not (inst.is_a("constant") or any(o in marked for o in inst.operands)):
-                        return inst, [array for o in inst.operands for array in values.get(o)]
-                values.put(inst, results)
-            for ended in ends.get(place, ()):
-                values.drop(ended)
+        for inst in walk(module, inputs, 0, values, progress):
+            results = values.get(inst) if inst.is_a("parameter") else _evaluated(inst, values)
+            if holds(results, test):
+                marked.add(inst)
+                arises = not any(operand in marked for operand in inst.operands)
+                if arises and not inst.is_a("constant", "parameter"):
+                    return inst, [array for o in inst.operands for array in values.get(o)]
     return None
+
+
+def _evaluated(inst: Instruction, values: Values) -> list[Array]:
+    """Evaluate an instruction on the values of its operands, and keep the result."""
+    (piece,) = pieces_of(inst, 0)
+    read = [array for operand in piece.operands for array in values.get(operand)]
+    values.put(inst, driver.evaluate(piece.module, *read, fill_constants="zeros"))
+    return values.get(inst)
 
 
 def _faulty_round(
@@ -150,9 +141,7 @@ def _explained(
             values.put(parameter, [next(given) for _ in array_leaves([parameter.shape])])
         for other in post_order_from([inst]):
             if not other.is_a("parameter"):
-                (piece,) = pieces_of(other, 0)
-                read = [array for operand in piece.operands for array in values.get(operand)]
-                values.put(other, driver.evaluate(piece.module, *read, fill_constants="zeros"))
+                _evaluated(other, values)
         results = [array for array in values.get(inst) if _is_float(array)]
         count = sum(int(np.count_nonzero(test(array))) for array in results)
         first = next(array for array in results if test(array).any())

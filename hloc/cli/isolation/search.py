@@ -14,16 +14,14 @@ from hloc.analysis.extract import extract
 from hloc.cli.isolation.judge import Finding, judge, without_subnormals
 from hloc.cli.isolation.pieces import NO_CODE, Piece, opened, pieces_of, takes_arrays
 from hloc.cli.isolation.sides import Compiled, Side, Task
-from hloc.cli.isolation.values import Values, last_uses
+from hloc.cli.isolation.values import Values, walk
 from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import evaluated, is_random, is_too_large
 from hloc.report.compare import Bounds
-from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
 from hloc.report.time_limit import TookTooLong
 
@@ -130,47 +128,35 @@ class Search:
         self, module: Module, inputs: Sequence[Array], progress: Progress
     ) -> list[tuple[Module, list[Array]]]:
         """Walk an entry computation, operands first; returns its loops and what they start with."""
-        order, loops = list(post_order(module.entry)), []
-        last = last_uses(order, self.levels)
-        ends: dict[int, list[Instruction]] = {}
-        for inst, place in last.items():
-            ends.setdefault(place, []).append(inst)
-        self.found.instructions += len(order)
+        loops: list[tuple[Module, list[Array]]] = []
         numbers: dict[Instruction, tuple[bool, bool]] = {}
         waiting: list[_Waiting] = []
-        progress.begin("instructions", len(order))
         with Values() as values:
-            given = iter(inputs)
-            for parameter in module.entry.parameters:
-                arrays = [next(given) for _ in array_leaves([parameter.shape])]
-                values.put(parameter, arrays)
-                numbers[parameter] = _not_numbers(arrays)
-            for place, inst in enumerate(order):
-                progress.done, progress.detail = place, f"%{inst.name}"
-                if not inst.is_a("parameter"):
-                    self._places[inst] = len(self._places)
-                    is_chosen = self._is_chosen(inst)
-                    pieces = pieces_of(inst, self.levels if is_chosen else 0)
-                    read = _inputs(pieces[0], values)
-                    want = self._reference(pieces[0], read)
-                    values.put(inst, want)
-                    self._note_numbers(inst, want, numbers)
-                    if is_chosen and is_random(pieces[0].module):
-                        self._leave(pieces[0], "it draws random numbers")
-                    elif is_chosen:
-                        self._kinds.add(pieces[0].kind)
-                        tasks = [(piece, _inputs(piece, values)) for piece in pieces]
-                        waiting.append(_Waiting(tasks, want))
-                    if len(waiting) == _TOGETHER or _bytes_of(waiting) > _MOST_BYTES:
-                        self._compare_all(waiting)
-                        waiting = []
-                    if self.enters_loops and inst.is_a("while"):
-                        body = opened(extract(inst.called[1].root))
-                        loops.append((body, values.get(inst.operands[0])))
-                for ended in ends.get(place, ()):
-                    values.drop(ended)
+            for inst in walk(module, inputs, self.levels, values, progress):
+                self._places[inst] = len(self._places)
+                if inst.is_a("parameter"):
+                    numbers[inst] = _not_numbers(values.get(inst))
+                    continue
+                is_chosen = self._is_chosen(inst)
+                pieces = pieces_of(inst, self.levels if is_chosen else 0)
+                want = self._reference(pieces[0], _inputs(pieces[0], values))
+                values.put(inst, want)
+                self._note_numbers(inst, want, numbers)
+                if is_chosen and is_random(pieces[0].module):
+                    self._leave(pieces[0], "it draws random numbers")
+                elif is_chosen:
+                    self._kinds.add(pieces[0].kind)
+                    tasks = [(piece, _inputs(piece, values)) for piece in pieces]
+                    waiting.append(_Waiting(tasks, want))
+                if len(waiting) == _TOGETHER or _bytes_of(waiting) > _MOST_BYTES:
+                    self._compare_all(waiting)
+                    waiting = []
+                if self.enters_loops and inst.is_a("while"):
+                    body = opened(extract(inst.called[1].root))
+                    loops.append((body, values.get(inst.operands[0])))
             self._compare_all(waiting)
             self.found.spilled += values.spilled
+        self.found.instructions = len(self._places)
         return loops
 
     def _reference(self, piece: Piece, arrays: list[Array]) -> list[Array]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
+from hloc.report.inputs import array_leaves
+from hloc.report.progress import Progress
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -20,25 +24,6 @@ MOST_BYTES = 1 << 30
 _FAR = 4
 """Levels of operands beyond those of a piece that its parameters may stand for: `copy-done` brings
 its start along, and a tuple its elements."""
-
-
-def last_uses(order: Sequence[Instruction], levels: int) -> dict[Instruction, int]:
-    """Return for each instruction the last place in `order` at which a piece may read its value.
-
-    Args:
-        order: operands first.
-        levels: of operands that pieces have.
-    """
-    places = {inst: place for place, inst in enumerate(order)}
-    reach = dict(places)
-    for _ in range(levels + _FAR):
-        before = reach
-        reach = {
-            inst: max((before[user] for user in inst.users if user in before), default=place)
-            for inst, place in places.items()
-        }
-        reach = {inst: max(place, before[inst]) for inst, place in reach.items()}
-    return reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +84,55 @@ class Values:
             array.tofile(path)
             files.append(_File(path, array.dtype, array.shape))
         self._files[inst] = files
+
+
+def walk(
+    module: Module, inputs: Sequence[Array], levels: int, values: Values, progress: Progress
+) -> Iterator[Instruction]:
+    """Yield the instructions of the entry computation, operands first.
+
+    `values` has those of the parameters. The caller puts what it computes for the others, which is
+    dropped after the last piece that may read it.
+
+    Args:
+        module: what is walked.
+        inputs: one array per leaf of its parameters.
+        levels: of operands that pieces have.
+        values: is filled.
+        progress: is told of each instruction.
+    """
+    order = list(post_order(module.entry))
+    ends: dict[int, list[Instruction]] = {}
+    for inst, place in _last_uses(order, levels).items():
+        ends.setdefault(place, []).append(inst)
+    given = iter(inputs)
+    for parameter in module.entry.parameters:
+        values.put(parameter, [next(given) for _ in array_leaves([parameter.shape])])
+    progress.begin("instructions", len(order))
+    for place, inst in enumerate(order):
+        progress.done, progress.detail = place, f"%{inst.name}"
+        yield inst
+        for ended in ends.get(place, ()):
+            values.drop(ended)
+
+
+def _last_uses(order: Sequence[Instruction], levels: int) -> dict[Instruction, int]:
+    """Return for each instruction the last place in `order` at which a piece may read its value.
+
+    Args:
+        order: operands first.
+        levels: of operands that pieces have.
+    """
+    places = {inst: place for place, inst in enumerate(order)}
+    reach = dict(places)
+    for _ in range(levels + _FAR):
+        before = reach
+        reach = {
+            inst: max((before[user] for user in inst.users if user in before), default=place)
+            for inst, place in places.items()
+        }
+        reach = {inst: max(place, before[inst]) for inst, place in reach.items()}
+    return reach
 
 
 def _size(arrays: Sequence[Array]) -> int:
