@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -31,6 +32,14 @@ os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 # A shell starts jobs in the background with Ctrl-C ignored, and what they start ignores it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def no_plugins() -> Iterator[None]:
+    """Passes and rules that plug-ins of one test added are gone in the next."""
+    yield
+    if "hloc.opt.registry" in sys.modules:
+        sys.modules["hloc.opt.registry"].forget_registered()
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,5 @@
 """The pass matrix counts what passes change and fails when one is wrong."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -9,17 +8,11 @@ import pytest
 
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
-from hloc.opt.registry import forget_registered, register_pass
+from hloc.opt.registry import register_pass
 from tests.pass_matrix import main, matrix
 
 ROOT = Path(__file__).resolve().parents[1]
 PATHS = [ROOT / "tests" / "guarded" / name for name in ("elementwise.hlo", "empty-gather.hlo")]
-
-
-@pytest.fixture(autouse=True)
-def no_plugins() -> Iterator[None]:
-    yield
-    forget_registered()
 
 
 def test_good_passes_are_counted() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from hloc.cli import main
 
+pytest.importorskip("jax")
+
 Capture = pytest.CaptureFixture[str]
 
 POWERS = """HloModule powers

@@ -8,6 +8,8 @@ import pytest
 
 from hloc.cli import main
 
+pytest.importorskip("jax")
+
 Capture = pytest.CaptureFixture[str]
 
 QUOTIENTS = """HloModule m

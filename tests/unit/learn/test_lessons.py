@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hloc.learn.catalogue import Lesson, all_lessons
 from hloc.learn.check import check_file
 from hloc.learn.document import MACHINE, Cell, Commands, read_cells, write_cells
 from hloc.learn.plan import read_plan
-from hloc.opt.registry import forget_registered
 from tests.unit.learn.transcripts import run_cells, script_of
 
 LESSONS = all_lessons()
@@ -44,12 +42,6 @@ WRONG = {
     16: "pass my-barriers, changes the answer",
 }
 """What the checker says of wrong.py: which rewrite, which number, which counter-example."""
-
-
-@pytest.fixture(autouse=True)
-def _no_plugins() -> Iterator[None]:
-    yield
-    forget_registered()
 
 
 def lesson_id(lesson: Lesson) -> str:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.pattern import P
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.plugin import load_plugin
-from hloc.opt.registry import forget_registered, pass_class
+from hloc.opt.registry import pass_class
 from tests.waiting import PATIENCE
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "writing-a-pass.md"
@@ -53,12 +53,6 @@ ENTRY e {
   ROOT r = s32[2,3,4] add(mz, t3)
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def no_plugins() -> Iterator[None]:
-    yield
-    forget_registered()
 
 
 def files(folder: Path, plugin: str = MYPASS, module: str = MODULE) -> tuple[str, str]:

@@ -1,7 +1,6 @@
 """Plug-ins register passes and rules; the example of the documentation works as printed."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -35,12 +34,6 @@ ENTRY e {
   ROOT r = f32[4] subtract(x, c)
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def no_plugins() -> Iterator[None]:
-    yield
-    forget_registered()
 
 
 def plugin(folder: Path, text: str) -> str:
