@@ -86,8 +86,16 @@ def attentions(draw: Any) -> AttentionText:
 @settings(max_examples=12, deadline=None)
 @given(attentions(), st.integers(0, 99), st.booleans())
 def test_any_attention_computes_the_same(a: AttentionText, seed: int, special: bool) -> None:
+    """Kernels do not round weights to f16, where 4e-9 is 0, and 0 times infinity NaN."""
     assert is_fused(a.text()), a.text()
-    check(a.text(), seed=seed, special=special)
+    names = [parameter.name for parameter in hloc.parse(a.text()).entry.parameters]
+
+    def finite_values(inputs: list[Any]) -> None:
+        values = inputs[names.index("v")]
+        values[np.isinf(values)] = 1
+
+    change = finite_values if a.dtype == "f16" else None
+    check(a.text(), seed=seed, special=special, change=change)
 
 
 @pytest.mark.parametrize("mask", MASKS)
