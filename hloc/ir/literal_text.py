@@ -167,7 +167,8 @@ def _float_texts(flat: np.ndarray[Any, Any], dtype: DType) -> list[str]:
         texts = _f32_texts(flat)
     else:
         digits = _DIGITS[dtype.name]
-        texts = [f"{value:.{digits}g}" for value in flat.astype(np.float64).tolist()]
+        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+            texts = [f"{value:.{digits}g}" for value in flat.astype(np.float64).tolist()]
     for i, text in enumerate(texts):
         if text == "-0":
             texts[i] = "-0.0"

@@ -84,6 +84,7 @@ def test_value_of_a_scalar(text: str, dtype: str, value: float) -> None:
 )
 @example(DTYPES["f32"], ".")
 @example(DTYPES["f32"], "1.2.3")
+@example(DTYPES["bf16"], "nan(0x1)")
 def test_a_scalar_is_the_same_with_and_without_numpy(dtype: DType, text: str) -> None:
     """The text of a plain scalar is kept; it has the value, hash and text of the careful way."""
     shape, source = array_shape(dtype.name), SourceFile(text)
