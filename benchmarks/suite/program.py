@@ -27,7 +27,7 @@ class Program:
 _GROUPS = (
     "elementwise", "rows", "cumulative", "movement", "random_bits", "sorting", "indexing",
     "windows", "convolution", "matmul", "attention", "loops", "linear_algebra",
-    "factorisations", "models",
+    "factorisations", "small_matrices", "models",
 )  # fmt: skip
 
 PROGRAMS: dict[str, Program] = {}
@@ -65,7 +65,10 @@ def _argument(rng: np.random.Generator, dims: Any, dtype: str) -> Any:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     if np.issubdtype(kind, np.integer):
         return rng.integers(-100, 100, dims).astype(kind)
-    return rng.standard_normal(dims, np.float32).astype(kind)
+    found = rng.standard_normal(dims, np.float32).astype(kind)
+    if np.issubdtype(kind, np.complexfloating):
+        found += 1j * rng.standard_normal(dims, np.float32)
+    return found
 
 
 def integers(high: int, *dims: int) -> Callable[[np.random.Generator], Any]:
