@@ -31,7 +31,8 @@ def eigen_batch_16(a):
 
 @program((16, 32, 32))
 def eigen_batch_32(a):
-    return signless(*jnp.linalg.eigh(symmetric(a)))
+    values, vectors = jnp.linalg.eigh(symmetric(a))
+    return values, (vectors * values[:, None]) @ jnp.swapaxes(vectors, 1, 2)
 
 
 @program((32, 16, 16))
@@ -117,7 +118,7 @@ def extended_kalman(angles, observations, noise):
     process = 0.01 * positive(noise)
 
     def moved(state):
-        x, y, heading = state
+        x, _y, heading = state
         step = jnp.stack([jnp.cos(heading), jnp.sin(heading), 0.1 * jnp.tanh(x)])
         return state + 0.1 * step
 

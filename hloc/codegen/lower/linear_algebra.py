@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any, TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -25,15 +26,18 @@ from hloc.ir.module import Module
 from hloc.ir.registered_targets import registered_targets
 from hloc.ops.lapack import lapack_attributes
 from hloc.ops.lapack_library import has_lapack
-from hloc.shapes import ArrayShape, TupleShape
+from hloc.shapes import ArrayShape
 
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
 
 _NAMES_OF_XLA = {"Qr": "geqrf", "ProductOfElementaryHouseholderReflectors": "orgqr"}
 """Targets that XLA expands itself, with operands and results of LAPACK's routines."""
 
-_SMALL = 8
-"""Rows and columns of matrices that rotations in lanes suit better than LAPACK, one by one."""
+_LONGEST_COLUMN_BYTES = 128
+"""Of matrices that rotations in lanes suit better than LAPACK, one by one: f32 up to 32 rows."""
+
+_FEWEST = 4
+"""Such matrices of 16 rows that a batch must have; twice as many of twice as many rows."""
 
 _Choice: TypeAlias = tuple[str, tuple[str, ...]]
 """An algorithm, and views of operands and results."""
@@ -70,7 +74,7 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
     if name is None:
         return ""
     attributes = lapack_attributes(inst)
-    uses_lapack = with_lapack and has_lapack() and not _is_small_batch_of_values(inst)
+    uses_lapack = with_lapack and has_lapack() and not _is_small_batch(inst)
     if name in _LAPACK_LETTERS and uses_lapack:
         letters = "".join(str(attributes.get(key, usual)) for key, usual in _LAPACK_LETTERS[name])
         return lapack_target(inst, name, letters)
@@ -82,15 +86,15 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
     return ""
 
 
-def _is_small_batch_of_values(inst: Instruction) -> bool:
-    """True for small matrices side by side whose vectors, which have signs, nobody reads."""
+def _is_small_batch(inst: Instruction) -> bool:
+    """True for small matrices side by side; their vectors may have other signs than LAPACK's."""
     shape = inst.operands[0].shape if inst.operands else None
-    if not isinstance(shape, ArrayShape) or shape.rank < 3 or max(shape.dims[-2:]) > _SMALL:
+    if not isinstance(shape, ArrayShape) or shape.rank < 3:
         return False
-    read = {user.attributes.index for user in inst.users if user.is_a("get-tuple-element")}
-    only_parts = all(user.is_a("get-tuple-element") for user in inst.users)
-    info = len(inst.shape.elements) - 1 if isinstance(inst.shape, TupleShape) else 0
-    return only_parts and not inst.is_root and read <= {1, info}
+    size = max(shape.dims[-2:])
+    if size * shape.dtype.storage_bytes > _LONGEST_COLUMN_BYTES:
+        return False
+    return prod(shape.dims[:-2]) >= max(_FEWEST, size * _FEWEST // 16)
 
 
 def _is_tall(inst: Instruction) -> bool:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc import driver
+from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.errors import UnsupportedError
 from hloc.ops import lapack_library
 from hloc.runtime.executable import Executable
-from tests.tolerance import bounds
 from tests.unit.codegen.test_factorisations import (
     TYPES,
     Array,
@@ -22,7 +23,7 @@ from tests.unit.codegen.test_factorisations import (
 )
 
 REAL = {"s": "f32", "d": "f64", "c": "f32", "z": "f64"}
-BATCHES = pytest.mark.parametrize("batch", [(), (5,), (2, 3)])
+BATCHES = pytest.mark.parametrize("batch", [(), (3,), (1, 3)])
 
 
 def direct(text: str, *arrays: Array) -> list[Array]:
@@ -90,18 +91,14 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         lapack_library.lapack_address("ssyevd")
 
 
-def test_eigenvalues_alone_of_small_matrices_need_no_library(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Their vectors would have other signs than LAPACK's, but nobody reads them."""
-    monkeypatch.setattr("hloc.codegen.lower.linear_algebra.has_lapack", lambda: True)
-    a = matrices("s", 20, 4, 4)
-    a = a + adjoint(a)
-    results = [shape("f32", 20, 4, 4), shape("f32", 20, 4), shape("s32", 20)]
-    text = call("ssyevd", f"uplo = {ord('L')} : ui8", results, a).replace("ROOT r", "r")
-    text = text[:-1] + " ROOT w = f32[20,4] get-tuple-element(r), index=1\n}"
-    executable = hloc.compile(text)
-    assert isinstance(executable, Executable)
-    assert not executable.compiled.plan.host_functions
-    (w,) = executable(a)
-    np.testing.assert_allclose(w, np.linalg.eigvalsh(wide(a)), **bounds("f32 eigenvalues"))
+@pytest.mark.parametrize(("batch", "n", "direct"), [(20, 4, 0), (8, 32, 0), (4, 32, 1), (8, 33, 1)])
+def test_small_matrices_of_a_batch_need_no_library(batch: int, n: int, direct: int) -> None:
+    """They are worked on side by side; few or large ones are LAPACK's."""
+    pytest.importorskip("scipy")
+    a = matrices("s", batch, n, n)
+    results = [shape("f32", batch, n, n), shape("f32", batch, n, plain=True)]
+    results.append(shape("s32", batch, plain=True))
+    module = driver.parse_text(call("ssyevd", f"uplo = {ord('L')} : ui8", results, a))
+    own_linear_algebra(module, with_lapack=True)
+    target = module.entry.root.attributes.custom_call_target
+    assert target.startswith("hloc_linalg_lapack_ssyevd" if direct else "hloc_linalg_eigen-lower")

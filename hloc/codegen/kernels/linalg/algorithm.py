@@ -32,10 +32,10 @@ class Algorithm:
         names = (name for r in self.regions for name in (r.rows, r.columns) if name != "one")
         return tuple(dict.fromkeys(names))
 
-    def elements(self, sizes: Mapping[str, int]) -> int:
-        """Return the working memory of one matrix, in elements."""
+    def elements(self, sizes: Mapping[str, int], *, with_lanes: bool = False) -> int:
+        """Return the working memory of one matrix, in elements; in lanes, columns are odd."""
         known = {**sizes, "one": 1}
-        return sum(known[r.rows] * known[r.columns] for r in self.regions)
+        return sum((known[r.rows] | with_lanes) * known[r.columns] for r in self.regions)
 
     def fits(self, sizes: Mapping[str, int]) -> bool:
         """True if the sizes are those of a factorisation: reflectors are no more than rows."""

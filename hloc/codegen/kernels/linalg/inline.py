@@ -9,7 +9,8 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.linalg.calls import ArrayView, LinalgCall, call_of
 from hloc.codegen.kernels.linalg.loops import write_loops
-from hloc.codegen.kernels.linalg.work import Strided, Work
+from hloc.codegen.kernels.linalg.transfer import Strided
+from hloc.codegen.kernels.linalg.work import Work
 from hloc.ir.instruction import Instruction
 from hloc.ops.custom_call import is_linalg
 

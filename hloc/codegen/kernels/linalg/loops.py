@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.linalg.algorithm import Algorithm
-from hloc.codegen.kernels.linalg.work import Strided, Work
+from hloc.codegen.kernels.linalg.transfer import Strided, read, write
+from hloc.codegen.kernels.linalg.work import Work
 
 
 def write_loops(
@@ -33,8 +34,8 @@ def write_loops(
     with work.matrices(begin, end) as first:
         for number, array in zip(algorithm.reads, operands, strict=True):
             columns = work.sizes[algorithm.regions[number].columns]
-            work.read(array, work.regions[number], columns, first, end)
+            read(work, array, work.regions[number], columns, first, end)
         algorithm.write(work)
         for number, array in zip(algorithm.leaves, results, strict=True):
             columns = work.sizes[algorithm.regions[number].columns]
-            work.write(work.regions[number], array, columns, first, end)
+            write(work, work.regions[number], array, columns, first, end)

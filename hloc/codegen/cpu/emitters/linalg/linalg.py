@@ -18,7 +18,7 @@ from hloc.ir.instruction import Instruction
 
 _WIDEST_VECTOR_BYTES = 64
 
-_SIDE_BY_SIDE_BYTES = 32 << 10
+_SIDE_BY_SIDE_BYTES = 256 << 10
 """Most working memory of matrices in lanes: it is to stay in the first cache."""
 
 _FEWEST = 4
@@ -51,7 +51,9 @@ def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
 
 def _lanes_bytes(call: LinalgCall) -> int:
     """Return the memory for as many matrices as any vector holds."""
-    return call.bytes * (_WIDEST_VECTOR_BYTES // component_of(call.dtype).storage_bytes)
+    elements = call.algorithm.elements(dict(call.sizes), with_lanes=True)
+    lanes = _WIDEST_VECTOR_BYTES // component_of(call.dtype).storage_bytes
+    return elements * lanes * call.dtype.storage_bytes
 
 
 EMITTER = Emitter("linear-algebra", plan)

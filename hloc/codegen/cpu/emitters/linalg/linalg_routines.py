@@ -17,7 +17,8 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, ro
 from hloc.codegen.kernels.linalg.algorithm import ALGORITHMS, Algorithm
 from hloc.codegen.kernels.linalg.calls import TYPES, LinalgCall
 from hloc.codegen.kernels.linalg.loops import write_loops
-from hloc.codegen.kernels.linalg.work import Strided, Work
+from hloc.codegen.kernels.linalg.transfer import Strided
+from hloc.codegen.kernels.linalg.work import Work
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType, component_of
