@@ -279,8 +279,7 @@ def _units(
                 kernel_level = SHORT_LOOPS
             by_level.setdefault(kernel_level, []).append(kernel)
     # Each object costs as much as a kernel that is made without passes.
-    is_short = mode is None and len(by_level.get(0, ())) <= _KERNELS_WITH_ENTRY
-    beside = by_level.pop(0, []) if is_short else []
+    beside = by_level.pop(0, []) if len(by_level.get(0, ())) <= _KERNELS_WITH_ENTRY else []
     entry = entry_text(plan, kernels, loops, mode, beside)
     texts += [
         (_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)

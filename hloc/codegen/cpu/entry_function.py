@@ -21,7 +21,8 @@ from hloc.codegen.cpu.loop_function import (
     parameters_text,
 )
 from hloc.codegen.cpu.split_kernel import split_numbers, split_routine
-from hloc.codegen.cpu.subnormals import FloatMode
+from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode
+from hloc.codegen.llvm.object_file import with_attributes
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.plan.exchange import combiner_symbol
 from hloc.codegen.plan.plan import (
@@ -80,7 +81,8 @@ def entry_text(
     ]
     lines += [_MEMCPY, *(mode.declarations if mode else ())]
     lines += [d for kernel in beside for d in kernel.declarations]
-    lines = [*dict.fromkeys(lines), "", *(kernel.text for kernel in beside)]
+    texts = (with_attributes(k.text, ATTRIBUTE) if mode else k.text for k in beside)
+    lines = [*dict.fromkeys(lines), "", *texts]
     exchanging = _exchanging(plan)
     for number, steps in _outside(plan, loops):
         lines += _computation(number, steps, kernels, loops, mode, exchanging)
