@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -29,9 +30,25 @@ hypothesis.settings.load_profile("hloc")
 
 os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 
+# NumPy's products are small references here; threads of theirs spin beside the tests' processes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell starts jobs in the background with Ctrl-C ignored, and what they start ignores it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def objects_made_once() -> Iterator[None]:
+    """LLVM makes each object once per process: a third of what tests compile is the same text."""
+    # Imported here, as collection needs no LLVM.
+    from hloc.codegen.gpu.worker import compile_job
+    from hloc.codegen.llvm.object_file import compile_object
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hloc.codegen.llvm.object_cache.compile_object", cache(compile_object))
+        patch.setattr("hloc.codegen.gpu.code_cache.compile_job", cache(compile_job))
+        yield
 
 
 @pytest.fixture(autouse=True)

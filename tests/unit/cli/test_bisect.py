@@ -211,7 +211,7 @@ def test_candidates_that_loop_for_ever_are_given_up(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without its step the loop has no end; many cuts take it away."""
-    monkeypatch.setattr("hloc.cli.bisect_command.patience_for", lambda s: 1.0 + 5 * s)
+    monkeypatch.setattr("hloc.cli.bisect_command.patience_for", lambda s: 0.4 + 5 * s)
     file, load = write(tmp_path, ENDLESS), plugin_file(tmp_path, WRONG_RULE)
     out = tmp_path / "small.hlo"
     words = ["bisect", file, load, "--passes=algebraic-simplifier", "-o", str(out)]

@@ -98,8 +98,15 @@ ENTRY e { z = f32[4] parameter(0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", -signal.SIGTERM)])
-@pytest.mark.parametrize("program", ["hloc", "hlo-repl"])
+@pytest.mark.parametrize(
+    ("program", "number", "code"),
+    [
+        ("hloc", "SIGINT", 130),
+        pytest.param("hloc", "SIGTERM", -signal.SIGTERM, marks=pytest.mark.slow),
+        ("hlo-repl", "SIGINT", 130),
+        ("hlo-repl", "SIGTERM", -signal.SIGTERM),
+    ],
+)
 def test_a_signal_ends_an_endless_run_on_two_devices(
     program: str, number: str, code: int, tmp_path: Path
 ) -> None:

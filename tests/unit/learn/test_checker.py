@@ -190,9 +190,10 @@ SWALLOWS = """while True:
     except BaseException:
         pass
 """
-EATS = """kept = []
+EATS = """import numpy as np
+kept = []
 while True:
-    kept.append(bytearray(64 << 20))
+    kept.append(np.empty(64 << 20, np.uint8))  # reserved, not written, which would take seconds
 """
 
 LIMITS = {
@@ -239,11 +240,11 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("end", ["while True: pass", "raise SystemExit", "pass"])
+@pytest.mark.parametrize("end", ["while True: time.sleep(1)", "raise SystemExit", "pass"])
 def test_what_a_child_has_started_ends_with_it(end: str, lesson: Lesson, tmp_path: Path) -> None:
     file, told = tmp_path / "try.py", tmp_path / "pid"
     file.write_text(
-        f"{HEAD}import subprocess, sys\n"
+        f"{HEAD}import subprocess, sys, time\n"
         "waits = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
         f"with open({str(told)!r}, 'w') as out: out.write(str(waits.pid))\n{end}\n"
     )

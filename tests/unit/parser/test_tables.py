@@ -1,5 +1,6 @@
 """The kept LALR tables: the same values from them, and never trust in a file that is not ours."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,7 +51,7 @@ _DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "cut short": lambda data: data[:-1],
     "not sealed": lambda data: data[32:],
-    "state 3 for state 2": lambda data: data.replace(b"[0, 2]", b"[0, 3]", 1),
+    "another state": lambda data: re.sub(rb"\[0, \d+\]", b"[0, 99999]", data, count=1),
     "foreign": lambda _: b'[{"parser": {}}, {}]',
 }
 
