@@ -36,11 +36,11 @@ def lapack_address(name: str) -> int:
 
 
 def call_lapack(name: str, arguments: Sequence[Any]) -> None:
-    """Call a routine with pointers to the arguments, which are values of ctypes.
+    """Call a routine with pointers to the arguments: values of ctypes, or None.
 
     Raises:
         UnsupportedError: SciPy is not installed.
     """
-    pointers = [ctypes.addressof(argument) for argument in arguments]
+    pointers = [None if value is None else ctypes.addressof(value) for value in arguments]
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
     function(lapack_address(name))(*pointers)

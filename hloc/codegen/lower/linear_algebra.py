@@ -21,6 +21,7 @@ from hloc.codegen.kernels.linalg.calls import (
     target_name,
 )
 from hloc.codegen.kernels.linalg.lapack import lapack_target
+from hloc.codegen.kernels.linalg.lapack_routines import ROUTINES
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.registered_targets import registered_targets
@@ -74,11 +75,11 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
     if name is None:
         return ""
     attributes = lapack_attributes(inst)
-    uses_lapack = with_lapack and has_lapack() and not _is_small_batch(inst)
-    if name in _LAPACK_LETTERS and uses_lapack:
-        letters = "".join(str(attributes.get(key, usual)) for key, usual in _LAPACK_LETTERS[name])
-        return lapack_target(inst, name, letters)
-    if name == "gesdd":
+    if with_lapack and name in ROUTINES and has_lapack():
+        options = [str(attributes.get(*option)) for option in ROUTINES[name].options]
+        if name not in _CHOICES or not _is_small_batch(inst):
+            return lapack_target(inst, name, options)
+    if name in ("gesdd", "gesvd"):
         attributes["is_tall"] = _is_tall(inst)
     if name in _CHOICES:
         choice = _CHOICES[name](attributes)
@@ -157,11 +158,5 @@ _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
     "syevd": _eigen,
     "heevd": _eigen,
     "gesdd": _singular,
+    "gesvd": _singular,
 }
-
-_LAPACK_LETTERS: dict[str, tuple[tuple[str, str], ...]] = {
-    "syevd": (("mode", "V"), ("uplo", "L")),
-    "heevd": (("mode", "V"), ("uplo", "L")),
-    "gesdd": (("mode", "A"),),
-}
-"""Attributes of the routines that machine code calls, with what they are if they are left out."""

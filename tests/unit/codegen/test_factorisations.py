@@ -72,6 +72,7 @@ def shape(t: str, *dims: int, plain: bool = False) -> str:
 def call(name: str, config: str, results: list[str], *arrays: Array) -> str:
     """Return a module that calls one LAPACK target."""
     names = {np.dtype(NUMPY[letter]): kind for letter, kind in TYPES.items()}
+    names[np.dtype(np.int32)] = "s32"
     shapes = [shape(names[a.dtype], *a.shape, plain=True) for a in arrays]
     parameters = "\n".join(f" p{i} = {s} parameter({i})" for i, s in enumerate(shapes))
     operands = ", ".join(f"p{i}" for i in range(len(arrays)))
@@ -357,7 +358,8 @@ def test_singular_values_and_orthogonal_vectors(
             shape(t, *batch, height, columns),
             shape("s32", *batch, plain=True),
         ]
-        text = call(f"{letter}gesdd", f"mode = {ord(mode)} : ui8", results, a)
+        name = "gesdd" if mode == "A" else "gesvd"
+        text = call(letter + name, f"mode = {ord(mode)} : ui8", results, a)
         _, s, u, vt, info = WAYS[way](text, a)
         assert (info == 0).all()
         assert (np.diff(s) <= 0).all()
