@@ -40,9 +40,18 @@ def effectful_computations(module: Module) -> frozenset[Computation]:
 def _effectful_computations(module: Module) -> frozenset[Computation]:
     found: set[Computation] = set()
     for computation in live_computations(module):
-        if any(has_side_effect(inst, found) for inst in computation.instructions):
+        if any(has_side_effect(i, found) for i in computation.derived(_perhaps_effectful)):
             found.add(computation)
     return frozenset(found)
+
+
+def _perhaps_effectful(computation: Computation) -> list[Instruction]:
+    """Return the few instructions that may have a side effect, by what they call or themselves."""
+    return [
+        inst
+        for inst in computation.instructions
+        if inst.called or inst.opcode.side_effect or inst.opcode.name == "custom-call"
+    ]
 
 
 def has_side_effect(
@@ -62,7 +71,8 @@ def live_instructions(
     """Return what the root, a side effect or one of `more` needs, operands before users."""
     effectful = effectful_computations(computation.module)
     roots = [computation.root]
-    roots += [i for i in computation.instructions if has_side_effect(i, effectful)]
+    candidates = computation.derived(_perhaps_effectful)
+    roots += [i for i in candidates if has_side_effect(i, effectful)]
     return post_order_from([*roots, *more])
 
 

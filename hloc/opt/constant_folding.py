@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +55,14 @@ class ConstantFolding(RewritingPass):
         """Fold, operands before users, so that whole constant expressions go at once."""
         effectful = effectful_computations(module)
         costs: dict[Computation, Cost] = {}
+        folded: deque[Computation] = deque()  # callees first
+
+        def cost_of(called: Computation) -> Cost:
+            while called not in costs:
+                first = folded.popleft()
+                costs[first] = computation_cost(first, costs.__getitem__)
+            return costs[called]
+
         work_left = self.max_total_flops
         for computation in live_computations(module):
             for inst in post_order(computation):
@@ -61,16 +71,16 @@ class ConstantFolding(RewritingPass):
                 if not _is_known(inst) or has_side_effect(inst, effectful):
                     continue
                 context.at = inst
-                work = self._work(inst, costs)
+                work = self._work(inst, cost_of)
                 if work > min(self.max_flops, work_left):
                     continue
                 work_left -= work
                 value = _evaluate(inst)
                 if value is not None:
                     self._replace(inst, value, context)
-            costs[computation] = computation_cost(computation, costs.__getitem__)
+            folded.append(computation)
 
-    def _work(self, inst: Instruction, costs: dict[Computation, Cost]) -> int:
+    def _work(self, inst: Instruction, cost_of: Callable[[Computation], Cost]) -> int:
         """Return a measure of the time to evaluate `inst`, far above the budget if too large."""
         if empty_groups(inst.array.dims) > MAX_EMPTY_GROUPS:
             return self.max_total_flops
@@ -78,7 +88,7 @@ class ConstantFolding(RewritingPass):
         operands = sum(elements_of(operand.shape) for operand in inst.operands)
         if elements > self.max_elements and elements > operands:
             return self.max_total_flops
-        cost = instruction_cost(inst, costs.__getitem__)
+        cost = instruction_cost(inst, cost_of)
         calls = 100 if inst.called else 1  # a called computation may run element by element
         return calls * (cost.flops + 10 * cost.transcendentals) + elements + operands
 

@@ -24,6 +24,7 @@ class P:
             instruction both times.
         when: further condition on the instruction.
         more: the instruction may have further operands, which are not looked at.
+        is_flat: no operand of an operand is looked at.
     """
 
     opcodes: tuple[str, ...]
@@ -31,6 +32,7 @@ class P:
     bind: str
     when: Callable[[Instruction], bool] | None
     more: bool
+    is_flat: bool
 
     def __init__(
         self,
@@ -47,6 +49,8 @@ class P:
         object.__setattr__(self, "bind", bind)
         object.__setattr__(self, "when", when)
         object.__setattr__(self, "more", more)
+        is_flat = operands is not None and all(o.operands is None for o in operands)
+        object.__setattr__(self, "is_flat", is_flat)
 
 
 def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
@@ -60,7 +64,33 @@ def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
     for wanted in pattern.operands or ():
         if wanted.opcodes and all(o.opcode.name not in wanted.opcodes for o in inst.operands):
             return None  # most patterns end here
-    return next(_matches(pattern, inst, {}), None)
+    return (
+        _flat_match(pattern, inst) if pattern.is_flat else next(_matches(pattern, inst, {}), None)
+    )
+
+
+def _flat_match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
+    """Return what `_matches` yields first; the opcode is known to match.
+
+    Each operand matches in one way or none, which takes half of the time to find out.
+    """
+    patterns = pattern.operands or ()
+    operands = inst.operands[: len(patterns)] if pattern.more else inst.operands
+    if len(patterns) != len(operands) or not (pattern.when is None or pattern.when(inst)):
+        return None
+    orders = (operands, operands[::-1]) if inst.opcode.commutative else (operands,)
+    for order in orders if len(operands) == 2 else orders[:1]:
+        found = {pattern.bind: inst} if pattern.bind else {}
+        for wanted, operand in zip(patterns, order, strict=True):
+            if wanted.opcodes and operand.opcode.name not in wanted.opcodes:
+                break
+            if wanted.bind and found.setdefault(wanted.bind, operand) is not operand:
+                break
+            if wanted.when is not None and not wanted.when(operand):
+                break
+        else:
+            return found
+    return None
 
 
 def _matches(
