@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from hloc.codegen.kernels.linalg.trailing import (
+    PANEL,
+    Panel,
+    columns_behind,
+    less_products,
+    panels,
+    take_products,
+)
 from hloc.codegen.kernels.linalg.work import NUMBER, Region, Work
 from hloc.dtypes import S32
 
@@ -14,10 +22,26 @@ REGIONS = (Region("n", "n"), Region(kind=NUMBER))
 def factor(work: Work) -> None:
     """Factor in place as LAPACK's `potrf`; the upper triangle stays as it is."""
     a, info = work.regions
+    m, size = work.math, work.sizes["n"]
+    info.store(0, 0, work.b.const(S32, 0))
+    with panels(work, size, size) as panel:
+        _eliminate(work, panel)
+        for group in columns_behind(work, panel, size):
+            left = [[a.load(j, m.add(panel.first, c)) for c in range(PANEL)] for j in group]
+            factors = [[work.conjugate(x) for x in numbers] for numbers in left]
+            for n, j in enumerate(group):  # the triangle between the first and the last column
+                for row in range(n, len(group) - 1):
+                    x = less_products(work, a.load(group[row], j), left[row], factors[n])
+                    a.store(group[row], j, x)
+            take_products(work, a, panel, group, factors, (group[-1], size))
+
+
+def _eliminate(work: Work, panel: Panel) -> None:
+    """Factor a panel."""
+    a, info = work.regions
     b, m, size = work.b, work.math, work.sizes["n"]
     zero, one = work.const(0, work.part), work.const(1, work.part)
-    info.store(0, 0, b.const(S32, 0))
-    with work.loop(0, size) as k:
+    with work.loop(panel.first, panel.stop) as k:
         after = m.add(k, 1)
         square = b.real(a.load(k, k)) if work.dtype.is_complex else a.load(k, k)
         is_positive = b.compare("GT", square, zero)
@@ -28,7 +52,7 @@ def factor(work: Work) -> None:
         a.store(k, k, b.convert(root, work.dtype))
         for i in work.strip(after, size):
             a.store(i, k, work.divided(a.load(i, k), root))
-        with work.loop(after, size) as j:
+        with work.loop(after, panel.behind) as j:
             factor = work.conjugate(a.load(j, k))
             for i in work.strip(j, size):
                 a.store(i, j, b.fsub(a.load(i, j), b.fmul(a.load(i, k), factor)))

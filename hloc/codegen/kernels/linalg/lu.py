@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import VARYING, Value
+from hloc.codegen.kernels.linalg.trailing import (
+    PANEL,
+    Panel,
+    columns_behind,
+    less_products,
+    panels,
+    take_products,
+)
 from hloc.codegen.kernels.linalg.work import NUMBER, Matrix, Region, Work
 from hloc.dtypes import S32, S64
 
@@ -13,10 +21,21 @@ REGIONS = (Region("m", "n"), Region("r", kind=NUMBER), Region(kind=NUMBER))
 
 def factor(work: Work) -> None:
     """Factor the matrix in the first region; its columns that are done lie on the left."""
+    a, _, info = work.regions
+    rows, columns = work.sizes["m"], work.sizes["n"]
+    info.store(0, 0, work.b.const(S32, 0))
+    with panels(work, work.sizes["r"], columns) as panel:
+        _eliminate(work, panel)
+        for group in columns_behind(work, panel, columns):
+            factors = [_upper_rows(work, a, panel, j) for j in group]
+            take_products(work, a, panel, group, factors, (panel.stop, rows))
+
+
+def _eliminate(work: Work, panel: Panel) -> None:
+    """Factor a panel; rows are exchanged in all columns."""
     a, pivots, info = work.regions
-    b, m, rows, columns = work.b, work.math, work.sizes["m"], work.sizes["n"]
-    info.store(0, 0, b.const(S32, 0))
-    with work.loop(0, work.sizes["r"]) as k:
+    b, m, rows = work.b, work.math, work.sizes["m"]
+    with work.loop(panel.first, panel.stop) as k:
         after = m.add(k, 1)
         pivot_row = _pivot_row(work, a, k)
         pivots.store(k, 0, b.iadd(pivot_row, b.const(S32, 1)))
@@ -29,10 +48,21 @@ def factor(work: Work) -> None:
         divide = work.divider(b.select(is_zero, work.const(1), pivot))
         for i in work.strip(after, rows):
             a.store(i, k, divide(a.load(i, k)))
-        with work.loop(after, columns) as j:
+        with work.loop(after, panel.behind) as j:
             factor = a.load(k, j)
             for i in work.strip(after, rows):
                 a.store(i, j, b.fsub(a.load(i, j), b.fmul(a.load(i, k), factor)))
+
+
+def _upper_rows(work: Work, a: Matrix, panel: Panel, j: IndexValue) -> list[Value]:
+    """Finish the rows of a panel in a column behind it; return them."""
+    m, found = work.math, list[Value]()
+    for c in range(PANEL):
+        row = m.add(panel.first, c)
+        left = [a.load(row, m.add(panel.first, d)) for d in range(c)]
+        found.append(less_products(work, a.load(row, j), left, found))
+        a.store(row, j, found[-1])
+    return found
 
 
 def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from hloc.codegen.builder.lane_gather import gather, scatter
 from hloc.codegen.builder.loops import IndexValue
@@ -43,8 +43,8 @@ def read(
     """Copy operands into a region; lanes beyond the last matrix get the last one."""
     b, m = work.b, work.math
     if not work.lanes:
-        with work.loop(0, columns) as j, work.loop(0, target.rows) as i:
-            target.store(i, j, b.load(_element(work, source, first, i, j), source.dtype, 0))
+        for i, j, place in _strided_elements(work, source, first, target, columns, reads=True):
+            target.store(i, j, b.load(place, source.dtype, 0))
         return
     last = m.value(m.sub(end, 1))
     with work.body.when(m.compare("LE", target.rows, _FEW_ROWS)):
@@ -71,8 +71,8 @@ def write(
     """Copy a region into results."""
     b, m = work.b, work.math
     if not work.lanes:
-        with work.loop(0, columns) as j, work.loop(0, source.rows) as i:
-            b.store(_element(work, target, first, i, j), 0, source.load(i, j))
+        for i, j, place in _strided_elements(work, target, first, source, columns, reads=False):
+            b.store(place, 0, source.load(i, j))
         return
     with work.body.when(m.compare("LE", source.rows, _FEW_ROWS)):
         position = LaneIndex(S64, m.value(first).text)
@@ -87,6 +87,34 @@ def write(
         with work.loop(0, source.rows) as i:
             value = b.load(source.pointer, source.dtype, m.add(source.place(i, j), lane))
             b.store(_element(work, target, matrix, i, j), 0, value)
+
+
+def _strided_elements(
+    work: Work,
+    array: Strided,
+    number: IndexValue,
+    matrix: Matrix,
+    columns: IndexValue,
+    *,
+    reads: bool,
+) -> Iterator[tuple[IndexValue, IndexValue, Value]]:
+    """Copy a matrix to or from a region where rows are neighbours; else yield its elements.
+
+    Yields row, column and address in the array.
+    """
+    b, m = work.b, work.math
+    with ExitStack() as stack:
+        if work.strips:
+            are_neighbours = m.compare("EQ", array.row, 1)
+            with work.body.when(are_neighbours), work.loop(0, columns) as j:
+                outside = _element(work, array, number, 0, j)
+                inside = pointer_value(b.address(matrix.pointer, matrix.dtype, matrix.place(0, j)))
+                size = m.value(m.mul(matrix.rows, array.dtype.storage_bytes))
+                b.copy(*((inside, outside) if reads else (outside, inside)), size.text)
+            stack.enter_context(work.body.when(b.not_(are_neighbours)))
+        j = stack.enter_context(work.loop(0, columns))
+        i = stack.enter_context(work.loop(0, matrix.rows))
+        yield i, j, _element(work, array, number, i, j)
 
 
 @contextmanager
