@@ -77,7 +77,7 @@ class XlaProgram:
 
         try:
             with jax.enable_x64(True):  # JAX would make f32 of f64
-                buffers = [jax.device_put(array, self._device) for array in arrays]
+                buffers = jax.device_put(list(arrays), self._device)
             seconds = []
             for _ in range(repeat):
                 started = time.perf_counter()

@@ -83,8 +83,8 @@ class _Waiting:
     want: list[Array]
 
 
-_TOGETHER = 64
-"""Instructions whose pieces are compiled together."""
+_TOGETHER = 256
+"""Instructions whose pieces are compiled and run together."""
 
 _MOST_BYTES = 1 << 28
 """Inputs of pieces that wait."""

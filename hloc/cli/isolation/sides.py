@@ -14,6 +14,7 @@ from hloc.cli.isolation.pieces import Piece, combined, pieces_of
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.jax.xla_child import XlaChild
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.report.inputs import array_leaves, result_leaves
 
@@ -21,8 +22,24 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Task: TypeAlias = "tuple[Piece, list[Array]]"
 Program: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 
-_OFTEN = 2
+_TOGETHER = 64
+"""Kinds in one program: with more, each run has more that nobody asked for."""
+
+_OFTEN = 12
 """Meetings with a kind after which it gets a program of its own."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """Pieces of different kinds in one program, which takes a tenth of the time to compile.
+
+    Attributes:
+        inputs: what each piece last ran on; a run needs inputs for all of them.
+    """
+
+    pieces: list[Piece]
+    inputs: list[list[Array]]
+    program: Program | None = None
 
 
 class Side(ABC):
@@ -37,72 +54,88 @@ class Side(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._programs: dict[str, Program | HloError] = {}
+        self._groups: dict[str, _Group | HloError] = {}
         self._met: Counter[str] = Counter()
 
-    def run_all(self, tasks: Sequence[Task]) -> list[list[Array] | HloError]:
-        """Run pieces on their inputs; a fault stands for one that this side does not take.
-
-        Pieces of new kinds are compiled together, which takes a tenth of the time.
-        """
-        together, results = [], dict[int, list[Array] | HloError]()
-        for number, (piece, arrays) in enumerate(tasks):
-            self._met[piece.kind] += 1
-            if piece.kind in self._programs or self._met[piece.kind] > _OFTEN:
-                results[number] = self._run_alone(piece, arrays)
-            else:
-                together.append(number)
-        self._run_together(together, tasks, results)
-        return [results[number] for number in range(len(tasks))]
-
     def run(self, piece: Piece, arrays: Sequence[Array]) -> list[Array]:
-        """Run a piece; pieces of one kind share a program.
+        """Run a piece.
 
         Raises:
             HloError: this side does not take the piece.
         """
-        program = self._programs.get(piece.kind)
-        if program is None:
-            try:
-                program = self.compiled(piece.module, piece.kind)
-            except HloError as fault:
-                program = fault
-            self._programs[piece.kind] = program
-        if isinstance(program, HloError):
-            raise program
-        return [np.asarray(array) for array in program(arrays)]
+        (found,) = self.run_all([(piece, list(arrays))])
+        if isinstance(found, HloError):
+            raise found
+        return found
 
-    def _run_alone(self, piece: Piece, arrays: Sequence[Array]) -> list[Array] | HloError:
+    def run_all(self, tasks: Sequence[Task]) -> list[list[Array] | HloError]:
+        """Run pieces on their inputs; a fault stands for one that this side does not take.
+
+        Each kind is compiled once, together with the others that are new, and once more alone if
+        it is met often.
+        """
+        self._group(tasks)
+        results: dict[int, list[Array] | HloError] = {}
+        left = list(range(len(tasks)))
+        while left:
+            group = self._groups[tasks[left[0]][0].kind]
+            if isinstance(group, HloError):
+                results[left[0]] = group
+            else:
+                results.update(self._run_group(group, tasks, left))
+            left = [number for number in left if number not in results]
+        return [results[number] for number in range(len(tasks))]
+
+    def _group(self, tasks: Sequence[Task]) -> None:
+        """Put each kind that has no program yet into a group."""
+        new: dict[str, Task] = {}
+        for piece, arrays in tasks:
+            self._met[piece.kind] += 1
+            group = self._groups.get(piece.kind)
+            if group is None:
+                new.setdefault(piece.kind, (piece, arrays))
+            elif self._met[piece.kind] == _OFTEN and isinstance(group, _Group):
+                self._groups[piece.kind] = _Group([piece], [arrays])
+        found = list(new.values())
+        for start in range(0, len(found), _TOGETHER):
+            self._assign(found[start : start + _TOGETHER])
+
+    def _assign(self, tasks: Sequence[Task]) -> None:
+        group = _Group([piece for piece, _ in tasks], [arrays for _, arrays in tasks])
+        self._groups.update((piece.kind, group) for piece in group.pieces)
+
+    def _run_group(
+        self, group: _Group, tasks: Sequence[Task], left: Sequence[int]
+    ) -> dict[int, list[Array] | HloError]:
+        """Run a program on the first task of each of its kinds; where it fails, halve the group."""
+        numbers: dict[str, int] = {}
+        for number in left:
+            if self._groups[tasks[number][0].kind] is group:
+                numbers.setdefault(tasks[number][0].kind, number)
+        places = {n: numbers[p.kind] for n, p in enumerate(group.pieces) if p.kind in numbers}
+        for place, number in places.items():
+            group.inputs[place] = tasks[number][1]
+        modules = [piece.module for piece in group.pieces]
         try:
-            return self.run(piece, arrays)
+            if group.program is None:
+                alone = len(modules) == 1
+                group.program = self.compiled(modules[0] if alone else combined(modules))
+            outputs = iter(group.program([array for given in group.inputs for array in given]))
         except HloError as fault:
-            return fault
-
-    def _run_together(
-        self,
-        numbers: Sequence[int],
-        tasks: Sequence[Task],
-        results: dict[int, list[Array] | HloError],
-    ) -> None:
-        """Run some of the tasks as one module; where that fails, halves of them."""
-        if len(numbers) < 2:
-            results.update((n, self._run_alone(*tasks[n])) for n in numbers)
-            return
-        modules = [tasks[number][0].module for number in numbers]
-        given = [array for number in numbers for array in tasks[number][1]]
-        try:
-            outputs = iter(self.compiled(combined(modules), "")(given))
-        except HloError:
-            half = len(numbers) // 2
-            self._run_together(numbers[:half], tasks, results)
-            self._run_together(numbers[half:], tasks, results)
-            return
-        for number, module in zip(numbers, modules, strict=True):
-            results[number] = [np.asarray(next(outputs)) for _ in result_leaves(module)]
+            half = len(modules) // 2
+            if not half:
+                self._groups[group.pieces[0].kind] = fault
+                return {places[0]: fault}
+            whole = list(zip(group.pieces, group.inputs, strict=True))
+            self._assign(whole[:half])
+            self._assign(whole[half:])
+            return {}
+        made = [[np.asarray(next(outputs)) for _ in result_leaves(module)] for module in modules]
+        return {number: made[place] for place, number in places.items()}
 
     @abstractmethod
-    def compiled(self, module: Module, key: str) -> Program:
-        """Return a program of a piece, of the kind `key`, or of several, once ("").
+    def compiled(self, module: Module) -> Program:
+        """Return a program of one piece or of several.
 
         Raises:
             HloError: this side does not take it.
@@ -116,7 +149,7 @@ class Compiled(Side):
         super().__init__(f"hloc -O{level}")
         self._options = CompileOptions(opt_level=level)
 
-    def compiled(self, module: Module, key: str) -> Program:
+    def compiled(self, module: Module) -> Program:
         """Compile a piece with the passes of the level."""
         executable = driver.compile_module(module, self._options)
         return lambda arrays: executable(*arrays)
@@ -130,10 +163,13 @@ class Xla(Side):
     def __init__(self, child: XlaChild) -> None:
         super().__init__("XLA")
         self._child = child
+        self._programs = 0
 
-    def compiled(self, module: Module, key: str) -> Program:
-        """Return a run in the process of XLA, which compiles the text of a piece once."""
+    def compiled(self, module: Module) -> Program:
+        """Return a run in the process of XLA, which compiles the text once."""
         text = module.to_text("default", large_constants=True)
+        self._programs += 1
+        key = str(self._programs)
         return lambda arrays: self._child.run(key, text, arrays)
 
 
@@ -146,27 +182,26 @@ class Counterpart(Side):
 
     def run_all(self, tasks: Sequence[Task]) -> list[list[Array] | HloError]:
         """Run counterparts one by one."""
-        return [self._run_alone(piece, arrays) for piece, arrays in tasks]
+        return [self._counterpart(piece, arrays) for piece, arrays in tasks]
 
-    def run(self, piece: Piece, arrays: Sequence[Array]) -> list[Array]:
-        """Run the counterpart on the values of its operands' namesakes.
-
-        Raises:
-            HloError: there is none, or it reads what the piece does not.
-        """
+    def _counterpart(self, piece: Piece, arrays: Sequence[Array]) -> list[Array] | HloError:
+        """Run the counterpart on the values of its operands' namesakes."""
         other = self._named.get(piece.inst.name)
         if other is None:
-            raise HloError(f"{self.name} has no instruction of that name")
+            return HloError(f"{self.name} has no instruction of that name")
         (found,) = pieces_of(other, 0)
         values = _by_parameter(piece, arrays)
         needed: list[Array] = []
         for parameter in found.module.entry.parameters:
             if parameter.name not in values:
-                raise HloError(f"{self.name} gives it another operand, %{parameter.name}")
+                return HloError(f"{self.name} gives it another operand, %{parameter.name}")
             needed += values[parameter.name]
-        return list(self.compiled(found.module, "")(needed))
+        try:
+            return list(self.compiled(found.module)(needed))
+        except HloError as fault:
+            return fault
 
-    def compiled(self, module: Module, key: str) -> Program:
+    def compiled(self, module: Module) -> Program:
         """Return a run in the evaluator."""
         return lambda arrays: driver.evaluate(module, *arrays, fill_constants="zeros")
 

@@ -76,10 +76,10 @@ class Faulty(Compiled):
         self.opcodes = set(opcodes)
 
     def run_all(self, tasks: Sequence[Task]) -> list[Any]:
-        return [self._run_alone(*task) for task in tasks]
+        return [list(self.compiled(piece.module)(arrays)) for piece, arrays in tasks]
 
-    def compiled(self, module: Module, key: str) -> Program:
-        right = super().compiled(module, key)
+    def compiled(self, module: Module) -> Program:
+        right = super().compiled(module)
         if not self.opcodes <= {inst.opcode.name for inst in module.entry.instructions}:
             return right
 
