@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hloc import driver
+from hloc.collection import collection_paused
 from hloc.ir.clone import clone_module
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -88,11 +89,16 @@ class _Clock(PipelineObserver):
 
 
 def measure(module: Module, opt_level: int = 2) -> Measured:
-    """Run all passes over a copy of `module`; the time is that of the processor."""
+    """Run all passes over a copy of `module`; the time is that of the processor.
+
+    Python's collector is paused, as it is wherever a text is compiled.
+    """
     copy, watch = clone_module(module), _Clock()
-    started = time.process_time()
-    driver.optimise(copy, CompileOptions(opt_level=opt_level), [watch])
-    return Measured(module.instruction_count, time.process_time() - started, watch.seconds)
+    with collection_paused():
+        started = time.process_time()
+        driver.optimise(copy, CompileOptions(opt_level=opt_level), [watch])
+        seconds = time.process_time() - started
+    return Measured(module.instruction_count, seconds, watch.seconds)
 
 
 def measurements(module: Module, most: int, opt_level: int) -> Iterator[Measured]:
