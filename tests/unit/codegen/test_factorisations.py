@@ -30,7 +30,7 @@ NUMPY: dict[str, Any] = {"s": np.float32, "d": np.float64, "c": np.complex64, "z
 CASES: tuple[tuple[str, tuple[int, ...], int], ...] = (
     *(("cpu", (), n) for n in (0, 1, 2, 5, 17, 64)),
     *(("cpu", (2, 20), n) for n in (1, 3, 8)),
-    ("cpu", (6,), 18),
+    ("cpu", (20,), 18),
     ("cpu", (3,), 33),
     ("gpu", (3,), 3),
 )

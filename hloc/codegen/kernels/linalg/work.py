@@ -84,6 +84,7 @@ class Work:
         dtype, part: type of the elements, and of their real parts.
         sizes: by name; `one` is 1.
         lanes: matrices that are worked on at once, 0 for one without vectors of them.
+        has_blocks: matrices are copied to and from lanes by blocks, as suits those of many rows.
         width: elements in memory for each element of a region.
         strips: lengths of the vectors that `strip` uses, long ones first.
         regions: as the algorithm declares them.
@@ -96,12 +97,14 @@ class Work:
         sizes: Mapping[str, IndexValue],
         *,
         lanes: int = 0,
+        has_blocks: bool = False,
         strips: Sequence[int] = (),
     ) -> None:
         self.body, self.b, self.math = w.body, w.b, w.math
         self.dtype, self.part = dtype, component_of(dtype)
         self.sizes: dict[str, IndexValue] = {**sizes, "one": 1}
         self.lanes, self.width = lanes, lanes or 1
+        self.has_blocks = has_blocks
         self.strips = () if lanes else tuple(strips)
         self.lane = LaneIndex(S64, "0")
         self.regions: tuple[Matrix, ...] = ()

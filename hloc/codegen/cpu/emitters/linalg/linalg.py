@@ -13,6 +13,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.linalg.calls import LinalgCall, call_of
 from hloc.codegen.kernels.linalg.inline import strided
+from hloc.codegen.kernels.linalg.transfer import FEW_ROWS
 from hloc.dtypes import component_of
 from hloc.ir.instruction import Instruction
 
@@ -40,7 +41,10 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
     with_lanes = is_side_by_side and lanes_of(call.dtype, k.target) > 0
-    routine = linalg_routine(call.algorithm, call.dtype, k.target, with_lanes=with_lanes)
+    has_blocks = with_lanes and max(size for _, size in call.sizes) > FEW_ROWS
+    routine = linalg_routine(
+        call.algorithm, call.dtype, k.target, with_lanes=with_lanes, has_blocks=has_blocks
+    )
     k.use(routine)
     arrays = zip((*k.inputs, *k.outputs), call.views, strict=True)
     pointers = [strided(k, *pair).pointer for pair in arrays]

@@ -1,6 +1,6 @@
 """Routines of factorisations and solutions, for matrices of any size.
 
-    linalg_ALGORITHM_TYPE_LANES(arrays..., scratch, table, begin, end)
+    linalg_ALGORITHM_TYPE_LANES[_blocks](arrays..., scratch, table, begin, end)
 
 The arrays are the operands, then the results, each starting at element (0, 0) of the first matrix.
 The table holds the sizes of the algorithm, then the strides of matrix, row and column of each
@@ -41,11 +41,17 @@ def table_of(call: LinalgCall) -> tuple[int, ...]:
 
 @cache
 def linalg_routine(
-    algorithm: Algorithm, dtype: DType, target: Target, *, with_lanes: bool
+    algorithm: Algorithm,
+    dtype: DType,
+    target: Target,
+    *,
+    with_lanes: bool,
+    has_blocks: bool = False,
 ) -> Routines:
-    """Return the routine of an algorithm."""
+    """Return the routine of an algorithm; one with blocks is for lanes of matrices of many rows."""
     lanes = lanes_of(dtype, target)
-    name = f"linalg_{algorithm.name.replace('-', '_')}_{dtype.name}_{lanes if with_lanes else 1}"
+    ending = f"{lanes if with_lanes else 1}{'_blocks' if has_blocks else ''}"
+    name = f"linalg_{algorithm.name.replace('-', '_')}_{dtype.name}_{ending}"
     reads = len(algorithm.reads)
     arrays = [f"%a{i}" for i in range(reads + len(algorithm.leaves))]
     parameters = (
@@ -60,7 +66,7 @@ def linalg_routine(
         names = algorithm.sizes
         sizes = {name: w.offset("%table", i) for i, name in enumerate(names)}
         if with_lanes:
-            work = Work(w, dtype, sizes, lanes=lanes)
+            work = Work(w, dtype, sizes, lanes=lanes, has_blocks=has_blocks)
         else:
             strips = [count for count in (lanes, lanes // 4) if count > 1]
             work = Work(w, dtype, sizes, strips=strips)
@@ -81,8 +87,11 @@ def linalg_routine(
 
 def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield the routines of all algorithms and types."""
+    ways = [(False, False), (True, False), (True, True)]
     for algorithm in ALGORITHMS.values():
         for dtype in TYPES:
             if dtype.is_complex or "conjugate" not in algorithm.name:
-                for with_lanes in (False, True) if lanes_of(dtype, target) else (False,):
-                    yield linalg_routine(algorithm, dtype, target, with_lanes=with_lanes)
+                for lanes, blocks in ways if lanes_of(dtype, target) else ways[:1]:
+                    yield linalg_routine(
+                        algorithm, dtype, target, with_lanes=lanes, has_blocks=blocks
+                    )
