@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hloc
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.emitters.movement import zeros
 from hloc.driver import generate
@@ -48,6 +49,20 @@ def test_bits_other_than_zero_are_written() -> None:
     assert not _is_cleared("pred", "true", "1000")
     assert not _is_cleared("f32", "-0.0", "1000")
     assert not _is_cleared("f32", "1", "1000")
+
+
+def test_what_an_operand_holds_does_not_count() -> None:
+    """Kernels of equal instructions are one, whatever their operands are."""
+    text = """HloModule m
+ENTRY e {
+  zero = s64[] constant(0)
+  x = s64[] parameter(0)
+  a = s64[100] broadcast(zero), dimensions={}
+  b = s64[100] broadcast(x), dimensions={}
+  ROOT r = (s64[100], s64[100]) tuple(a, b)
+}"""
+    a, b = hloc.compile(text, opt_level=0)(np.array(7, np.int64))
+    assert (set(a), set(b)) == ({0}, {7})
 
 
 def test_few_and_very_many_are_stored() -> None:

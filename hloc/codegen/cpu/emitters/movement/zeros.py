@@ -13,9 +13,12 @@ from hloc.ir.instruction import Instruction
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a broadcast of a constant all of whose bits are zero; None if it is not one.
 
-    Results that bypass the caches, and those of few elements, are written as others are.
+    The constant stands in the fusion: what an operand holds is no part of a kernel, which others
+    share. Results that bypass the caches, and those of few elements, are written as others are.
     """
     root = root_of(inst)
+    if root is inst:
+        return None
     (source,) = root.operands
     shape = root.array
     if not source.is_a("constant") or not _LEAST_BYTES <= shape.size_bytes < STREAMED_BYTES:
