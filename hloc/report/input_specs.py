@@ -178,8 +178,11 @@ def _cast(values: Any, shape: ArrayShape) -> Array:
 
 
 def _number(text: str) -> float:
+    """Return a number: whole ones of up to 64 bits are exact."""
     if text in ("true", "false"):
         return float(text == "true")
+    if re.fullmatch(r"[-+]?\d+", text) and -(1 << 63) <= int(text) < 1 << 64:
+        return int(text)
     try:
         return float(text)
     except ValueError:

@@ -159,6 +159,14 @@ def test_specs_are_arrays(spec: str, expected: list[float], repl: Session, say: 
     np.testing.assert_array_equal(array, np.array(expected, np.float32))
 
 
+@pytest.mark.parametrize("number", [2**64 - 1, 2**53 + 1, -(2**63)])
+def test_whole_numbers_of_64_bits_are_exact(number: int) -> None:
+    kind = "u64" if number > 0 else "s64"
+    module = hloc.parse(f"HloModule m\nENTRY e {{ ROOT x = {kind}[2] parameter(0) }}")
+    array = array_of(str(number), find_parameter(module, "x"), module, 0)
+    assert array.tolist() == [number, number]
+
+
 def test_random_specs_stay_in_their_ranges(repl: Session, say: Say) -> None:
     say(TEXT)
     module = repl.current.module
