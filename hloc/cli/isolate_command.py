@@ -5,21 +5,24 @@ from __future__ import annotations
 from argparse import Namespace
 
 from hloc.cli.input_options import inputs_of
+from hloc.cli.isolation.page import isolation_page
 from hloc.cli.isolation.pieces import opened
 from hloc.cli.isolation.report import isolation_data, report_lines, write_cases
 from hloc.cli.isolation.search import Search
 from hloc.cli.isolation.sides import Compiled, Counterpart, Side, Xla
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
-from hloc.errors import HloError
+from hloc.errors import HloError, printable
 from hloc.ir.edges import is_partitioned
 from hloc.ir.module import Module
 from hloc.jax.xla_child import XlaChild
 from hloc.jax.xla_program import is_installed
+from hloc.output_file import write_form
 from hloc.report.compare import Bounds
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
 from hloc.report.source_input import need_files, read_module, shown_name
+from hloc.report.text import plural
 
 
 def isolate_file(arguments: Namespace, talk: Talk) -> int:
@@ -47,10 +50,13 @@ def isolate_file(arguments: Namespace, talk: Talk) -> int:
     names = [side.name for side in search.sides]
     how = given.describe(module)
     commands = write_cases(found.kept, a.repro_dir) if a.repro_dir else []
+    if a.html:
+        write_form(a.html, isolation_page(found, shown_name(file), names, how, commands))
+        talk.say(f"{plural(len(found.diverging), 'divergence')}, in {printable(a.html)}")
     if a.format == "json":
         data = isolation_data(found, shown_name(file), names, how)
         talk.product(json_report("isolate", {**data, "commands": commands}))
-    else:
+    elif not a.html:
         lines = report_lines(found, names, how)
         if commands:
             lines += ["written:", *(f"  {command}" for command in commands)]

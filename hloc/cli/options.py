@@ -321,6 +321,8 @@ OPTIONS: tuple[Option, ...] = (
            "temporary folder)", "DIR"),
     Option(("--repro-dir",), "Find bugs", ("isolate",), "write each piece that diverges, its "
            "inputs and its true results to this folder", "DIR"),
+    Option(("--html",), "Find bugs", ("isolate",), "write the report as a page, with the text of "
+           "each piece that diverges", "FILE.html", convert=page_file),
     Option(("--repro",), "Check", ("",), "take options from the file's `// hloc-repro:` line, as "
            "always for FILE.repro.hlo"),
     Option(("--no-verify",), "Check", ("parse", "convert"), "check only the syntax, not shapes and "

@@ -26,17 +26,13 @@ _NOT_FILE = re.compile(r"[^\w.-]+")
 
 def report_lines(found: Isolation, sides: Sequence[str], how: str) -> list[str]:
     """Return the report: divergences, where NaN and infinity arise, the least exact pieces."""
-    lines = [
-        f"{found.compared:,} of {plural(found.instructions, 'instruction')} ran alone on their "
-        f"true inputs ({how}): {' and '.join(sides)} beside the evaluator, "
-        f"{plural(found.kinds, 'kind')}"
-    ]
+    lines = [ran_text(found, sides, how)]
     if found.diverging:
         lines += _divergences(found.diverging)
     else:
         lines.append("first divergence: none")
-    lines.append(f"first NaN: {_place(found.first_nan)}")
-    lines.append(f"first infinity: {_place(found.first_infinity)}")
+    lines.append(f"first NaN: {place(found.first_nan)}")
+    lines.append(f"first infinity: {place(found.first_infinity)}")
     if found.ill:
         named = ", ".join(f"%{printable(row.piece.inst.name)}" for row in found.ill[:_MOST_NAMED])
         more = ", ..." if len(found.ill) > _MOST_NAMED else ""
@@ -47,7 +43,7 @@ def report_lines(found: Isolation, sides: Sequence[str], how: str) -> list[str]:
     if found.worst:
         lines.append("least exact:")
         lines += [
-            f"  {row.comparison.max_ulp:,} ulp on {row.side}: {_place(row.piece.inst)}"
+            f"  {row.comparison.max_ulp:,} ulp on {row.side}: {place(row.piece.inst)}"
             for row in found.worst
         ]
     if found.by_machine:
@@ -62,17 +58,32 @@ def report_lines(found: Isolation, sides: Sequence[str], how: str) -> list[str]:
     return lines
 
 
+def ran_text(found: Isolation, sides: Sequence[str], how: str) -> str:
+    """Return how many instructions ran on what."""
+    return (
+        f"{found.compared:,} of {plural(found.instructions, 'instruction')} ran alone on their "
+        f"true inputs ({how}): {' and '.join(sides)} beside the evaluator, "
+        f"{plural(found.kinds, 'kind')}"
+    )
+
+
+def together_with(row: Finding) -> str:
+    """Return the other instructions of a piece; "" if it is one instruction."""
+    if not row.piece.height:
+        return ""
+    own = [i for i in row.piece.module.entry.instructions if not i.is_a("parameter")]
+    return ", ".join(f"%{printable(i.name)}" for i in own if i.name != row.piece.inst.name)
+
+
 def _divergences(findings: Sequence[Finding]) -> list[str]:
     first = findings[0]
     lines = [
-        f"first divergence: {_place(first.piece.inst)}",
+        f"first divergence: {place(first.piece.inst)}",
         f"  {first.side}: {comparison_text(first.comparison)}",
         *conditioning_lines(first.conditioning),
     ]
-    if first.piece.height:
-        own = [i for i in first.piece.module.entry.instructions if not i.is_a("parameter")]
-        names = ", ".join(f"%{printable(i.name)}" for i in own if i.name != first.piece.inst.name)
-        lines.append(f"  only together with {names}")
+    if others := together_with(first):
+        lines.append(f"  only together with {others}")
     if len(findings) > 1:
         rest = findings[1:]
         named = [f"%{printable(row.piece.inst.name)} ({row.side})" for row in rest[:_MOST_NAMED]]
@@ -81,7 +92,7 @@ def _divergences(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def _place(inst: Instruction | None) -> str:
+def place(inst: Instruction | None) -> str:
     """Return `%dot.3, dot f32[8,8] at train.py:31 in loss`."""
     if inst is None:
         return "none"

@@ -188,13 +188,13 @@ class Counterpart(Side):
         """Run the counterpart on the values of its operands' namesakes."""
         other = self._named.get(piece.inst.name)
         if other is None:
-            return HloError(f"{self.name} has no instruction of that name")
+            return HloError("it has no instruction of that name")
         (found,) = pieces_of(other, 0)
         values = _by_parameter(piece, arrays)
         needed: list[Array] = []
         for parameter in found.module.entry.parameters:
             if parameter.name not in values:
-                return HloError(f"{self.name} gives it another operand, %{parameter.name}")
+                return HloError(f"it gives it another operand, %{parameter.name}")
             needed += values[parameter.name]
         try:
             return list(self.compiled(found.module)(needed))

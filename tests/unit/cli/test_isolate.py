@@ -167,6 +167,21 @@ def test_two_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(command.split()[1:]) == 0  # hloc's own code is right
 
 
+def test_the_page_shows_each_piece(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of the module are escaped."""
+    before = write(tmp_path, "before.hlo", STEPS.replace("train.py", "<b>.py"))
+    after = write(tmp_path, "after.hlo", STEPS.replace("subtract(x, y)", "add(x, y)"))
+    page = tmp_path / "page.html"
+    assert main(["isolate", before, f"--against={after}", f"--html={page}"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, "1 divergence, in" in printed.err) == ("", True)
+    text = page.read_text()
+    assert "<code>%difference, subtract f32[8] at &lt;b&gt;.py:31 in loss</code>" in text
+    assert "First NaN: <code>%done, log f32[8]</code>" in text
+    assert "difference = f32[8]{0} subtract(x, y)" in text
+    assert "<b>" not in text
+
+
 def test_first_nan_and_infinity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, "m.hlo", STEPS)
     assert main(["isolate", path, "--input=x=zeros", "--input=y=zeros"]) == 0
