@@ -61,12 +61,16 @@ def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
     """
     if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
         return None
+    if pattern.is_flat:
+        return _flat_match(pattern, inst)
     for wanted in pattern.operands or ():
-        if wanted.opcodes and all(o.opcode.name not in wanted.opcodes for o in inst.operands):
-            return None  # most patterns end here
-    return (
-        _flat_match(pattern, inst) if pattern.is_flat else next(_matches(pattern, inst, {}), None)
-    )
+        if wanted.opcodes:
+            for operand in inst.operands:
+                if operand.opcode.name in wanted.opcodes:
+                    break
+            else:
+                return None  # most patterns end here
+    return next(_matches(pattern, inst, {}), None)
 
 
 def _flat_match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
@@ -78,19 +82,25 @@ def _flat_match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
     operands = inst.operands[: len(patterns)] if pattern.more else inst.operands
     if len(patterns) != len(operands) or not (pattern.when is None or pattern.when(inst)):
         return None
-    orders = (operands, operands[::-1]) if inst.opcode.commutative else (operands,)
-    for order in orders if len(operands) == 2 else orders[:1]:
-        found = {pattern.bind: inst} if pattern.bind else {}
-        for wanted, operand in zip(patterns, order, strict=True):
-            if wanted.opcodes and operand.opcode.name not in wanted.opcodes:
-                break
-            if wanted.bind and found.setdefault(wanted.bind, operand) is not operand:
-                break
-            if wanted.when is not None and not wanted.when(operand):
-                break
-        else:
-            return found
-    return None
+    found = _in_order(pattern, patterns, inst, operands)
+    if found is None and inst.opcode.commutative and len(operands) == 2:
+        found = _in_order(pattern, patterns, inst, operands[::-1])
+    return found
+
+
+def _in_order(
+    pattern: P, patterns: tuple[P, ...], inst: Instruction, operands: tuple[Instruction, ...]
+) -> dict[str, Instruction] | None:
+    for wanted, operand in zip(patterns, operands, strict=True):
+        if wanted.opcodes and operand.opcode.name not in wanted.opcodes:
+            return None
+    found = {pattern.bind: inst} if pattern.bind else {}
+    for wanted, operand in zip(patterns, operands, strict=True):
+        if wanted.bind and found.setdefault(wanted.bind, operand) is not operand:
+            return None
+        if wanted.when is not None and not wanted.when(operand):
+            return None
+    return found
 
 
 def _matches(

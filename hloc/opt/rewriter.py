@@ -83,16 +83,12 @@ class _Rewriter:
     def _may_change(self, inst: Instruction) -> bool:
         if not inst.users and not inst.is_root:
             return False
-        return inst not in self.pinned
+        return inst not in self.pinned and not _is_dynamic(inst)
 
     def _try_rules(self, inst: Instruction) -> None:
         for rule in self.rules[inst.opcode.name]:
             found = match(rule.pattern, inst)
-            if (
-                found is None
-                or _is_dynamic(inst)
-                or (rule.when is not None and not rule.when(inst, found))
-            ):
+            if found is None or (rule.when is not None and not rule.when(inst, found)):
                 continue
             if self._apply(rule, inst, found):
                 return

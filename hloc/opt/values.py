@@ -67,10 +67,16 @@ def is_splat(inst: Instruction) -> bool:
 
 def splat_of(value: float) -> Callable[[Instruction], bool]:
     """Return a condition: all elements equal `value` (-0.0 equals 0)."""
+    of_type: dict[Any, Any] = {}
 
     def condition(inst: Instruction) -> bool:
         found = splat_value(inst)
-        return found is not None and bool(found == np.asarray(value).astype(found.dtype))
+        if found is None:
+            return False
+        wanted = of_type.get(found.dtype)
+        if wanted is None:
+            wanted = of_type[found.dtype] = np.asarray(value).astype(found.dtype)[()]
+        return bool(found == wanted)
 
     return condition
 
