@@ -92,7 +92,6 @@ ROWS: dict[str, Row] = {
     "complex part": Row(0, 1e-6, "a part that should be 0, beside one near 1"),
     "f32 solution": Row(1e-3, 1e-3, "the condition of a matrix, up to 1,000, times one rounding"),
     "f32 factors": Row(0, 2e-4, "factors of matrices near 1, in LAPACK's and in our order"),
-    "f32 eigenvalues": Row(0, 1e-5, "of 4x4 matrices near 1: n * eps times the largest, below 10"),
     "f32 tiled solution": Row(2e-4, 1e-5, "matrices with a strong diagonal"),
     "f32 residual": Row(1e-3, 1e-4, "a solution multiplied by its matrix again"),
     "f32 gamma": Row(2.4e-5, 2.4e-5, "series of gamma and erfc cancel near zeros: 200 ulp of 1"),
