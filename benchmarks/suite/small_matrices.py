@@ -110,7 +110,7 @@ def svd_qr_least_squares(a, b):
     q, r = jnp.linalg.qr(a)
     u, s, vt = jnp.linalg.svd(a, full_matrices=False)
     by_svd = vt.T @ ((u.T @ b) / s)
-    return jsl.solve_triangular(r, q.T @ b) - by_svd, jnp.linalg.lstsq(a, b)[0], s
+    return jsl.solve_triangular(r, q.T @ b), by_svd, jnp.linalg.lstsq(a, b)[0], s
 
 
 @program((60, 3), (60,), (3, 3))
