@@ -25,6 +25,9 @@ from hloc.shapes import ArrayShape, ShapeIndex, leaves
 MOST_UNROLLED = 4
 """Elements of a sum that are added one by one, with indices that are numbers, not in a loop."""
 
+FEWEST_ROWS = 8
+"""Fewest rows of so few elements for which loops over the results are in vectors."""
+
 
 def result_number(path: ShapeIndex) -> int:
     """Return which result of a variadic operation a leaf path means."""

@@ -247,3 +247,23 @@ def test_a_result_may_take_the_memory_of_an_operand_after_its_last_use() -> None
     arrays = random_arrays(text)
     for aliased in [(None, 0), (1, None), (None, 1), (1, 0)]:
         check_root(text, arrays, aliased=aliased, pieces=2)
+
+
+@pytest.mark.parametrize(("count", "by_rows"), [(12, False), (3, True)])
+def test_what_follows_sums_of_few_elements_is_made_in_vectors(count: int, by_rows: bool) -> None:
+    """Distances in space: loops over the results, where these fill a vector."""
+    pairs, dims = f"f32[{count},{count}]", f"f32[{count},{count},3]"
+    body = f"""
+f {{
+  x = {dims} parameter(0)
+  zero = f32[] constant(0)
+  squares = {dims} multiply(x, x)
+  sums = {pairs} reduce(squares, zero), dimensions={{2}}, to_apply=add
+  one = f32[] constant(1)
+  ones = {pairs} broadcast(one), dimensions={{}}
+  above = {pairs} add(sums, ones)
+  ROOT r = {pairs} sqrt(above)
+}}"""
+    text = fusion(body, [dims], pairs)
+    assert (row_region.plan(parse_text(text).entry.root) is not None) == by_rows
+    check_root(text, random_arrays(text))

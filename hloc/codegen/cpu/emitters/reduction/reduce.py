@@ -9,15 +9,12 @@ from hloc.codegen.cpu.emitters.reduction.plain_reduction import (
     emit_plain,
     plain_reduction,
 )
-from hloc.codegen.elements.reductions import MOST_UNROLLED
+from hloc.codegen.elements.reductions import FEWEST_ROWS, MOST_UNROLLED
 from hloc.codegen.kernels import reduce
 from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.ir.instruction import Instruction
-
-_FEWEST_ROWS = 8
-"""Fewest rows side by side for which there are vectors."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -37,7 +34,7 @@ def _is_short(inst: Instruction, problem: ReduceProblem) -> bool:
     if problem.by_columns or not problem.kept or not 1 < problem.addends <= MOST_UNROLLED:
         return False
     sizes = {shape.dims for shape in array_leaves(inst.shape)}
-    return len(sizes) == 1 and problem.dims[problem.kept[-1]] >= _FEWEST_ROWS
+    return len(sizes) == 1 and problem.dims[problem.kept[-1]] >= FEWEST_ROWS
 
 
 def _emit(
