@@ -211,6 +211,11 @@ class WhileRegion:
         self._fn.start_block(inside)
 
 
+def has_only_short_loops(text: str) -> bool:
+    """True if LLVM text has no loop but short ones; each loop has one counter."""
+    return text.count(" = phi i64 [") == text.count(_SHORT_LOOP)
+
+
 def unrolled_text(text: str) -> str:
     """Return LLVM text whose short loops LLVM unrolls: running results then are in registers."""
     if _SHORT_LOOP not in text:

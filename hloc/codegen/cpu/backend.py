@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.builder.loops import unrolled_text
+from hloc.codegen.builder.loops import has_only_short_loops, unrolled_text
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, needs_defusion, plan_kernel, routine_names
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
@@ -27,7 +27,7 @@ from hloc.codegen.llvm.object_file import (
     optimized_text,
     with_attributes,
 )
-from hloc.codegen.llvm.routine import SHORT_LOOPS
+from hloc.codegen.llvm.routine import ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
@@ -265,8 +265,8 @@ def _units(
     mode = _float_mode(machine, options)
     loops = loop_functions(plan, kernels)
     attributes = f'nounwind "prefer-vector-width"="{machine.vector_bits}"'
-    loop_level = SHORT_LOOPS if level == 2 else level
-    texts = [(loop_text(plan, kernels, loop, attributes), loop_level) for loop in loops.values()]
+    loop_texts = [loop_text(plan, kernels, loop, attributes) for loop in loops.values()]
+    texts = [(text, _loop_level(text, level)) for text in loop_texts]
     inlined = only_inlined(plan, loops)
     by_level: dict[int, list[Kernel]] = {}
     runs_once = _called_once(plan)
@@ -298,16 +298,23 @@ def _units(
     )
 
 
+def _loop_level(text: str, level: int) -> int:
+    if level != 2:
+        return level
+    return ONLY_SHORT_LOOPS if has_only_short_loops(text) else SHORT_LOOPS
+
+
 def _unrolled(text: str, level: int) -> tuple[str, int]:
     """Return a unit whose short loops are unrolled if `level` says so, and its level.
 
     A long text without such loops is not worth a search for vectors outside of loops.
     """
-    if level != SHORT_LOOPS:
+    if level not in (SHORT_LOOPS, ONLY_SHORT_LOOPS):
         return text, level
     result = unrolled_text(text)
-    is_long = result == text and text.count("\n") > _MOST_STRAIGHT_LINES
-    return result, 2 if is_long else level
+    if result == text and text.count("\n") > _MOST_STRAIGHT_LINES:
+        return result, 2
+    return result, level
 
 
 def _float_mode(machine: Target, options: CompileOptions) -> FloatMode | None:

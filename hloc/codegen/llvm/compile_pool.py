@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hloc.codegen.llvm.object_file import compile_object
-from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, SHORT_LOOPS
+from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, available_cores
 from hloc.errors import HloError
 from hloc.framing import read_message, write_message
@@ -34,7 +34,7 @@ _HELPER_SECONDS = 0.1
 
 _SECONDS_PER_BYTE = {
     0: 0.15e-6, 1: 3e-6, 2: 3.5e-6, 3: 9.5e-6, FINAL_FORM: 0.5e-6, FINAL_WITH_SLOTS: 1.1e-6,
-    SHORT_LOOPS: 4e-6,
+    SHORT_LOOPS: 4e-6, ONLY_SHORT_LOOPS: 5e-6,
 }  # fmt: skip
 """By level, of the units of training steps; what counts is how they compare."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import llvmlite.binding as llvm
 
 from hloc.address_space import LLVM_BYTES, LLVM_BYTES_PER_CHARACTER, require_space
-from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, SHORT_LOOPS
+from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
 
@@ -72,8 +72,9 @@ def llvm_options(level: int) -> dict[str, int]:
     Level 2 is LLVM's level 1 and the vectoriser: the rest of LLVM's level 2 makes kernels no
     faster (hloc's own passes have left nothing to eliminate), and takes a tenth of the time.
     """
-    if level == SHORT_LOOPS:
-        return llvm_options(2) | {"slp_vectorization": True, "loop_interleaving": False}
+    if level in (SHORT_LOOPS, ONLY_SHORT_LOOPS):
+        options = llvm_options(2) | {"slp_vectorization": True, "loop_interleaving": False}
+        return options | {"speed_level": 2 if level == ONLY_SHORT_LOOPS else 1}
     return {
         "speed_level": 1 if level == 2 else level,
         "loop_vectorization": level > 1,
@@ -85,7 +86,7 @@ def llvm_options(level: int) -> dict[str, int]:
 
 def code_level(level: int) -> int:
     """Return LLVM's level for machine code from text of `level`, without the passes before it."""
-    return 2 if level == SHORT_LOOPS else abs(level)
+    return 2 if level in (SHORT_LOOPS, ONLY_SHORT_LOOPS) else abs(level)
 
 
 def optimize_module(

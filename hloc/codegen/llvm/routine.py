@@ -23,6 +23,10 @@ SHORT_LOOPS = -3
 """The level of text that runs often, with short loops: level 2 without interleaving, and with
 vectors of what the unrolled loops become."""
 
+ONLY_SHORT_LOOPS = -4
+"""The level of such text without other loops: what one inlined kernel stores, the next then has in
+registers. LLVM would unroll longer loops, too, which makes them slower."""
+
 
 @dataclass(frozen=True, slots=True)
 class Routines:

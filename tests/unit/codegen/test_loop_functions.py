@@ -13,7 +13,7 @@ import pytest
 import hloc
 from hloc.codegen.cpu.loop_function import loop_functions, parameters_text
 from hloc.codegen.llvm.object_file import optimized_text
-from hloc.codegen.llvm.routine import SHORT_LOOPS
+from hloc.codegen.llvm.routine import ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import host_target
 from tests.tolerance import bounds
 from tests.waiting import PATIENCE
@@ -330,3 +330,63 @@ def test_sums_of_few_elements_stay_in_registers() -> None:
     optimized = optimized_text(unit.text, host_target(), unit.level)
     assert "alloca" in unit.text
     assert "alloca" not in optimized
+
+
+LEAST_SQUARES = """HloModule least_squares
+
+below {{
+  s = (s32[], f32[{n},{n}], f32[9,{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(9)
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = (s32[], f32[{n},{n}], f32[9,{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  p = f32[{n},{n}] get-tuple-element(s), index=1
+  rows = f32[9,{n}] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  row = f32[1,{n}] dynamic-slice(rows, i, zero), dynamic_slice_sizes={{1,{n}}}
+  x = f32[{n}] reshape(row)
+  g = f32[{n}] dot(p, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  square = f32[] dot(x, g), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  unit = f32[] constant(1)
+  total = f32[] add(square, unit)
+  totals = f32[{n}] broadcast(total), dimensions={{}}
+  weights = f32[{n}] divide(g, totals)
+  left = f32[{n},{n}] broadcast(weights), dimensions={{0}}
+  right = f32[{n},{n}] broadcast(g), dimensions={{1}}
+  both = f32[{n},{n}] multiply(left, right)
+  fresh = f32[{n},{n}] subtract(p, both)
+  ROOT r = (s32[], f32[{n},{n}], f32[9,{n}]) tuple(next, fresh, rows)
+}}
+ENTRY e {{
+  p = f32[{n},{n}] parameter(0)
+  rows = f32[9,{n}] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[{n},{n}], f32[9,{n}]) tuple(zero, p, rows)
+  last = (s32[], f32[{n},{n}], f32[9,{n}]) while(start), condition=below, body=step
+  ROOT r = f32[{n},{n}] get-tuple-element(last), index=1
+}}
+"""
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_matrices_of_few_rows_in_a_loop(n: int) -> None:
+    """Recursive least squares; of two or three rows LLVM gathers nothing and scatters nothing."""
+    text = LEAST_SQUARES.format(n=n)
+    rows = np.random.default_rng(n).standard_normal((9, n)).astype(np.float32)
+    start = np.eye(n, dtype=np.float32)
+    executable: Any = hloc.compile(text)
+    np.testing.assert_allclose(
+        executable(start, rows), hloc.evaluate(text, start, rows), **bounds("f32 short sum")
+    )
+    found = {unit.level: unit for unit in executable.compiled.units}
+    assert (ONLY_SHORT_LOOPS in found) == (n < 4)
+    if n < 4:
+        unit = found[ONLY_SHORT_LOOPS]
+        optimized = optimized_text(unit.text, host_target(), unit.level)
+        assert "gather" not in optimized
+        assert "scatter" not in optimized
