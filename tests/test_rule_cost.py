@@ -51,6 +51,7 @@ DEARER = {
     "dynamic-slice-dynamic-slice": "arithmetic of two scalars for an array that is not copied",
     "dynamic-update-slice-as-pad": "an update in place is only counted as cheap: its operand, "
     "a broadcast, has to be written first",
+    "dynamic-update-slice-as-concatenate": "of few elements, which registers hold in a loop",
 }
 """Rules that cost more by this count in a golden case, and why they are right."""
 

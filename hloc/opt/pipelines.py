@@ -113,6 +113,7 @@ _BEFORE_FUSION = (
     *_EXPAND,
     "map-inliner",
     "dce",
+    "known-scatter-rewriter",
     _SIMPLIFY,
     *_CONTROL_FLOW,
     *_COLLECTIVES,
@@ -197,6 +198,7 @@ ORDER: tuple[Before, ...] = (
     ),
     Before("while-loop-invariant-code-motion", "fusion", "what is in a fusion does not move"),
     Before("conditional-simplifier", "fusion", "a branch that goes lets its neighbours join"),
+    Before("known-scatter-rewriter", "conditional-to-select", "an update is cheap, a scatter not"),
     Before("conditional-to-select", "fusion", "a select joins the kernels around it"),
     Before("zero-sized-elimination", "fusion", "fusions hold arrays that have elements"),
 )

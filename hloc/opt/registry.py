@@ -24,6 +24,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "copy-insertion",
         "dynamic-padder",
         "flatten-call-graph",
+        "known-scatter-rewriter",
         "lapack-rewriter",
         "late-binding-expander",
         "layout-assignment",

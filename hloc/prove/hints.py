@@ -62,6 +62,7 @@ HINTS: dict[str, Hint] = {
     "concatenate-splats": Hint(leaves=("constant",)),
     "dynamic-slice-constant": Hint(leaves=("constant",)),
     "dynamic-update-slice-as-pad": Hint(leaves=("constant",)),
+    "dynamic-update-slice-as-concatenate": Hint(leaves=("constant",)),
     "pad-with-same": Hint(leaves=("constant",)),
     "pad-pad": Hint(same=True),
     "add-updated-zeros": Hint(leaves=("constant",), dims=((2,),)),

@@ -26,20 +26,23 @@ from hloc.shapes import ArrayShape
 class ConditionalToSelect(RewritingPass):
     """Execute all branches and `select` the result.
 
-    Applies where the branches together have at most `max-instructions` elementwise scalar
-    instructions and, as in XLA, without a limit in functions applied per element (`map`, `reduce`
-    and so on), unless they contain a loop or a side effect. No branch instruction can trap, so
-    speculation is safe.
+    Applies where the branches together have at most `max-instructions` instructions, which are
+    elementwise or move data and compute at most `max-elements` elements, and, as in XLA, without a
+    limit in functions applied per element (`map`, `reduce` and so on), unless they contain a loop
+    or a side effect. No branch instruction can trap, so speculation is safe.
 
     Semantics: XLA's conditional_to_select. Cost: O(instructions of the branches).
 
     Attributes:
         max_instructions: most instructions of all branches together.
+        max_elements: most elements of their results together; beyond that many, computing what is
+            not selected may cost more than a branch that the processor predicts wrongly.
     """
 
     name: ClassVar[str] = "conditional-to-select"
     acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
     max_instructions: int = 16
+    max_elements: int = 64
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace conditionals in branches first."""
@@ -72,18 +75,23 @@ class ConditionalToSelect(RewritingPass):
         steps = [i for c in conditional.called for i in c.instructions if not i.opcode.nop]
         if any(i.opcode.control_flow for i in steps):
             return "a branch holds a loop, a branch or a call"
-        if not applied and not all(_is_scalar(i) for i in steps):
-            return "a branch computes more than scalars"
-        if not applied and len(steps) > self.max_instructions:
+        if applied:
+            return ""
+        costly = next((i for i in steps if not _is_cheap(i)), None)
+        if costly is not None:
+            return f"{costly.name} is neither elementwise nor a movement of data"
+        if len(steps) > self.max_instructions:
             return f"its branches are {len(steps)} instructions"
+        elements = sum(i.array.elements for i in steps)
+        if elements > self.max_elements:
+            return f"its branches compute {elements:,} elements"
         return ""
 
 
-def _is_scalar(inst: Instruction) -> bool:
+def _is_cheap(inst: Instruction) -> bool:
     return (
-        inst.opcode.elementwise
+        (inst.opcode.elementwise or inst.opcode.data_movement or inst.is_a("dynamic-update-slice"))
         and isinstance(inst.shape, ArrayShape)
-        and inst.shape.is_scalar
         and not inst.control_predecessors
     )
 

@@ -23,6 +23,9 @@ from hloc.shapes import ArrayShape
 
 x = P(bind="x")
 
+_IN_REGISTERS = 16
+"""Elements of an array that a loop of small arrays keeps in registers."""
+
 
 def _takes_everything(inst: Instruction, _found: Found) -> bool:
     return inst.shape == inst.operands[0].shape
@@ -214,6 +217,49 @@ def _as_pad(computation: Computation, inst: Instruction, _found: Found) -> Instr
     return make(computation, "pad", inst.shape, update, value, padding=padding)
 
 
+# ---------------------------------------------------------------- small arrays
+
+
+def _partial_dimensions(inst: Instruction) -> list[int]:
+    sizes = zip(inst.array.dims, _sizes(inst), strict=True)
+    return [dim for dim, (whole, size) in enumerate(sizes) if whole != size]
+
+
+def _is_small(inst: Instruction, _found: Found) -> bool:
+    return (
+        inst.array.elements <= _IN_REGISTERS
+        and inst.operands[1].array.elements > 0
+        and default_layout(inst, *inst.operands[:2])
+        and len(_partial_dimensions(inst)) == 1
+        and _starts(inst) is not None
+    )
+
+
+def _as_concatenate(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
+    """A store of a part makes the next load of the whole wait; elements in registers do not."""
+    starts = _starts(inst)
+    assert starts is not None
+    (dim,) = _partial_dimensions(inst)
+    target, update = inst.operands[:2]
+    start, end = starts[dim], starts[dim] + update.array.dims[dim]
+    before = _cut(computation, target, dim, 0, start)
+    after = _cut(computation, target, dim, end, target.array.dims[dim])
+    return make(computation, "concatenate", inst.shape, *before, update, *after, dimensions=(dim,))
+
+
+def _cut(
+    computation: Computation, array: Instruction, dim: int, start: int, end: int
+) -> list[Instruction]:
+    """Return `array` from `start` to `end` along `dim`, nothing if there is nothing."""
+    if start == end:
+        return []
+    dims = array.array.dims
+    parts = [SliceDimension(0, size) for size in dims]
+    parts[dim] = SliceDimension(start, end)
+    shape = ArrayShape(array.array.dtype, (*dims[:dim], end - start, *dims[dim + 1 :]))
+    return [make(computation, "slice", shape, array, slice=tuple(parts))]
+
+
 # ---------------------------------------------------------------- updates of part of an array
 
 _zeros_updated = P("dynamic-update-slice", bind="y", when=has_one_user)
@@ -336,6 +382,12 @@ DYNAMIC = (
         when=_same_place,
     ),
     Rule("dynamic-update-slice-as-pad", P("dynamic-update-slice"), _as_pad, when=_pads_splat),
+    Rule(
+        "dynamic-update-slice-as-concatenate",
+        P("dynamic-update-slice"),
+        _as_concatenate,
+        when=_is_small,
+    ),
     Rule("add-updated-zeros", P("add", (x, _zeros_updated)), _add_to_part, when=_zeros_exact),
     Rule(
         "add-updated-float-zeros",
