@@ -41,7 +41,14 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ),
     ("hloc.ops",),
     ("hloc.parser",),
-    ("hloc.analysis", "hloc.evaluator", "hloc.formats", "hloc.ptx", "hloc.stablehlo"),
+    (
+        "hloc.analysis",
+        "hloc.editors",
+        "hloc.evaluator",
+        "hloc.formats",
+        "hloc.ptx",
+        "hloc.stablehlo",
+    ),
     ("hloc.opt",),
     ("hloc.memory", "hloc.pictures", "hloc.prove"),
     ("hloc.codegen.backend_names",),
@@ -74,6 +81,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "rich": ("repl", "hloc.cli"),
     "prompt_toolkit": ("repl",),
     "google": ("hloc.formats",),  # protobuf
+    "pygments": ("hloc.editors",),
     "cuda": ("hloc.runtime",),
     "mpi4py": ("hloc.runtime",),
     "jax": ("hloc.jax", "hloc.pjrt", "repl"),

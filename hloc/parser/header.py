@@ -41,6 +41,9 @@ _RULE_OF = {
     "allow_spmd_sharding_propagation_to_parameters": "propagation",
     "allow_spmd_sharding_propagation_to_output": "propagation",
 }
+HEADER_ATTRIBUTES = frozenset(_FIELD_OF)
+"""The attributes that a `HloModule` line may have."""
+
 _BOOLS = ("is_scheduled", "alias_passthrough_params")
 
 

@@ -1,0 +1,1 @@
+"""HLO text for editors and for whatever shows it in colours."""
