@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import hloc.ops  # noqa: F401  fills the table
+from fuzz.agreement import largest_angle
 from fuzz.draft import ARRAY_TYPES, FLOATS, INTEGERS, Draft
 from hloc.dtypes import DTYPES, F32, F64, PRED, DType
 from hloc.errors import HloError
@@ -23,9 +24,6 @@ FUNCTIONS = frozenset(
 
 INEXACT_COMPLEX = frozenset(["abs", "divide", "multiply", "sign"])
 """Opcodes that are exact but for complex types, where results are rounded more than once."""
-
-COMPLEX_HOW = {"atan2": "table", "power": "power"}
-"""How complex results are compared, if not within some ulps of the larger part."""
 
 RESTRICTED = {
     # Sums of squares that cancel, or of products that overflow, depend on fused steps.
@@ -80,14 +78,17 @@ def plain(name: str) -> Callable[[Draft], str]:
         fitting = [t for t in types if (is_inexact(name, t), t.is_complex) == kind]
         how = "ulps" if is_inexact(name, fitting[0]) else "exact"
         if how == "ulps" and fitting[0].is_complex:
-            how = COMPLEX_HOW.get(name, "complex")
+            how = "table" if name == "atan2" else "complex"
+        is_power, angle = name == "power" and fitting[0].is_complex, 0.0
         dims = d.dims(limit=200)
         for dtype in d.some_types(fitting, INSTANCES):
             arrays = [d.any_array] * (opcode_row(name).arity or 0)
             if dtype.is_complex and name in RESTRICTED:
                 arrays = [getattr(d, array) for array in RESTRICTED[name]]
             d.add(name, [array(dtype, dims) for array in arrays])
-        return how
+            if is_power:
+                angle = max(angle, largest_angle(*d.arguments[-2:]))
+        return f"power {angle}" if is_power else how
 
     return draw
 

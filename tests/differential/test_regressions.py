@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hloc
-from fuzz.agreement import check, disagreement
+from fuzz.agreement import check, disagreement, largest_angle
 from hloc.dtypes import DTYPES
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.module import Module
@@ -150,6 +150,27 @@ def test_quotients_of_extreme_numbers(z: complex, w: complex, exact: complex) ->
     arguments = [np.array([z]), np.array([w])]
     for got in (hloc.evaluate(made, *arguments), hloc.compile(made)(*arguments)):
         assert disagreement(np.asarray(got[0]), np.array([exact]), "complex") is None
+
+
+def test_powers_with_large_angles_are_compared_as_rounding_turns_them() -> None:
+    """The exponent w log z is -144.9 - 3198.5i; neighbours there lie 4.5e-13 apart.
+
+    The power was computed with 60 digits. A fixed bound of 2048 units refused what both gave.
+    """
+    z, w = (
+        np.array([-5.8826058941835536e113 - 1.7976931348623157e308j]),
+        np.array([-0.19423696588995337 - 4.506722361430284j]),
+    )
+    exact = np.array([1.0577600476631528e-63 - 3.8275468927520007e-64j])
+    made = module(
+        "  z = c128[1] parameter(0)\n  w = c128[1] parameter(1)\n  ROOT r = c128[1] power(z, w)"
+    )
+    how = f"power {largest_angle(z, w)}"
+    for got in (hloc.evaluate(made, z, w), hloc.compile(made)(z, w)):
+        assert disagreement(np.asarray(got[0]), exact, how) is None
+    assert disagreement(exact * (1 + 4e-12), exact, how) is None
+    assert disagreement(exact * (1 + 4e-12), exact, "power 1000") is not None
+    assert disagreement(exact * (1 + 9e-12), exact, how) is not None
 
 
 @pytest.mark.parametrize("state", ["u64[3]", "u32[2]"])
