@@ -17,8 +17,9 @@ from hloc.lazy_dataclass import dataclass
 FEW_ROWS = 8
 """Rows up to which the elements of all lanes are gathered, which is less code.
 
-Else blocks are transposed in registers, and what is left is copied lane after lane: matrices of
-4 KiB are in one set of the cache, and a scatter takes longer than as many stores.
+Else blocks are transposed in registers, or elements are copied lane after lane where no row or
+column fills a block: matrices of 4 KiB are in one set of the cache, and a scatter takes longer than
+as many stores.
 """
 
 
@@ -58,7 +59,7 @@ def read(
     with work.with_lanes(0):
         there = [m.value(m.add(first, k)) for k in range(work.lanes)]
         numbers = [b.intrinsic("smin", number, last) for number in there]
-        rest = _Rest(0, 0)
+        rest: IndexValue = 0
         for block in _blocks(work, source, target, columns):
             corners = [_element(work, source, number, *block.corner) for number in numbers]
             lines = [block.v.load(corner, 0) for corner in corners]
@@ -96,7 +97,7 @@ def write(
     with work.with_lanes(0):
         count = b.intrinsic("smin", m.value(work.width), m.value(m.sub(end, first)))
         is_full = m.compare("EQ", count, work.width)
-        rest = _Rest(0, 0)
+        rest: IndexValue = 0
         for block in _blocks(work, target, source, columns, is_full):
             lines = [block.v.load(source.pointer, place) for place in block.places]
             for k, line in enumerate(block.v.transposed(lines)):
@@ -136,28 +137,20 @@ def _strided_elements(
 
 
 @dataclass(frozen=True, slots=True)
-class _Rest:
-    """The first row and column of elements that no block has."""
-
-    row: IndexValue
-    column: IndexValue
-
-
-@dataclass(frozen=True, slots=True)
 class _Block:
     """As many neighbours in the array as there are lanes, of as many matrices.
 
     Attributes:
         v: what writes vectors.
-        corner: row and column of the first neighbour.
-        places: in the region, of each of the neighbours.
-        rest: what is left when all blocks are done.
+        corner: row and column of the neighbour with the lowest address.
+        places: in the region, of each of the neighbours from there on.
+        rest: the first column that no block has a part of: none are left, or all.
     """
 
     v: Vectors
     corner: tuple[IndexValue, IndexValue]
     places: tuple[IndexValue, ...]
-    rest: _Rest
+    rest: IndexValue
 
 
 def _blocks(
@@ -169,37 +162,50 @@ def _blocks(
 ) -> Iterator[_Block]:
     """Yield a block of neighbours, which are rows or columns; the code is written once for both.
 
-    Real numbers only. Transposing registers takes a third of the time of single elements.
+    Real numbers only. Transposing registers takes a third of the time of single elements. The last
+    block of a line repeats elements of the one before where the length is no multiple.
     """
     if array.dtype.is_complex or not array.dtype.is_float:
         return
     b, m, lanes = work.b, work.math, work.lanes
     zero, rows, width = m.value(0), m.value(matrix.rows), m.value(columns)
-    is_down = m.compare("EQ", array.row, 1)
-    has_neighbours = b.or_(is_down, m.compare("EQ", array.column, 1))
+    is_down = _are_neighbours(work, array.row)
+    has_neighbours = b.or_(is_down, _are_neighbours(work, array.column))
     if is_wanted is not None:
         has_neighbours = b.and_(has_neighbours, is_wanted)
     length, count = b.select(is_down, rows, width), b.select(is_down, width, rows)
-    end = b.select(has_neighbours, m.value(m.sub(length, m.rem(length, lanes))), zero)
-    rest = _Rest(b.select(is_down, end, zero), b.select(is_down, zero, end))
-    step = m.mul(b.select(is_down, m.value(1), m.value(matrix.stride)), lanes)
+    is_wanted = b.and_(has_neighbours, m.compare("GE", length, lanes))
+    end = b.select(is_wanted, length, zero)
+    rest = b.select(is_wanted, width, zero)
+    sign = b.select(is_down, m.value(array.row), m.value(array.column))
+    is_backwards = m.compare("LT", sign, 0)
+    lowest = b.select(is_backwards, m.value(lanes - 1), zero)
+    distance = b.select(is_down, m.value(1), m.value(matrix.stride))
+    step = m.mul(m.mul(distance, sign), lanes)
     with work.body.loop(0, end, lanes) as first, work.loop(0, count) as line:
-        i, j = m.value(first), m.value(line)
+        start = b.intrinsic("smin", m.value(first), m.value(m.sub(length, lanes)))
+        i, j = m.value(m.add(start, lowest)), m.value(line)
         corner = b.select(is_down, i, j), b.select(is_down, j, i)
-        start = matrix.place(*corner)
-        places = tuple(m.add(start, m.mul(step, k)) for k in range(lanes))
+        at = matrix.place(*corner)
+        places = tuple(m.add(at, m.mul(step, k)) for k in range(lanes))
         yield _Block(Vectors(b, array.dtype, lanes), corner, places, rest)
+
+
+def _are_neighbours(work: Work, stride: IndexValue) -> Value:
+    """True if elements `stride` apart lie side by side, in either direction."""
+    m = work.math
+    return work.b.or_(m.compare("EQ", stride, 1), m.compare("EQ", stride, -1))
 
 
 @contextmanager
 def _single_elements(
-    work: Work, rest: _Rest, matrix: Matrix, columns: IndexValue, lanes: IndexValue
+    work: Work, rest: IndexValue, matrix: Matrix, columns: IndexValue, lanes: IndexValue
 ) -> Iterator[tuple[IndexValue, IndexValue, IndexValue]]:
-    """Run a region for each element that is left, of each lane, column by column."""
+    """Run a region for each element of the columns that are left, of each lane."""
     with (
-        work.loop(rest.column, columns) as j,
+        work.loop(rest, columns) as j,
         work.loop(0, lanes) as lane,
-        work.loop(rest.row, matrix.rows) as i,
+        work.loop(0, matrix.rows) as i,
     ):
         yield i, j, lane
 
