@@ -22,6 +22,7 @@ from hloc.codegen.kernels.linalg.calls import (
 )
 from hloc.codegen.kernels.linalg.lapack import lapack_target
 from hloc.codegen.kernels.linalg.lapack_routines import ROUTINES
+from hloc.codegen.lower.linear_algebra_layouts import write_rows_for_readers
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.registered_targets import registered_targets
@@ -65,6 +66,7 @@ def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
                 if target:
                     attributes = replace(inst.attributes, custom_call_target=target)
                     computation.set_attributes(inst, attributes)
+            write_rows_for_readers(computation)
 
 
 def _target(inst: Instruction, *, with_lapack: bool) -> str:

@@ -1,0 +1,95 @@
+"""Factorisations of a batch write rows where the elementwise work after them goes by rows.
+
+Columns are neighbours in the results of LAPACK's custom calls, and what JAX does with them is in
+the order of rows: it would read across. hloc's algorithms write either order in the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hloc.codegen.kernels.linalg.calls import call_of
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.movement.walk import is_elementwise
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+_FEWEST = 4
+"""Matrices of a batch that are worked on side by side, where no order of results is faster."""
+
+_MOST_ROWS = 32
+
+
+def write_rows_for_readers(computation: Computation) -> None:
+    """Make results row-major whose readers all are; changes their readers' parameters too."""
+    for inst in computation.instructions:
+        call = call_of(inst)
+        if call is None or call.batch < _FEWEST:
+            continue
+        if max(size for _, size in call.sizes) > _MOST_ROWS:
+            continue
+        for array in _results(inst):
+            if _is_free(array) and _has_readers_by_rows(array):
+                _make_row_major(inst, array)
+
+
+def _results(inst: Instruction) -> Iterator[Instruction]:
+    """Yield what stands for single arrays of a result that nothing else stands for."""
+    if isinstance(inst.shape, ArrayShape):
+        yield inst
+        return
+    if inst.is_root or not all(user.is_a("get-tuple-element") for user in inst.users):
+        return
+    numbers = [user.attributes.index for user in inst.users]
+    yield from (user for user in inst.users if numbers.count(user.attributes.index) == 1)
+
+
+def _is_free(array: Instruction) -> bool:
+    """True for matrices in another order that nothing outside of the computation sees."""
+    return not array.is_root and array.array.rank > 2 and array.array.layout is not None
+
+
+def _has_readers_by_rows(array: Instruction) -> bool:
+    """True if some reader goes by rows, and none needs the order that there is."""
+    users = array.users
+    return all(_reads_any_order(user, array) for user in users) and any(map(_goes_by_rows, users))
+
+
+def _reads_any_order(user: Instruction, array: Instruction) -> bool:
+    if call_of(user) is not None:
+        return True
+    if not user.is_a("fusion"):
+        return is_elementwise(user)
+    if len(user.called[0].callers) > 1:
+        return False
+    return all(
+        is_elementwise(reader)
+        for parameter in _parameters(user, array)
+        for reader in parameter.users
+    )
+
+
+def _goes_by_rows(user: Instruction) -> bool:
+    """True for elementwise work whose result is row-major."""
+    if call_of(user) is not None:
+        return False
+    return isinstance(user.shape, ArrayShape) and user.array.layout is None
+
+
+def _parameters(user: Instruction, array: Instruction) -> list[Instruction]:
+    """Return what stands for `array` in a fused computation."""
+    pairs = zip(user.called[0].parameters, user.operands, strict=True)
+    return [parameter for parameter, operand in pairs if operand is array]
+
+
+def _make_row_major(inst: Instruction, array: Instruction) -> None:
+    plain = array.array.with_layout(None)
+    if isinstance(inst.shape, TupleShape):
+        elements: list[Shape] = list(inst.shape.elements)
+        elements[array.attributes.index] = plain
+        inst.computation.set_shape(inst, TupleShape(tuple(elements)))
+    array.computation.set_shape(array, plain)
+    for user in array.users:
+        if user.is_a("fusion"):
+            for parameter in _parameters(user, array):
+                parameter.computation.set_shape(parameter, plain)
