@@ -85,6 +85,37 @@ def _reshaped_iota(computation: Computation, inst: Instruction, found: Found) ->
     return make(computation, "iota", inst.shape, iota_dimension=dim)
 
 
+def _only_adds_ones(inst: Instruction, found: Found) -> bool:
+    """Dimensions of size 1 come before the transpose and go after it."""
+    return _order_around_ones(inst, found) is not None
+
+
+def _order_around_ones(inst: Instruction, found: Found) -> tuple[int, ...] | None:
+    """Return for each dimension of the result that of `x`, None if the reshapes do more."""
+    start, middle = found["x"].array.dims, found["y"].operands[0].array.dims
+    turned, end = found["y"].array.dims, inst.array.dims
+    if len(start) != len(end) or _without_ones(start) != _without_ones(middle):
+        return None
+    if _without_ones(turned) != _without_ones(end):
+        return None
+    numbers = iter(dim for dim, size in enumerate(start) if size != 1)
+    large = {dim: next(numbers) for dim, size in enumerate(middle) if size != 1}
+    order = iter(large[dim] for dim in found["y"].attributes.dimensions if dim in large)
+    ones = iter(dim for dim, size in enumerate(start) if size == 1)
+    return tuple(next(ones if size == 1 else order) for size in end)
+
+
+def _without_ones(dims: tuple[int, ...]) -> list[int]:
+    return [size for size in dims if size != 1]
+
+
+def _transposed_without_ones(
+    computation: Computation, inst: Instruction, found: Found
+) -> Instruction:
+    order = _order_around_ones(inst, found)
+    return make(computation, "transpose", inst.shape, found["x"], dimensions=order)
+
+
 def _bitcast_is_reshape(inst: Instruction, found: Found) -> bool:
     return default_layout(inst, found["x"]) and inst.array.dtype is found["x"].array.dtype
 
@@ -98,6 +129,12 @@ RESHAPE_TRANSPOSE = (
     Rule("bitcast-as-reshape", P("bitcast", (x,)), as_reshape, when=_bitcast_is_reshape),
     Rule("reshape-same-shape", P("reshape", (x,)), answer("x"), when=same_shape),
     Rule("reshape-reshape", P("reshape", (P("reshape", (x,)),)), as_reshape),
+    Rule(
+        "reshape-transpose-reshape",
+        P("reshape", (P("transpose", (P("reshape", (x,)),), bind="y"),)),
+        _transposed_without_ones,
+        when=_only_adds_ones,
+    ),
     Rule(
         "reshape-broadcast-scalar",
         P("reshape", (P("broadcast", (x,), bind="y"),)),
