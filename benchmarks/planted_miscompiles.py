@@ -1,11 +1,12 @@
 """Known miscompiles of XLA:CPU, planted in modules of 200 to 5,000 instructions.
 
-    python benchmarks/planted_miscompiles.py [NAME...] [--clean 30] [--size N]
+    python benchmarks/planted_miscompiles.py [NAME...] [--clean 30] [--size N] [--bisect]
 
 Needs jax. The miscompiles are the modules of docs/numerics.md on which XLA is wrong, but for
 subnormal numbers. Each stands between instructions of a random program on f32[16], and `hloc
 isolate --against=xla` should name one of its instructions and no other. Clean modules have the
-random program only, and nothing should be named. Times are of the clock, one run each.
+random program only, and nothing should be named. With --bisect, `hloc bisect --against=xla` should
+name a pass of XLA or its code generation instead. Times are of the clock, one run each.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="parts of the names of miscompiles; all if none")
     parser.add_argument("--clean", type=int, default=30, help="modules without a miscompile")
     parser.add_argument("--size", type=int, help="instructions of every module")
+    parser.add_argument("--bisect", action="store_true", help="ask for passes, not instructions")
     options = parser.parse_args()
     found, slowest = [], 0.0
     cases = [
@@ -56,9 +58,9 @@ def main() -> None:
     ]  # fmt: skip
     for number, case in enumerate([*cases, *[None] * options.clean]):
         size = options.size or SIZES[number % len(SIZES)]
-        named, seconds = isolated(case, size, number)
+        named, seconds = asked(options.bisect, case, size, number)
         slowest = max(slowest, seconds)
-        strange = [name for name in named if not name.startswith(PLANTED)]
+        strange = [name for name in named if not (options.bisect or name.startswith(PLANTED))]
         is_right = not strange and bool(named) == (case is not None)
         found.append((case is not None, is_right))
         what = "clean" if case is None else case.name
@@ -71,8 +73,9 @@ def main() -> None:
     print(f"slowest: {slowest:.1f} s")
 
 
-def isolated(case: Difference | None, size: int, seed: int) -> tuple[list[str], float]:
-    """Return the instructions that `hloc isolate` names in a module of `size`, and the seconds."""
+def asked(bisects: bool, case: Difference | None, size: int, seed: int) -> tuple[list[str], float]:
+    """Return what the command names in a module of `size`: instructions or a pass; and seconds."""
+    command = ["bisect", "--no-reduce"] if bisects else ["isolate"]
     with tempfile.TemporaryDirectory() as folder:
         path, inputs = Path(folder) / "m.hlo", Path(folder) / "m.npz"
         path.write_text(planted(case, size, seed))
@@ -81,13 +84,15 @@ def isolated(case: Difference | None, size: int, seed: int) -> tuple[list[str], 
         words = [str(path), "--against=xla", f"--inputs={inputs}", "--format=json"]
         start = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "hloc", "isolate", *words],
+            [sys.executable, "-m", "hloc", *command, *words],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         seconds = time.perf_counter() - start
     if done.returncode not in (0, 1) or not done.stdout:
         return [done.stderr.strip()[-200:]], seconds
     data = json.loads(done.stdout)
+    if bisects:
+        return [data["culprit"]["pass"]] if data["culprit"] else [], seconds
     named = [row["instruction"]["name"] for row in data["diverging"] if row["side"] == "XLA"]
     ended = [reason for reason in data["not_compared"] if "the process" in reason]
     named += [name for reason in ended for name in data["not_compared"][reason]]

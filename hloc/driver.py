@@ -26,6 +26,7 @@ from hloc.source import SourceFile
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
+    from hloc.evaluator.run import Change
     from hloc.formats.snapshot import Snapshot
     from hloc.opt.pass_base import PassContext
     from hloc.opt.pipeline import Pipeline, PipelineObserver
@@ -337,13 +338,19 @@ def compile_as_it_stands(module: Module) -> Runnable:
 # ---------------------------------------------------------------- the reference evaluator
 
 
-def evaluate(module: Module | str, *arrays: Array, fill_constants: str = "error") -> list[Array]:
+def evaluate(
+    module: Module | str,
+    *arrays: Array,
+    fill_constants: str = "error",
+    changed: Change | None = None,
+) -> list[Array]:
     """Run a module in the reference evaluator.
 
     Args:
         module: a module, or the text of one.
         arrays: one per parameter leaf, tuples flattened depth first; tokens take none.
         fill_constants: as in `CompileOptions`.
+        changed: returns what stands for the value of an instruction from then on.
 
     Returns:
         One array per leaf of the result.
@@ -356,7 +363,7 @@ def evaluate(module: Module | str, *arrays: Array, fill_constants: str = "error"
 
     if isinstance(module, str):
         module = parse_text(module)
-    return evaluate_module(module, arrays, fill_constants=fill_constants)
+    return evaluate_module(module, arrays, fill_constants=fill_constants, changed=changed)
 
 
 def evaluate_devices(

@@ -1,8 +1,9 @@
 """`hloc bisect FILE --against=xla`: the pass of XLA after which a module answers differently.
 
-XLA compiles the module and writes it after each of its passes; the evaluator runs every one of
-these modules. The first that answers differently names the pass. If none does, but the results of
-XLA are wrong, its code generation is.
+XLA compiles the module and writes it after each of its passes. Of these modules the evaluator runs
+the last, then some between, until of two neighbours one answers right and the next does not, by
+more than roundings explain: this names the pass. If the last answers right, but the results of XLA
+are wrong, its code generation is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +35,7 @@ from hloc.report.exits import Exit, UsageError
 from hloc.report.json_report import json_report
 from hloc.report.progress import Progress
 from hloc.report.repro_file import repro_path
+from hloc.report.roundings import Roundings, roundings_of
 from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import plural
 from hloc.report.time_limit import TookTooLong
@@ -61,6 +63,15 @@ class _Culprit:
     steps: int
     before: Module | None = None
     after: Module | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Neighbours among the modules: `right` answers right, `wrong` does not, as `fault` says."""
+
+    right: int | None
+    wrong: int
+    fault: str
 
 
 def bisect_xla(arguments: Namespace, talk: Talk) -> int:
@@ -121,26 +132,31 @@ def _culprit(
 ) -> _Culprit | None:
     """Return what makes XLA answer differently on these inputs, None if nothing does."""
     want = evaluated(module, given.arrays)
+    roundings = roundings_of(module, given.arrays, want)
     with tempfile.TemporaryDirectory(prefix="hloc-bisect-") as folder:
         progress.begin("XLA compiles")
         ended = ""
         try:
             got = child.run("", _text(module), given.arrays, [("xla_dump_to", folder), *_DUMP])
-            fault = differing(got, want)
+            fault = differing(roundings.forgiven(got, want), want)
         except XlaEnded as error:
             fault = ended = error.message
         if not fault:
             return None
         stages = _stages(folder)
-        progress.begin("modules of XLA", len(stages))
-        before: Module | None = None
-        for number, stage in enumerate(stages, 1):
-            progress.done, progress.detail = number - 1, stage.how
-            after = driver.load_module(stage.path)
-            found = _difference(after, given.arrays, want)
-            if found:
-                return _Culprit(stage.how, found, number, len(stages), before, after)
-            before = after
+        progress.begin("modules of XLA", len(stages).bit_length() + 1)
+
+        def fault_after(number: int) -> str | None:
+            progress.done, progress.detail = progress.done + 1, stages[number].how
+            return _difference(_load(stages[number]), given.arrays, want, roundings)
+
+        step = wrong_step(len(stages), fault_after)
+        if step is not None:
+            before = None if step.right is None else _load(stages[step.right])
+            wrong = stages[step.wrong]
+            return _Culprit(
+                wrong.how, step.fault, step.wrong + 1, len(stages), before, _load(wrong)
+            )
         what = _CODE
         if ended:
             what = f"what follows {stages[-1].how}" if stages else "reading the module"
@@ -155,12 +171,45 @@ def _stages(folder: str) -> Sequence[DumpFile]:
     return max(modules, key=lambda found: len(found.history)).history if modules else ()
 
 
-def _difference(module: Module, arrays: Sequence[Array], want: Sequence[Array]) -> str:
-    """Return how a module of XLA answers differently; "" also if the evaluator cannot run it."""
+def wrong_step(count: int, fault_after: Callable[[int], str | None]) -> Step | None:
+    """Return where modules become wrong, None if the last one is right.
+
+    A search by halves, so that `fault_after` is asked about few of the modules. Those for which it
+    has no answer do not count.
+    """
+    numbers, fault = list(range(count)), None
+    while numbers and fault is None:
+        fault = fault_after(numbers[-1])
+        if fault is None:
+            numbers.pop()
+    if not fault:
+        return None
+    low, high = -1, len(numbers) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = fault_after(numbers[middle])
+        if found is None:
+            del numbers[middle]
+            high -= 1
+        elif found:
+            high, fault = middle, found
+        else:
+            low = middle
+    return Step(numbers[low] if low >= 0 else None, numbers[high], fault)
+
+
+def _load(stage: DumpFile) -> Module:
+    return driver.load_module(stage.path)
+
+
+def _difference(
+    module: Module, arrays: Sequence[Array], want: Sequence[Array], roundings: Roundings
+) -> str | None:
+    """Return how a module of XLA answers differently, None if the evaluator cannot run it."""
     try:
-        return differing(evaluated(module, arrays), want)
+        return differing(roundings.forgiven(evaluated(module, arrays), want), want)
     except (HloError, TookTooLong):
-        return ""
+        return None
 
 
 def _shrunk(module: Module, child: XlaChild, arguments: Namespace, talk: Talk) -> Module:
@@ -172,7 +221,9 @@ def _shrunk(module: Module, child: XlaChild, arguments: Namespace, talk: Talk) -
         try:
             given = input_sets(candidate, arguments.random or 0, special=False)[0]
             want = evaluated(candidate, given.arrays)
-            return bool(differing(child.run("", _text(candidate), given.arrays), want))
+            got = child.run("", _text(candidate), given.arrays)
+            roundings = roundings_of(candidate, given.arrays, want)
+            return bool(differing(roundings.forgiven(got, want), want))
         except XlaEnded:
             return True
         except (HloError, TookTooLong):

@@ -27,6 +27,8 @@ from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape
 
+Change: TypeAlias = Callable[[Instruction, HostValue], HostValue]
+
 MAX_NESTING = 100
 """Deepest nesting of called computations; Python's own stack ends soon after."""
 
@@ -36,6 +38,7 @@ def evaluate_module(
     arguments: Sequence[np.ndarray[Any, Any]],
     *,
     fill_constants: str = "error",
+    changed: Change | None = None,
 ) -> list[np.ndarray[Any, Any]]:
     """Run the entry computation of `module`.
 
@@ -43,6 +46,8 @@ def evaluate_module(
         module: need not be optimised, but must be verified.
         arguments: one array per leaf of the parameters, in order, tuples flattened.
         fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
+        changed: returns what stands for the value of an instruction from then on; it is not asked
+            about parameters and constants.
 
     Returns:
         One array per leaf of the result, in order; tokens are left out.
@@ -52,7 +57,7 @@ def evaluate_module(
             or there is too much to run (`hloc/limits.py`).
         UnsupportedError: one device cannot run an instruction; the message says which and why.
     """
-    run = Run(fill_constants, current_limits())
+    run = Run(fill_constants, current_limits(), changed=changed)
     entry = module.entry
     check_work(entry)
     values = bound_arguments(entry, arguments)
@@ -115,6 +120,7 @@ class Run:
         done: how many instructions have been run, or are about to.
         check_time: raises HloError once the run has taken longer than it may.
         device: None if there is no other device.
+        changed: as `evaluate_module` takes it.
     """
 
     fill_constants: str
@@ -126,6 +132,7 @@ class Run:
         default_factory=lambda: time_check("run-seconds", "the run")
     )
     device: Device | None = None
+    changed: Change | None = None
 
     def call(self, computation: Computation, *arguments: HostValue) -> HostValue:
         """Run `computation`.
@@ -161,7 +168,8 @@ class Run:
                 values.append(arguments[step.parameter])
             else:
                 operands = tuple([values[position] for position in step.operands])
-                values.append(self._evaluate(step.inst, operands))
+                value = self._evaluate(step.inst, operands)
+                values.append(value if self.changed is None else self.changed(step.inst, value))
             for position in step.frees:
                 values[position] = None
         return values[root]

@@ -4,51 +4,39 @@ Two numbers, for the element of an output where two results are furthest apart:
 
 - the condition of the instruction that made it: by how much a relative error of its operands grows.
   `sum|x| / |sum x|` for sums and products, `|x f'(x) / f(x)|` for elementwise functions;
-- how far the element moves when every operation of the entry computation is off by one unit in the
-  last place, in a random direction. That is measured, by the evaluator.
+- how far the element moves when every operation is off by one unit in the last place, in a random
+  direction. That is measured, by the evaluator.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc import driver
 from hloc.analysis.extract import extract
-from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order
+from hloc.ir.opcode import HostValue
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.folding import recognised_reducer
 from hloc.report.answers import is_random, is_too_large
 from hloc.report.compare import Comparison, Distance, distance_at, ulps_apart
 from hloc.report.inputs import array_leaves
+from hloc.report.roundings import ALLOWED, SAME_ELEMENTS, is_float, spreads_of
 from hloc.shapes import ArrayShape
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Values: TypeAlias = dict[Instruction, list[Array]]
 
-MOST_INSTRUCTIONS = 1000
-"""Entry computations with more are not measured: each instruction is a module of its own."""
-
-_RUNS = 3
-_ALLOWED = 16.0
-"""Units in the last place that an operation, or a sum in another order, may be off by itself."""
-
-_FEWEST_BITS = 7
-"""Mantissa bits of bf16: narrower types have too few neighbours for a measurement."""
-
 _STEP = 1e-6
 """Relative step of a numerical derivative in f64: its error is about 1e-10."""
-
-_SAME_ELEMENTS = ("bitcast", "copy", "reshape")
-
 
 SHOWN_ULP = 8
 """Differences up to this many units (`Comparison.max_ulp`) need no explanation."""
@@ -75,7 +63,7 @@ class Conditioning:
     def is_rounding(self) -> bool:
         """True if roundings explain the difference."""
         grown = max(1.0, self.spread_ulp, self.condition or 0.0)
-        return self.distance.ulp <= _ALLOWED * grown
+        return self.distance.ulp <= ALLOWED * grown
 
 
 def conditioning_of(
@@ -103,36 +91,28 @@ def conditioning(
         want: the other; errors are in units of its elements.
 
     Returns:
-        One for each output of floats; nothing if the module is too large for the evaluator, or
-        cannot be run in it piece by piece.
+        One for each output of floats; nothing if the module is too large for the evaluator.
     """
-    count = sum(1 for _ in post_order(module.entry))
-    if is_too_large(module) or is_random(module) or count > MOST_INSTRUCTIONS:
+    if is_too_large(module) or is_random(module):
         return []
+    floats = [n for n, array in enumerate(want) if is_float(array) and array.size]
+    makers = {number: _maker(module.entry.root, number) for number in floats}
     try:
-        plain = _values(module, inputs, lambda _, arrays: arrays)
-        random = np.random.default_rng(0)
-        moved = [
-            _values(module, inputs, lambda i, arrays: _off_by_one(i, arrays, random))
-            for _ in range(_RUNS)
-        ]
+        values, own = _values_for(makers.values(), module, inputs)
+        spreads = spreads_of(module, inputs, own)
     except HloError:
         return []
-    root = module.entry.root
-    found = []
-    for number, pair in enumerate(zip(got, want, strict=True)):
-        if _is_float(pair[1]) and pair[1].size:
-            own = plain[root][number]
-            spread = np.max([ulps_apart(other[root][number], own) for other in moved], axis=0)
-            found.append(_output(number, pair, spread, root, plain))
-    return found
+    return [
+        _output(number, (got[number], want[number]), spreads[number], maker, values)
+        for number, maker in makers.items()
+    ]
 
 
 def _output(
-    number: int, pair: tuple[Array, Array], spread: Array, root: Instruction, values: Values
+    number: int, pair: tuple[Array, Array], spread: Array, maker: Instruction, values: Values
 ) -> Conditioning:
     """Return the furthest element, but the least explained one if roundings do not explain it."""
-    apart, maker = ulps_apart(*pair), _maker(root, number)
+    apart = ulps_apart(*pair)
 
     def at(flat: int) -> Conditioning:
         distance = distance_at(number, pair, apart, flat)
@@ -146,23 +126,26 @@ def _output(
     return at(int(np.argmax(apart))) if least.is_rounding else least
 
 
-def _values(
-    module: Module,
-    inputs: Sequence[Array],
-    changed: Callable[[Instruction, list[Array]], list[Array]],
-) -> Values:
-    """Return the arrays of every instruction that the root needs, each `changed` when made."""
+def _values_for(
+    makers: Iterable[Instruction], module: Module, inputs: Sequence[Array]
+) -> tuple[Values, list[Array]]:
+    """Return the arrays of the operands of `makers`, and those of the results."""
+    wanted = {operand for maker in makers for operand in maker.operands}
     values: Values = {}
     given = iter(inputs)
     for parameter in module.entry.parameters:
-        arrays = [next(given) for _ in array_leaves([parameter.shape])]
-        values[parameter] = changed(parameter, arrays)
-    for inst in post_order(module.entry):
-        if inst not in values:
-            alone, operands = _alone(inst, values)
-            arrays = list(driver.evaluate(alone, *operands, fill_constants="zeros"))
-            values[inst] = changed(inst, arrays)
-    return values
+        values[parameter] = [next(given) for _ in array_leaves([parameter.shape])]
+    for inst in wanted:
+        if inst.is_a("constant"):
+            alone, _ = _alone(inst, values)
+            values[inst] = driver.evaluate(alone, fill_constants="zeros")
+
+    def keep(inst: Instruction, value: HostValue) -> HostValue:
+        if inst in wanted:
+            values[inst] = [*flat_arrays(value)]
+        return value
+
+    return values, driver.evaluate(module, *inputs, fill_constants="zeros", changed=keep)
 
 
 def _alone(inst: Instruction, values: Values) -> tuple[Module, list[Array]]:
@@ -173,35 +156,13 @@ def _alone(inst: Instruction, values: Values) -> tuple[Module, list[Array]]:
     return alone, [array for arrays in operands for array in arrays]
 
 
-def _off_by_one(inst: Instruction, arrays: list[Array], random: np.random.Generator) -> list[Array]:
-    """Return floats moved to a neighbour, as a rounding moves them.
-
-    Integers stay, so that masks, counts and what is compared with them do, and so do constants.
-    """
-    if inst.is_a("constant", "iota", "tuple", "get-tuple-element", *_SAME_ELEMENTS):
-        return arrays
-    return [_neighbours(array, random) for array in arrays]
-
-
-def _neighbours(array: Array, random: np.random.Generator) -> Array:
-    dtype = dtype_of_numpy(array.dtype)
-    if dtype is None or not dtype.is_float or dtype.mantissa_bits < _FEWEST_BITS:
-        return array
-    wide = array.astype(np.float64)
-    up = random.random(array.shape) < 0.5
-    target = np.where(up, np.inf, -np.inf).astype(array.dtype)
-    moved = np.nextafter(array, target)
-    stays = ~np.isfinite(wide) | (wide == np.rint(wide)) | ~np.isfinite(moved.astype(np.float64))
-    return np.where(stays, array, moved).astype(array.dtype)
-
-
 def _maker(root: Instruction, output: int) -> Instruction:
     """Return what made an output, whose elements lie in the same order there."""
     inst = root
     while True:
         if inst.is_a("tuple") and all(len(array_leaves([o.shape])) == 1 for o in inst.operands):
             inst, output = inst.operands[output], 0
-        elif inst.is_a(*_SAME_ELEMENTS):
+        elif inst.is_a(*SAME_ELEMENTS):
             (inst,) = inst.operands
         else:
             return inst
@@ -213,15 +174,15 @@ def _condition(inst: Instruction, values: Values, flat: int) -> float | None:
         return None
     alone, operands = _alone(inst, values)
     wide = _in_f64(alone)
-    arrays = [array.astype(np.float64) if _is_float(array) else array for array in operands]
+    arrays = [array.astype(np.float64) if is_float(array) else array for array in operands]
     if _is_sum(inst):
-        magnitude = _element(wide, [np.abs(a) if _is_float(a) else a for a in arrays], flat)
+        magnitude = _element(wide, [np.abs(a) if is_float(a) else a for a in arrays], flat)
         return _ratio(magnitude, _element(wide, arrays, flat))
     if inst.opcode.elemental is None:
         return None
     value, total = _element(wide, arrays, flat), 0.0
     for number, array in enumerate(arrays):
-        if _is_float(array):
+        if is_float(array):
             ends = [
                 _element(wide, [*arrays[:number], array * factor, *arrays[number + 1 :]], flat)
                 for factor in (1 + _STEP, 1 - _STEP)
@@ -244,11 +205,6 @@ def _in_f64(module: Module) -> Module:
 
 
 _FLOAT = re.compile(r"\b(?:bf16|f16|f32)\[")
-
-
-def _is_float(array: Array) -> bool:
-    dtype = dtype_of_numpy(array.dtype)
-    return dtype is not None and dtype.is_float
 
 
 def _element(module: Module, arrays: Sequence[Array], flat: int) -> float:

@@ -110,9 +110,9 @@ ALLOWED = {
     "stablehlo/operations: CHLO": "words of CHLO, not opcodes",
     "stablehlo/special_instructions: SPECIAL": "how each is written in StableHLO",
     "torch/operators/elementwise: lower": "what ATen says of complex numbers",
-    "report/conditioning: _SAME_ELEMENTS": "what keeps the elements in row-major order",
+    "report/roundings: SAME_ELEMENTS": "what keeps the elements in row-major order",
     "report/conditioning: _is_sum": "opcodes that take a reducer, which says if they sum",
-    "report/conditioning: _off_by_one": "what rounds nothing, whose values must stay exact",
+    "report/roundings: _NOT_ROUNDED": "what rounds nothing, whose values must stay exact",
 }
 
 
