@@ -36,7 +36,7 @@ def main() -> None:
     content = json.loads(Path(sys.argv[1]).read_text())
     together = json.loads(Path(sys.argv[2]).read_text()) if len(sys.argv) > 2 else {"rows": {}}
     docs = harness.ROOT / "docs"
-    rows = _measured(content)
+    rows = measured(content)
     (docs / "screens" / "suite.svg").write_text(chart(rows))
     lines = history.read("suite")
     (docs / "screens" / "suite_history.svg").write_text(history_chart(lines))
@@ -44,14 +44,15 @@ def main() -> None:
     (docs / "performance.md").write_text(page(content, rows, together) + past)
 
 
-def _measured(content: dict[str, Any]) -> Rows:
+def measured(content: dict[str, Any]) -> Rows:
+    """Return the rows of programs that ran."""
     return {name: row for name, row in content["rows"].items() if "fault" not in row}
 
 
 def page(content: dict[str, Any], rows: Rows, together: dict[str, Any]) -> str:
     """Return the text of docs/performance.md; `together` is a run on all cores, or has no rows."""
     machine = content["machine"]
-    others = _measured(together)
+    others = measured(together)
     lines = [
         "# How fast hloc is",
         "",
@@ -69,7 +70,7 @@ def page(content: dict[str, Any], rows: Rows, together: dict[str, Any]) -> str:
         "| program | hloc ms | XLA ms | run | all cores | limit | cold | warm | temp |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    lines += [_table_row(name, row, machine, others.get(name)) for name, row in rows.items()]
+    lines += [_row_of_suite(name, row, machine, others.get(name)) for name, row in rows.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -84,24 +85,29 @@ def _all_cores(together: dict[str, Any], rows: Rows) -> list[str]:
     ]
 
 
-def _table_row(
-    name: str, row: dict[str, Any], machine: dict[str, Any], together: dict[str, Any] | None
-) -> str:
-    least = max(
-        row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
-    )
+def table_row(name: str, row: dict[str, Any], *more: str) -> str:
+    """Return a row of a table; cells of `more` stand before the ratios of compiling."""
     cells = [
         name,
         f"{row['hloc'] * 1e3:.4g}",
         f"{row['xla'] * 1e3:.4g}",
         f"{row['hloc'] / row['xla']:.2f}",
-        f"{together['hloc'] / together['xla']:.2f}" if together else "",
-        f"{least / row['hloc']:.0%}",
+        *more,
         f"{row['cold'] / row['xla_cold']:.2f}",
         f"{row['warm'] / row['xla_cold']:.2f}",
         f"{row['temp'] / row['xla_temp']:.2f}" if row["xla_temp"] else "",
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _row_of_suite(
+    name: str, row: dict[str, Any], machine: dict[str, Any], together: dict[str, Any] | None
+) -> str:
+    least = max(
+        row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
+    )
+    on_all = f"{together['hloc'] / together['xla']:.2f}" if together else ""
+    return table_row(name, row, on_all, f"{least / row['hloc']:.0%}")
 
 
 def past_section(suite: list[history.Record], start: list[history.Record]) -> str:

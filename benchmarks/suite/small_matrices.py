@@ -3,7 +3,9 @@
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
+import jax.scipy.sparse.linalg as jsp
 import numpy as np
+from jax.experimental.sparse.linalg import lobpcg_standard
 
 from benchmarks.suite.factorisations import positive
 from benchmarks.suite.program import program
@@ -141,7 +143,7 @@ def extended_kalman(angles, observations, noise):
 
 @program((50, 2), (3, 3), (2, 3))
 def kalman_em(observations, noise, model):
-    """Filter, smoother and one re-estimate of the noises, five times."""
+    """Filter, smoother and one re-estimate of the noises, the process's to scale, five times."""
     transition = 0.9 * jnp.eye(3)
 
     def forwards(process, measurement):
@@ -175,7 +177,7 @@ def kalman_em(observations, noise, model):
         errors = observations[:-1] - means @ model.T
         process = moves.T @ moves / 49 + jnp.mean(covariances, 0) + 0.01 * jnp.eye(3)
         measurement = errors.T @ errors / 49 + 0.01 * jnp.eye(2)
-        return (process, measurement), jnp.trace(process)
+        return (process / jnp.trace(process), measurement), jnp.trace(process)
 
     start = (0.1 * positive(noise), jnp.eye(2))
     return jax.lax.scan(round_, start, None, length=5)
@@ -207,6 +209,64 @@ def lobpcg_like(a, start):
         return q @ vectors, values
 
     return jax.lax.scan(step, start, None, length=10)[1]
+
+
+@program((60, 60), (60, 3))
+def lobpcg(a, start):
+    matrix = positive(a)
+    values, vectors, _ = lobpcg_standard(matrix, start, m=10)
+    return values, jnp.abs(jnp.sum(vectors * (matrix @ vectors), 0))
+
+
+@program((100, 100), (100,))
+def gmres(a, b):
+    return jsp.gmres(lambda x: x + 0.02 * (a @ x), b, restart=20, maxiter=2)[0]
+
+
+@program((100, 100), (100,))
+def conjugate_gradients(a, b):
+    return jsp.cg(positive(a), b, maxiter=30)[0]
+
+
+@program((3,), dtype="float64")
+def adaptive_stiff_steps(start):
+    """Robertson's reaction by TR-BDF2, whose step follows an estimate of the error.
+
+    Source: Hosea and Shampine, Analysis and implementation of TR-BDF2, 1996.
+    """
+    gamma, end = 2 - np.sqrt(2), 10.0
+    weight, last = np.sqrt(2) / 4, gamma / 2
+
+    def slope(y):
+        slow, fast, square = 0.04 * y[0], 1e4 * y[1] * y[2], 3e7 * y[1] ** 2
+        return jnp.stack([fast - slow, slow - fast - square, square])
+
+    def step(state):
+        time, h, y = state
+        factors = jsl.lu_factor(jnp.eye(3) - h * last * jax.jacfwd(slope)(y))
+
+        def stage(known, guess):
+            for _ in range(4):
+                residual = guess - known - h * last * slope(guess)
+                guess = guess - jsl.lu_solve(factors, residual)
+            return guess
+
+        first = slope(y)
+        middle = stage(y + h * last * first, y)
+        second = slope(middle)
+        new = stage(y + h * weight * (first + second), middle)
+        third = slope(new)
+        shares = (1 - 4 * weight) / 3, 1 / 3, -2 * last / 3
+        wrong = h * (shares[0] * first + shares[1] * second + shares[2] * third)
+        error = jnp.max(jnp.abs(jsl.lu_solve(factors, wrong)) / (1e-8 + 1e-5 * jnp.abs(y)))
+        accepted = error < 1
+        factor = jnp.clip(0.8 * jnp.maximum(error, 1e-6) ** (-1 / 3), 0.2, 4)
+        time = jnp.where(accepted, time + h, time)
+        return time, jnp.minimum(h * factor, end - time), jnp.where(accepted, new, y)
+
+    concentrations = jnp.stack([1 - 1e-3 * jnp.abs(start[0]), 1e-6, 1e-3 * jnp.abs(start[0])])
+    begin = (jnp.zeros((), start.dtype), jnp.full((), 1e-4, start.dtype), concentrations)
+    return jax.lax.while_loop(lambda state: state[0] < end, step, begin)[2]
 
 
 @program((8,), dtype="float64")
