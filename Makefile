@@ -143,7 +143,7 @@ fuzz-nightly: setup ## the same for eight hours, from a seed of the day
 valgrind: setup ## MODULES (1000) random modules from SEED (0) as C programs under valgrind (needs valgrind and cc)
 	nice -n 10 $(BIN)/python -m fuzz.valgrind --modules $(or $(MODULES),1000) --seed $(or $(SEED),0)
 
-prove: setup ## prove every rule of the simplifier and compare with the record (about twenty minutes); WRITE=--write records anew
+prove: setup ## prove every rule of the simplifier and compare with the record (about eight minutes); WRITE=--write records anew
 	$(BIN)/python -m tests.prove_rules --jobs $(CORES) $(WRITE) $(RULES)
 
 pass-matrix: setup ## every pass alone on many modules, against the evaluator

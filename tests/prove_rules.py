@@ -3,7 +3,8 @@
     python -m tests.prove_rules [--write] [--jobs N] [RULE ...]
 
 Prints a line per rule. Ends with 1 if a rule is wrong or a proof differs from its row in
-hloc/prove/proofs.json; --write writes the rows instead. Takes about twenty minutes.
+hloc/prove/proofs.json; --write writes the rows instead. Takes about eight minutes of processor
+time.
 """
 
 from __future__ import annotations
