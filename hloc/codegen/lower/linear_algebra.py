@@ -143,9 +143,10 @@ def _eigen(a: dict[str, Any]) -> _Choice:
 def _singular(a: dict[str, Any]) -> _Choice:
     """A wide matrix is worked on transposed, which exchanges the sides of the vectors."""
     n, t = AS_IT_IS, TRANSPOSED
+    name = "values" if a.get("mode") == "N" else "singular"
     if a["is_tall"]:
-        return "singular-tall", (n, n, n, n, t, n)
-    return "singular-wide", (t, t, n, n, t, n)
+        return f"{name}-tall", (n, n, n, n, t, n)
+    return f"{name}-wide", (t, t, n, n, t, n)
 
 
 _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {

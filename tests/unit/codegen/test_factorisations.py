@@ -370,6 +370,25 @@ def test_singular_values_and_orthogonal_vectors(
         near((u[..., :r] * s[..., None, :]) @ vt[..., :r, :], wide(a), letter, max(m, columns))
 
 
+@pytest.mark.parametrize("dims", [(20, 8, 5), (20, 5, 8), (3, 20, 18)])
+@pytest.mark.parametrize("letter", TYPES)
+def test_singular_values_alone(letter: str, dims: tuple[int, ...]) -> None:
+    """They are NumPy's, and the vectors that nobody asked for are 0."""
+    a, (*batch, m, n) = matrices(letter, *dims), dims
+    t, r = TYPES[letter], min(m, n)
+    results = [
+        shape(t, *dims),
+        shape(REAL[letter], *batch, r, plain=True),
+        shape(t, *batch, m, m),
+        shape(t, *batch, n, n),
+        shape("s32", *batch, plain=True),
+    ]
+    text = call(f"{letter}gesdd", f"mode = {ord('N')} : ui8", results, a)
+    _, s, u, vt, info = compiled(text, a)
+    near(s, np.linalg.svd(wide(a), compute_uv=False), letter, max(m, n))
+    assert not any(x.any() for x in (u, vt, info))
+
+
 def test_a_matrix_with_nan_has_no_values(letter: str) -> None:
     a = matrices(letter, 20, 4, 4)
     a[3, 2, 1] = np.nan

@@ -77,6 +77,12 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("eigen-upper", jacobi.EIGEN_REGIONS, (0,), (1, 2, 3), jacobi.eigen_upper),
         Algorithm("singular-tall", jacobi.SINGULAR_REGIONS, (0,), (0, 1, 2, 3, 4), jacobi.singular),
         Algorithm("singular-wide", jacobi.SINGULAR_REGIONS, (0,), (0, 1, 3, 2, 4), jacobi.singular),
+        Algorithm(
+            "values-tall", jacobi.VALUES_REGIONS, (0,), (0, 1, 2, 3, 4), jacobi.singular_values
+        ),
+        Algorithm(
+            "values-wide", jacobi.VALUES_REGIONS, (0,), (0, 1, 3, 2, 4), jacobi.singular_values
+        ),
     )
 }
 """All algorithms by name."""

@@ -38,6 +38,9 @@ SINGULAR_REGIONS = (
 """The matrix, not wide; singular values in descending order; left vectors; conjugates of right
 ones; 0; and memory for tau and signs."""
 
+VALUES_REGIONS = SINGULAR_REGIONS[:5]
+"""The same without memory for vectors, which become 0."""
+
 _MOST_SWEEPS = 40
 
 
@@ -88,25 +91,12 @@ def _eigen(work: Work, *, is_lower: bool) -> None:
 def singular(work: Work) -> None:
     """Find singular values and vectors; a factorisation completes those of no value."""
     a, values, left, right, info, tau, signs = work.regions
-    b, m, n = work.b, work.math, work.sizes["n"]
+    b, n = work.b, work.sizes["n"]
     info.store(0, 0, b.const(S32, 0))
     _identity(work, right, n)
     poison = _poison(work, a, n)
     scale = _scaled(work, a, n)
-    rows = b.intrinsic("sqrt", b.convert(m.value(a.rows), work.part))
-    tolerance = b.fmul(rows, work.const(_eps(work), work.part))
-    with _sweeps(work) as turned, _pairs(work, n) as (p, q):
-        low = _real(work, work.total(0, a.rows, lambda i: _square(work, a.load(i, p))))
-        high = _real(work, work.total(0, a.rows, lambda i: _square(work, a.load(i, q))))
-        across = work.total(0, a.rows, lambda i: b.fmul(work.conjugate(a.load(i, p)), a.load(i, q)))
-        length = _modulus(work, across)
-        limit = b.fmul(b.intrinsic("sqrt", low), b.intrinsic("sqrt", high))
-        wanted = b.compare("GT", length, b.fmul(limit, tolerance))
-        with work.when(wanted):
-            turned.store(0, 0, b.select(wanted, b.const(S32, 1), turned.load(0)))
-            turn = _rotation(work, across, length, low, high, wanted)
-            turn.columns(work, a, p, q, a.rows)
-            turn.columns(work, right, p, q, n)
+    _make_orthogonal(work, a, right)
     with work.loop(0, n) as j:
         values.store(j, 0, norm(work, a, j, 0, a.rows))
     _sort(work, values, [a, right], n, "GT")
@@ -129,6 +119,45 @@ def singular(work: Work) -> None:
         sign = signs.load(j)
         for i in work.strip(0, a.rows):
             left.store(i, j, work.scaled(left.load(i, j), sign))
+
+
+def singular_values(work: Work) -> None:
+    """Find singular values alone; the vectors become 0."""
+    a, values, left, right, info = work.regions
+    b, n = work.b, work.sizes["n"]
+    info.store(0, 0, b.const(S32, 0))
+    poison = _real(work, _poison(work, a, n))
+    scale = _scaled(work, a, n)
+    _make_orthogonal(work, a)
+    with work.loop(0, n) as j:
+        found = b.fmul(norm(work, a, j, 0, a.rows), scale)
+        values.store(j, 0, b.fadd(found, poison))
+    _sort(work, values, [], n, "GT")
+    for vectors, columns in ((left, work.sizes["u"]), (right, n)):
+        with work.loop(0, columns) as j:
+            for i in work.strip(0, vectors.rows):
+                vectors.store(i, j, work.const(0))
+
+
+def _make_orthogonal(work: Work, a: Matrix, *others: Matrix) -> None:
+    """Rotate columns of `a` until all are orthogonal, and those of `others` with them."""
+    b, m, n = work.b, work.math, work.sizes["n"]
+    rows = b.intrinsic("sqrt", b.convert(m.value(a.rows), work.part))
+    tolerance = b.fmul(rows, work.const(_eps(work), work.part))
+    with _sweeps(work) as turned, _pairs(work, n) as (p, q):
+        squares = [lambda i, j=j: _square(work, a.load(i, j)) for j in (p, q)]
+        *lengths, across = work.totals(
+            0, a.rows, *squares, lambda i: b.fmul(work.conjugate(a.load(i, p)), a.load(i, q))
+        )
+        low, high = (_real(work, x) for x in lengths)
+        length = _modulus(work, across)
+        limit = b.fmul(b.intrinsic("sqrt", low), b.intrinsic("sqrt", high))
+        wanted = b.compare("GT", length, b.fmul(limit, tolerance))
+        with work.when(wanted):
+            turned.store(0, 0, b.select(wanted, b.const(S32, 1), turned.load(0)))
+            turn = _rotation(work, across, length, low, high, wanted)
+            for matrix in (a, *others):
+                turn.columns(work, matrix, p, q, matrix.rows)
 
 
 # ---------------------------------------------------------------- rotations

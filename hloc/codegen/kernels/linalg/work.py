@@ -194,6 +194,18 @@ class Work:
         """Return the sum of `term` at all positions from `start` to below `stop`."""
         return self._folded("add", start, stop, term)
 
+    def totals(
+        self, start: IndexValue, stop: IndexValue, *terms: Callable[[IndexValue], Value]
+    ) -> list[Value]:
+        """Return the sum of each of `terms`; in lanes by one loop, where sums do not wait."""
+        if not self.lanes:
+            return [self.total(start, stop, term) for term in terms]
+        found = [self.variable(self.dtype, self.b.const(self.dtype, 0)) for _ in terms]
+        with self.body.loop(start, stop) as at:
+            for part, term in zip(found, terms, strict=True):
+                part.store(0, 0, self.b.fadd(part.load(0), term(at)))
+        return [part.load(0) for part in found]
+
     def largest(
         self, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
     ) -> Value:
