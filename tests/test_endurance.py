@@ -43,6 +43,26 @@ for i in [*range(1, 26), *range(1, 26)]:
 """
 
 
+DRAWN = """
+import gc, sys
+import hloc
+from fuzz.program import random_program
+
+def used_bytes():
+    gc.collect()
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Anonymous"))
+
+first, warm, count = map(int, sys.argv[1:])
+for i in range(first, first + count):
+    hloc.compile(random_program(i).module, opt_level=2, threads=1)
+    if i + 1 - first == warm:
+        before = used_bytes()
+print(before, used_bytes())
+"""
+"""Compiles modules of the fuzzer, each another; prints the bytes after `warm` and after `count`."""
+
+
 def test_64_threads_run_one_executable_for_a_minute() -> None:
     run = hloc.compile(REDUCE, threads=2)
     inputs = [np.full((64, 256), i / 64, np.float32) for i in range(64)]
@@ -92,3 +112,18 @@ def test_10_000_kernels_that_llvm_optimises_leave_little() -> None:
     found = growth(OPTIMISED, 500, 10_000)
     print(f"\n10,000 compilations with LLVM's passes: {found / 1024:.0f} KB more memory")
     assert found < 10_000 * 5 << 10, "pass managers alone would keep 460 MB"
+
+
+@needs_proc
+def test_10_000_drawn_modules_leave_little() -> None:
+    """What stays are callbacks of pass builders, and caches of routines that still fill."""
+    said = subprocess.run(
+        [sys.executable, "-c", DRAWN, "16000000", "500", "10000"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": ""},
+    )
+    before, after = map(int, said.stdout.split())
+    print(f"\n10,000 drawn modules: {before >> 10} KB after 500, {after >> 10} KB at the end")
+    assert after - before < 9_500 * 3 << 10, "the linker alone would keep 9 KB of each"
