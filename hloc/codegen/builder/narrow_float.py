@@ -62,11 +62,15 @@ def decode(b: NumberBuilder, x: Value) -> Value:
     width = dtype.exponent_bits + dtype.mantissa_bits
     magnitude = b.and_(bits, _const(b, (1 << width) - 1))
     sign = b.shl(b.lshr(bits, _const(b, width)), _const(b, 31))
-    shifted = b.bitcast(b.shl(magnitude, _const(b, 23 - dtype.mantissa_bits)), F32)
-    value = b.bitcast(b.fmul(shifted, b.const(F32, 2.0 ** (127 - form.bias))), U32)
+    shifted = b.shl(magnitude, _const(b, 23 - dtype.mantissa_bits))
+    value = b.select(
+        b.compare("LT", magnitude, _const(b, 1 << dtype.mantissa_bits)),
+        _subnormal(b, shifted, form),
+        b.iadd(shifted, _const(b, (127 - form.bias) << 23)),
+    )
     if form.specials == "ieee":
         first = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
-        special = b.or_(b.bitcast(shifted, U32), _const(b, _INFINITY32))
+        special = b.or_(shifted, _const(b, _INFINITY32))
         value = b.select(b.compare("GE", magnitude, _const(b, first)), special, value)
     elif form.specials == "fn":
         nan = b.compare("EQ", magnitude, _const(b, (1 << width) - 1))
@@ -75,6 +79,16 @@ def decode(b: NumberBuilder, x: Value) -> Value:
         nan = b.compare("EQ", bits, _const(b, 1 << width))
         value = b.select(nan, _const(b, 0x7FC00000), value)
     return b.bitcast(b.or_(value, sign), F32)
+
+
+def _subnormal(b: NumberBuilder, mantissa: Value, form: _Format) -> Value:
+    """Return the bits of the f32 of a mantissa without a leading one.
+
+    It gets the one and loses it again: no step has a subnormal f32, which may count as zero.
+    """
+    one = _const(b, (128 - form.bias) << 23)
+    total = b.bitcast(b.or_(mantissa, one), F32)
+    return b.bitcast(b.fsub(total, b.bitcast(one, F32)), U32)
 
 
 def encode(b: NumberBuilder, x: Value, dtype: DType, *, plain_nan: bool = False) -> Value:
@@ -92,7 +106,7 @@ def encode(b: NumberBuilder, x: Value, dtype: DType, *, plain_nan: bool = False)
             rounded = b.select(b.is_nan(x), quiet, rounded)
         return b.from_narrow_bits(b.lshr(rounded, _const(b, 16)), dtype)
     if dtype is _E8M0:
-        return b.from_narrow_bits(_encode_exponent(b, x, bits), dtype)
+        return b.from_narrow_bits(_encode_exponent(b, bits), dtype)
     form = _FORMATS[dtype]
     width = dtype.exponent_bits + dtype.mantissa_bits
     absolute = b.and_(bits, _const(b, _SIGN32 - 1))
@@ -155,13 +169,14 @@ def _decode_exponent(b: NumberBuilder, bits: Value) -> Value:
     return b.bitcast(b.select(nan, _const(b, 0x7FC00000), value), F32)
 
 
-def _encode_exponent(b: NumberBuilder, x: Value, bits: Value) -> Value:
+def _encode_exponent(b: NumberBuilder, bits: Value) -> Value:
+    """Return the nearest power of two; NaN for all but positive finite numbers."""
     rounded = b.lshr(b.iadd(bits, _const(b, 0x400000)), _const(b, 23))  # ties go up
     smallest = b.compare("LE", bits, _const(b, 0x400000))  # 2**-127, a subnormal of f32
     rounded = b.select(smallest, _const(b, 0), rounded)
-    positive = b.compare("GT", x, b.const(F32, 0))
-    finite = b.compare("LT", bits, _const(b, _INFINITY32))
-    return b.select(b.and_(positive, finite), rounded, _const(b, 255))
+    # As integers: a comparison of floats may take a subnormal for zero.
+    finite = b.compare("LT", b.isub(bits, _const(b, 1)), _const(b, _INFINITY32 - 1))
+    return b.select(finite, rounded, _const(b, 255))
 
 
 def round_to_odd(b: NumberBuilder, x: Value) -> Value:

@@ -15,6 +15,7 @@ from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.aot.linkable import build_library
 from hloc.codegen.cpu.subnormals import flushing_mode
 from hloc.codegen.llvm.target import host_target
+from hloc.dtypes import DTYPES, DType
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import host_programs
@@ -252,3 +253,28 @@ def test_other_processors_set_their_own_mode_or_none() -> None:
     assert assembly("aarch64", True).count("msr\tFPCR") >= 2
     assert "FPCR" not in assembly("aarch64", False)
     assert assembly("riscv64", True) == assembly("riscv64", False)
+
+
+NARROW = [dtype for dtype in DTYPES.values() if dtype.is_float and dtype.bits <= 8]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("level", [0, 2])
+def test_narrow_types_keep_their_own(dtype: DType, level: int) -> None:
+    """Those of eight bits and less are normal in f32, but for the smallest f8e8m0fnu."""
+    count = 1 << dtype.bits
+    run = hloc.compile(
+        f"""HloModule m
+ENTRY e {{
+  x = {dtype}[{count}] parameter(0)
+  wide = f32[{count}] convert(x)
+  back = {dtype}[{count}] convert(wide)
+  ROOT r = (f32[{count}], {dtype}[{count}]) tuple(wide, back)
+}}""",
+        opt_level=level,
+        flush_subnormals=True,
+    )
+    x = np.arange(count, dtype=np.uint8).view(dtype.numpy)
+    wide, back = (np.asarray(result) for result in run(x))
+    np.testing.assert_array_equal(wide, x.astype(np.float32))
+    np.testing.assert_array_equal(back.astype(np.float32), x.astype(np.float32))
