@@ -114,6 +114,12 @@ COMMANDS: dict[str, Command] = {
         "hloc.cli.extract_command:extract_module",
         ("extract m.hlo %dot.3 --height=2 -o part.hlo",),
     ),
+    "flatten": Command(
+        "flatten FILE",
+        "fix how often loops run and which branches are taken, for benchmarks",
+        "hloc.cli.flatten_command:flatten_module",
+        ("flatten m.hlo --trips=100 -o bench.hlo", "flatten m.hlo --most-trips=10 --branch=0"),
+    ),
     "graph": Command(
         "graph FILE [%NAME] -o OUT",
         "draw a module, or the neighbourhood of an instruction, as .html, .svg, .dot or .json",

@@ -57,6 +57,7 @@ READ = (
     "stats",
     "bench",
     "extract",
+    "flatten",
     "bisect",
     "isolate",
     "nan",
@@ -70,6 +71,7 @@ WRITING = (
     "parse",
     "convert",
     "extract",
+    "flatten",
     "bisect",
     "nan",
     "reduce",
@@ -77,6 +79,7 @@ WRITING = (
     "partition",
     *DRAWING,
 )
+TEXTUAL = ("", "parse", "convert", "extract", "flatten", "partition")
 ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
@@ -185,10 +188,10 @@ OPTIONS: tuple[Option, ...] = (
            "at run time", "NAME[,NAME]", convert=processors, default=""),
     Option(("--mattr",), "Output", COMPILE, "enable or disable features of the processor",
            "+NAME,-NAME", default=""),
-    Option(("--style",), "Output", ("", "parse", "convert", "extract", "partition"), "style of "
+    Option(("--style",), "Output", TEXTUAL, "style of "
            "HLO text, as in XLA's print options: default, short, canonical", "STYLE",
            convert=OneOf(STYLES), default="default"),
-    Option(("--tuple-style",), "Output", ("", "parse", "convert", "extract", "partition"),
+    Option(("--tuple-style",), "Output", TEXTUAL,
            "elements of tuples in HLO text: full, an instruction each; compact, `p#0` where one is "
            "used, as XLA prints them since July 2026 (docs/text-versions.md)", "STYLE",
            convert=OneOf(TUPLE_STYLES), default="full"),
@@ -208,6 +211,14 @@ OPTIONS: tuple[Option, ...] = (
     # ---- extract
     Option(("--height",), "Extract", ("extract",), "include N levels of operands; the rest become "
            "parameters", "N", convert=count(0)),
+    # ---- flatten
+    Option(("--trips",), "Flatten", ("flatten",), "rounds of each loop whose number of rounds "
+           "depends on data (default 5)", "N", convert=count(0), default=5),
+    Option(("--most-trips",), "Flatten", ("flatten",), "rounds at most of each other loop", "N",
+           convert=count(0)),
+    Option(("--branch",), "Flatten", ("flatten",), "take branch N of each conditional, the last "
+           "if there are fewer; branch 0 of a `pred[]` is the one for true", "N",
+           convert=count(0)),
     # ---- draw
     Option(("--format",), "Draw", ("graph",), "html, svg, dot, or model-explorer: JSON that Model "
            "Explorer opens (default: by the ending of the file, .json for the latter)", "FORMAT",

@@ -61,10 +61,11 @@ def expand_all(
             elif wanted:
                 context.at = inst
                 with context.rewriting(module, name):
-                    _replace(inst, expand(inst))
+                    replace_with(inst, expand(inst))
 
 
-def _replace(inst: Instruction, new: Instruction) -> None:
+def replace_with(inst: Instruction, new: Instruction) -> None:
+    """Put `new` in the place of `inst`, after which others may wait, and remove that."""
     computation = inst.computation
     if not isinstance(inst.shape, TupleShape) and new.shape != inst.shape:
         new = computation.add(opcode_row("copy"), inst.shape, [new])
