@@ -28,6 +28,7 @@ from hloc.report.module_facts import headline
 from hloc.report.run_report import Timing
 from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import aligned, count_text, duration, plural
+from hloc.runtime.hardware_counters import CountersMissing, counting
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Runs: TypeAlias = Callable[[int], Sequence[float]]
@@ -36,6 +37,7 @@ Runs: TypeAlias = Callable[[int], Sequence[float]]
 STRETCHES = 12
 _STRETCH_SECONDS = 0.02
 _MOST_RUNS = 1000
+_COUNTED_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Measured:
 
 
 def bench_file(arguments: Namespace, talk: Talk) -> int:
-    """`hloc bench FILE [-O2] [--against=xla] [--threads=N] [--profile]`."""
+    """`hloc bench FILE [-O2] [--against=xla] [--threads=N] [--profile] [--counters]`."""
     a = arguments
     (file,) = need_files(a.files, exactly=1)
     load_plugins(a)
@@ -77,6 +79,7 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
         if a.against:
             engines["XLA"] = lambda count: child.seconds("bench", text, arrays, count)
         found = in_turn(engines, a.repeat or STRETCHES)
+    counted, missing = _counted(ours) if a.counters else ({}, "")
     profile = None
     if a.profile:
         optimised = clone_module(module)
@@ -91,12 +94,16 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
             "engines": [_data(one) for one in found],
         }
         kernels = {} if profile is None else {"kernels": kernel_data(*profile)}
-        talk.product(json_report("bench", {**data, **kernels}))
+        named = {name.replace(" ", "_"): count for name, count in counted.items()}
+        counters = {"counters": named or None} if a.counters else {}
+        talk.product(json_report("bench", {**data, **counters, **kernels}))
         return Exit.OK
     cores = plural(a.threads, "thread") if a.threads else "all cores"
     lines = [f"{shown_name(file)}: {headline(module, flops)}, {given.describe(module)}, {cores}"]
     lines += _table(found, flops)
     lines += _ratio(found)
+    if a.counters:
+        lines.append(f"no hardware counters: {missing}" if missing else _counter_line(counted))
     if profile is not None:
         lines += kernel_lines(*profile)
     talk.page("\n".join(lines))
@@ -115,6 +122,22 @@ def in_turn(engines: dict[str, Runs], stretches: int) -> list[Measured]:
         for name, runs in engines.items():
             found[name].append(Timing(tuple(sorted(runs(counts[name])))))
     return [Measured(name, tuple(timings)) for name, timings in found.items()]
+
+
+def _counted(runs: Runs) -> tuple[dict[str, float], str]:
+    """Return how often each event happens in a run of hloc's, or why that is not known."""
+    try:
+        with counting() as counts:
+            runs(_COUNTED_RUNS)
+    except CountersMissing as reason:
+        return {}, str(reason)
+    return {name: count / _COUNTED_RUNS for name, count in counts.events.items()}, ""
+
+
+def _counter_line(counted: dict[str, float]) -> str:
+    per_cycle = counted["instructions"] / max(counted["cycles"], 1)
+    events = ", ".join(f"{count:,.0f} {name}" for name, count in counted.items())
+    return f"each run of hloc: {events}; {per_cycle:.2f} instructions per cycle"
 
 
 def ratios(found: Sequence[Measured]) -> list[float]:

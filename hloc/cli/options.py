@@ -379,6 +379,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--against",), "Run", ("bench",), "time the module compiled by XLA too, in turn, on as "
            "many cores as --threads says (needs jaxlib)", "xla", convert=OneOf(("xla",)),
            default=""),
+    Option(("--counters",), "Run", ("bench",), "count cycles, instructions and misses of hloc's "
+           "runs, where the machine shows them (Linux)"),
     Option(("--repeat",), "Run", ("bench",), "take N stretches of runs (default 12)", "N",
            convert=count(1), default=0),
     # ---- find bugs
