@@ -7,6 +7,7 @@ containers often show no counters; `CountersMissing` then says why.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import platform
@@ -35,6 +36,13 @@ _ATTRIBUTES = struct.Struct("<IIQQQQQIIQ")
 _DISABLED, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 0, 1 << 5, 1 << 6
 _TIMES = 1 | 2
 """Read the times that a counter was enabled and that it really counted, too."""
+
+_NO_LEAVE = "not allowed; see /proc/sys/kernel/perf_event_paranoid"
+_REASONS = {
+    errno.ENOENT: "the processor, or the virtual machine around it, shows none",
+    errno.EACCES: _NO_LEAVE,
+    errno.EPERM: _NO_LEAVE,
+}
 
 _ENABLE, _DISABLE = 0x2400, 0x2401
 
@@ -92,7 +100,8 @@ def _opened(event: Event, thread: int) -> int:
         ctypes.c_int(-1), ctypes.c_ulong(0),
     )  # fmt: skip
     if file < 0:
-        raise CountersMissing(os.strerror(ctypes.get_errno()))
+        fault = ctypes.get_errno()
+        raise CountersMissing(_REASONS.get(fault, os.strerror(fault)))
     return file
 
 

@@ -72,5 +72,5 @@ def test_counts_are_of_one_run(monkeypatch: pytest.MonkeyPatch, capsys: Capture,
 def test_an_unknown_event_is_refused_in_words() -> None:
     with pytest.raises(CountersMissing) as caught, counting({"nothing": (77, 99)}):
         pass
-    reasons = (errno.ENOENT, errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOSYS)
-    assert str(caught.value) in {os.strerror(number) for number in reasons}
+    reasons = ("shows none", "not allowed", os.strerror(errno.EINVAL), os.strerror(errno.ENOSYS))
+    assert str(caught.value).endswith(reasons) or "not allowed" in str(caught.value)
