@@ -9,7 +9,8 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -133,8 +134,10 @@ def together(job: ProcessJob, talk: Talk, action: Callable[[Talk], int]) -> int:
 def _reserved(talk: Talk) -> Talk:
     """Return a talk that tells of faults only, and lets process 0 tell of its own first."""
 
-    def wait() -> None:
+    @contextmanager
+    def later() -> Iterator[None]:
         time.sleep(_TURN_SECONDS)
+        yield
 
     nowhere = open(os.devnull, "w")  # noqa: SIM115 - open until the end
-    return Talk(True, talk.color, nowhere, talk.err, wait)
+    return Talk(True, talk.color, nowhere, talk.err, later)

@@ -13,9 +13,9 @@ from hloc.report.progress import Progress
 
 
 def progress_of(talk: Talk, what: str = "") -> Progress:
-    """Return the line of progress of a command; messages of `talk` take it off first."""
+    """Return the line of progress of a command; it is off while `talk` writes."""
     progress = Progress(io.StringIO() if talk.quiet else talk.err, what)
-    talk.hide_progress = progress.hide
+    talk.aside = progress.aside
     return progress
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from typing import TextIO
 
@@ -22,7 +23,7 @@ class Talk:
     Attributes:
         quiet: nothing but the product and faults.
         color: `auto`, `always` or `never`, for both streams.
-        hide_progress: takes a line of progress off the terminal before anything else is written.
+        aside: keeps a line of progress off the terminal while anything else is written.
         documents: the data of each module so far, None to write text.
         data: collects reports by name for `--format=json`, None to write them as text.
     """
@@ -31,7 +32,7 @@ class Talk:
     color: str = "auto"
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)
-    hide_progress: Callable[[], None] = lambda: None
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext
     data: dict[str, object] | None = None
     documents: list[dict[str, object]] | None = None
 
@@ -62,15 +63,15 @@ class Talk:
         """
         if isinstance(form, bytes) and self.out.isatty():
             raise HloError("binary output is not written to a terminal", notes=("use -o FILE",))
-        self.hide_progress()
         if isinstance(form, str) and self.out.isatty():
             form = self.product_paint.safe(form)
         try:
-            if isinstance(form, bytes):
-                self.out.flush()
-                self.out.buffer.write(form)
-            else:
-                self.out.write(form if form.endswith("\n") else form + "\n")
+            with self.aside():
+                if isinstance(form, bytes):
+                    self.out.flush()
+                    self.out.buffer.write(form)
+                else:
+                    self.out.write(form if form.endswith("\n") else form + "\n")
         except BrokenPipeError:
             raise
         except OSError as fault:
@@ -87,8 +88,7 @@ class Talk:
     def say(self, text: str, *, is_failure: bool = False) -> None:
         """Write a line of talk to stderr; `-q` does not silence a failure."""
         if is_failure or not self.quiet:
-            self.hide_progress()
-            self.err.write(_fitted(self.paint.safe(text), self.err) + "\n")
+            self._write(_fitted(self.paint.safe(text), self.err) + "\n")
 
     def begin_data(self) -> None:
         """Collect the reports of another module, if reports are data."""
@@ -111,26 +111,29 @@ class Talk:
 
     def fault(self, error: HloError) -> None:
         """Write all diagnostics of `error` to stderr, how many, and how to learn more."""
-        paint = self.paint
-        self.hide_progress()
+        paint, lines = self.paint, []
         for diagnostic in error.diagnostics:
             text = diagnostic.render()
             head, mark, rest = text.partition("error")
             head = head if diagnostic.span else "hloc: "
             text = f"{head}{paint.bad(mark)}{rest}"
-            self.err.write((text if diagnostic.span else _fitted(text, self.err)) + "\n")
+            lines.append(text if diagnostic.span else _fitted(text, self.err))
         if len(error.diagnostics) > 1:
-            self.err.write(f"{len(error.diagnostics)} errors\n")
+            lines.append(f"{len(error.diagnostics)} errors")
+        self._write("\n".join(lines) + "\n")
         codes = [diagnostic.code for diagnostic in error.diagnostics if diagnostic.code]
         if codes:
             self.say(f"explain a code with: hloc explain {codes[-1]}")
 
     def complain(self, what: str, message: str, notes: Iterable[str] = ()) -> None:
         """Write a fault that has no place in a file."""
-        self.hide_progress()
         lines = [f"hloc: {self.paint.bad(what)}: {printable(message)}"]
         lines += [f"note: {printable(note)}" for note in notes]
-        self.err.write(_fitted("\n".join(lines), self.err) + "\n")
+        self._write(_fitted("\n".join(lines), self.err) + "\n")
+
+    def _write(self, text: str) -> None:
+        with self.aside():
+            self.err.write(text)
 
 
 def _fitted(text: str, stream: TextIO, *, prose: bool = False) -> str:
