@@ -11,7 +11,6 @@ Source: `CopyInsertion` of XLA, before it removes the copies that are not needed
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from hloc.analysis.in_place import InPlace
@@ -19,6 +18,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.operand_alias import operand_aliases
 from hloc.ir.traversal import live_computations
 from hloc.opt.make import make
 from hloc.shapes import ArrayShape, TupleShape
@@ -30,8 +30,6 @@ _ALIASES = frozenset(
 
 _BORROWED = _ALIASES | {"parameter", "constant", "call", "after-all", "token"}
 """Opcodes whose result lies in memory that others own, or may."""
-
-_ALIASED_OPERAND = re.compile(r"\(\s*(\d+)\s*,")
 
 
 def keep_buffers_apart(module: Module, events: Sequence[Event]) -> None:
@@ -108,7 +106,8 @@ class _Copies:
         """Let the operands that `inst` overwrites be values that nobody else reads."""
         if inst.is_a("copy"):
             return
-        for number in sorted({*self.in_place.overwritten_operands(inst), *_aliased_operands(inst)}):
+        aliased = {alias.operand for alias in operand_aliases(inst)}
+        for number in sorted({*self.in_place.overwritten_operands(inst), *aliased}):
             operand = inst.operands[number]
             if self._is_owned(operand, inst) or (is_body and self._ends_in_place(inst, operand)):
                 continue
@@ -219,12 +218,6 @@ class _Copies:
         operands = list(user.operands)
         operands[number] = value
         self.computation.set_operands(user, operands)
-
-
-def _aliased_operands(inst: Instruction) -> list[int]:
-    """Return the operands that an attribute gives to the result, `{{0}: (1, {})}` the second."""
-    aliasing = getattr(inst.attributes, "output_to_operand_aliasing", None)
-    return [] if aliasing is None else [int(n) for n in _ALIASED_OPERAND.findall(str(aliasing))]
 
 
 def _index_of(inst: Instruction) -> int | None:

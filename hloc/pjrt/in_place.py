@@ -5,17 +5,15 @@ hloc gives every result memory of its own, so the operand is copied there before
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from hloc.dtypes import TOKEN
 from hloc.ir.instruction import Instruction
+from hloc.ir.operand_alias import operand_aliases
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape, TupleShape
-
-_PAIR = re.compile(r"\{(\d*)\}:\s*\((\d+),\s*\{\}")
 
 
 def result_shapes(inst: Instruction) -> tuple[Shape, ...]:
@@ -39,13 +37,16 @@ def operands_in_results(
         results: the arrays of its results, without tokens.
     """
     given = list(operands)
-    aliasing = inst.attributes.output_to_operand_aliasing
-    if aliasing is None:
+    aliases = operand_aliases(inst)
+    if not aliases:
         return given
     taken = _positions([operand.shape for operand in inst.operands])
     made = _positions(result_shapes(inst))
-    for output, operand in _PAIR.findall(str(aliasing)):
-        place, source = made.get(int(output or 0)), taken.get(int(operand))
+    for alias in aliases:
+        if alias.index or len(alias.output) > 1:
+            continue
+        (output,) = alias.output or (0,)
+        place, source = made.get(output), taken.get(alias.operand)
         if place is not None and source is not None:
             np.copyto(results[place], operands[source])
             given[source] = results[place]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -11,12 +10,12 @@ from hloc.ir.attributes import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, Opcode
+from hloc.ir.operand_alias import operand_aliases
 from hloc.ir.verifier.async_chains import check_continued, check_link
 from hloc.ir.verifier.devices import collective_fault, sharding_fault
 from hloc.ir.verifier.faults import braced, fault, part_at
 
 _RULES = ("channel_id", "replica_groups", "output_to_operand_aliasing")
-_ALIAS = re.compile(r"\{([\d, ]*)\}:\s*\((-?\d+),\s*\{([\d, ]*)\}")
 
 
 def check_structure(computation: Computation) -> list[Diagnostic]:
@@ -52,9 +51,7 @@ def _check_attributes(inst: Instruction) -> Iterator[Diagnostic]:
         message = collective_fault(inst)
         if message:
             yield fault("HLOC0318", message, inst)
-    aliasing = getattr(attributes, "output_to_operand_aliasing", None)
-    if aliasing is not None:
-        yield from _check_aliasing(inst, str(aliasing))
+    yield from _check_aliasing(inst)
 
 
 @cache
@@ -125,20 +122,20 @@ def _check_ended(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagnos
         )
 
 
-def _check_aliasing(inst: Instruction, text: str) -> Iterator[Diagnostic]:
+def _check_aliasing(inst: Instruction) -> Iterator[Diagnostic]:
     """Check `{{0}: (0, {}), {1}: (1, {0})}`: both ends exist and nothing is named twice."""
     outputs: set[tuple[int, ...]] = set()
-    for found in _ALIAS.finditer(text):
-        output, number, index = _index(found[1]), int(found[2]), _index(found[3])
+    for alias in operand_aliases(inst):
+        output, number = alias.output, alias.operand
         if output in outputs:
             yield fault("HLOC0326", f"aliases output {braced(output)} twice", inst)
         outputs.add(output)
         result = part_at(inst.shape, output)
-        operand = part_at(inst.operands[number].shape, index) if _has(inst, number) else None
+        operand = part_at(inst.operands[number].shape, alias.index) if _has(inst, number) else None
         if result is None:
             yield fault("HLOC0326", f"aliases output {braced(output)}, which is not there", inst)
         elif operand is None:
-            where = f"operand {number} at {braced(index)}"
+            where = f"operand {number} at {braced(alias.index)}"
             yield fault("HLOC0326", f"aliases {where}, which is not there", inst)
         elif result.size_bytes != operand.size_bytes:
             yield fault(
@@ -151,7 +148,3 @@ def _check_aliasing(inst: Instruction, text: str) -> Iterator[Diagnostic]:
 
 def _has(inst: Instruction, number: int) -> bool:
     return 0 <= number < len(inst.operands)
-
-
-def _index(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.replace(",", " ").split())
