@@ -63,9 +63,9 @@ def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
 
 
 def _named(inst: Instruction) -> str:
-    """Return `dot.3 dot`, or for a fusion what it computes: `fusion.2 (dot)`."""
+    """Return `dot.3 (dot)`, and for a fusion what it computes: `fusion.2 (dot)`."""
     if not inst.is_a("fusion"):
-        return f"{inst.name} {inst.opcode.name}"
+        return f"{inst.name} ({inst.opcode.name})"
     body = inst.called[0]
     inner = [i for i in body.instructions if i.opcode.contraction or i.called]
     return f"{inst.name} ({(inner[-1] if inner else body.root).opcode.name})"
@@ -112,6 +112,9 @@ def _first(
 
 def _only_moves(inst: Instruction) -> bool:
     """True if `inst` is another exchange, or names or rearranges all elements of one array."""
+    if inst.is_a("fusion"):
+        body = [i for i in inst.called[0].instructions if not i.is_a("parameter")]
+        return len(inst.operands) == 1 and all(not i.called and _only_moves(i) for i in body)
     row = inst.opcode
     if row.exchange is not None or row.ended_by or row.name.endswith("-done"):
         return True

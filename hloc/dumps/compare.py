@@ -217,7 +217,9 @@ def _unfused(old: Sequence[Unfused], new: Sequence[Unfused]) -> Iterator[Differe
 
 
 def _constants(a: Findings, b: Findings) -> Iterator[Difference]:
-    old, new = a.constants[1], b.constants[1]
+    if a.after is None or b.after is None:
+        return
+    old, new = a.constants[1] or 0, b.constants[1] or 0
     if old != new:
         yield Difference("constants", f"{size_text(old)} -> {size_text(new)}")
     if a.loops[1] != b.loops[1]:

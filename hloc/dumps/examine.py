@@ -78,8 +78,8 @@ class Findings:
         stages: files of the module, those that cannot be read included.
         kernels: kernels after the last pass by opcode.
         times_of: `passes`, or `files` where only their times are known; "" if neither is.
-        constants: bytes of all constants before and after.
-        loops: `while` instructions before and after.
+        constants: bytes of all constants before and after, None if not in the dump.
+        loops: `while` instructions before and after, None if not in the dump.
         unreadable: files and what is wrong with them.
         flags: XLA's options that are not at their default, by name.
     """
@@ -96,9 +96,9 @@ class Findings:
     peak: tuple[PeakBuffer, ...]
     inserted: tuple[Inserted, ...]
     unfused: tuple[Unfused, ...]
-    constants: tuple[int, int]
+    constants: tuple[int | None, int | None]
     large_constants: tuple[Constant, ...]
-    loops: tuple[int, int]
+    loops: tuple[int | None, int | None]
     unrolled: tuple[Unrolled, ...]
     collectives: tuple[Collective, ...]
     custom_calls: dict[str, int]
@@ -164,11 +164,11 @@ def examine(module: DumpModule, on_file: Callable[[str], None] = lambda name: No
         inserted=inserted(compared, final, made_by) if compared and final else (),
         unfused=unfused(final) if final else (),
         constants=(
-            constant_bytes(compared) if compared else 0,
-            constant_bytes(final) if final else 0,
+            constant_bytes(compared) if compared else None,
+            constant_bytes(final) if final else None,
         ),
         large_constants=large_constants(last) if last else (),
-        loops=(loop_count(compared) if compared else 0, loop_count(final) if final else 0),
+        loops=(loop_count(compared) if compared else None, loop_count(final) if final else None),
         unrolled=unrolled_loops(first) if first else (),
         collectives=collectives(last) if last else (),
         custom_calls=custom_calls(last) if last else {},

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.dataflow import forwards
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.operand_alias import operand_aliases
 from hloc.ir.origin import origin_of
 from hloc.ir.traversal import live_computations
 from hloc.lazy_dataclass import dataclass
@@ -23,7 +26,7 @@ class Inserted:
     Attributes:
         kernel: the kernel it is part of, itself if it is one.
         alone: the kernel does nothing but such work, so that it costs memory traffic; else it is
-            part of a fusion that is there anyway.
+            part of a fusion, or of a reducer, that is there anyway.
         kernel_bytes: what the kernel writes.
         asked_by: the instructions that read it.
         why: what they need, as far as the module says.
@@ -55,6 +58,7 @@ def inserted(
             program itself.
     """
     known = {_key(inst) for c in before.computations for inst in c.instructions}
+    running = frozenset(control_flow_computations(after))
     rows = []
     for computation in live_computations(after):
         found = [
@@ -63,8 +67,10 @@ def inserted(
             if inst.is_a(*OPCODES) and by.get(inst) is not None and _key(inst) not in known
         ]
         rest = (i for i in computation.instructions if i not in found)
-        alone = not computation.is_fusion or all(i.opcode.nop or forwards(i) for i in rest)
-        rows += [_row(inst, by[inst] or "", alone) for inst in found]
+        alone = computation in running or (
+            computation.is_fusion and all(i.opcode.nop or forwards(i) for i in rest)
+        )
+        rows += [_row(inst, by[inst] or "", alone, running) for inst in found]
     return tuple(sorted(rows, key=lambda row: (not row.alone, -row.size_bytes)))
 
 
@@ -75,26 +81,31 @@ def _key(inst: Instruction) -> tuple[str, str]:
     return kind, metadata.op_name if metadata and metadata.op_name else inst.name
 
 
-def _row(inst: Instruction, by: str, alone: bool) -> Inserted:
-    callers = inst.computation.callers
-    fusion = next((c for c in callers if inst.computation.is_fusion), None)
-    users = fusion.users if fusion is not None and inst.is_root else inst.users
+def _row(inst: Instruction, by: str, alone: bool, running: frozenset[Computation]) -> Inserted:
+    kernel = result = inst
+    while kernel.computation not in running:
+        (kernel, *_) = kernel.computation.callers
+    while result.is_root and result.computation.is_fusion:
+        (result, *_) = result.computation.callers
+    applied = result.is_root and result.computation not in running  # the result of a reducer
+    readers = list(result.computation.callers if applied else result.users)
     return Inserted(
         inst.opcode.name,
         inst.name,
         inst.shape.text_without_layout,
         inst.shape.size_bytes,
-        inst.name if fusion is None else fusion.name,
+        kernel.name,
         alone,
-        (inst if fusion is None else fusion).shape.size_bytes,
-        tuple(f"{user.name} ({user.opcode.name})" for user in list(users)[:_NAMED]),
-        _why(inst),
+        kernel.shape.size_bytes,
+        tuple(f"{reader.name} ({reader.opcode.name})" for reader in readers[:_NAMED]),
+        _why(inst, result),
         by,
         origin_of(inst),
     )
 
 
-def _why(inst: Instruction) -> str:
+def _why(inst: Instruction, result: Instruction) -> str:
+    """Return what `inst` does; `result` is the fusion whose result it is, or itself."""
     operand = inst.operands[0]
     if inst.is_a("convert"):
         return f"from {_dtype(operand)} to {_dtype(inst)}"
@@ -105,26 +116,46 @@ def _why(inst: Instruction) -> str:
         here, there = (str(s.layout or "") for s in (inst.shape, operand.shape))
         if here != there:
             return f"layout {there or 'row-major'} becomes {here or 'row-major'}"
-    return next(_sharing(inst, operand), "its operand is overwritten while it is still read")
+    return next(_sharing(result, operand), "its operand is overwritten while it is still read")
 
 
-def _sharing(inst: Instruction, operand: Instruction) -> Iterator[str]:
-    """Yield why two arrays of equal layout need memory of their own."""
-    computation = inst.computation
+def _sharing(result: Instruction, operand: Instruction) -> Iterator[str]:
+    """Yield why `result`, a copy of `operand` in the same layout, needs memory of its own."""
+    computation = result.computation
     entry = computation is computation.module.entry
-    at_end = inst.is_root or any(user.is_root and user.is_a("tuple") for user in inst.users)
+    at_end = result.is_root or any(user.is_root and user.is_a("tuple") for user in result.users)
     if entry and at_end and operand.is_a("parameter", "constant"):
         yield f"a result may not share memory with the {operand.opcode.name} {operand.name}"
-    for user in inst.users:
+    donated = {alias.parameter for alias in computation.module.config.aliases}
+    if entry and operand.is_a("parameter") and operand.attributes.number in donated:
+        yield f"a result is written over the donated parameter {operand.name}"
+    for user in result.users:
+        if any(user.operands[alias.operand] is result for alias in operand_aliases(user)):
+            yield f"{user.name} ({user.opcode.name}) writes its result over its operand"
         for loop in (user, *user.users):
             if loop.is_a("while"):
                 yield f"the loop {loop.name} changes its state in place"
     if computation.callers and not computation.is_fusion:
         (caller, *_) = computation.callers
         if caller.is_a("while"):
+            yield from _moved(result, caller)
             yield f"the loop {caller.name} changes its state in place, and this is read later"
     if at_end:
         yield "each result has memory of its own"
+
+
+def _moved(result: Instruction, loop: Instruction) -> Iterator[str]:
+    """Yield that `result` is an element of the state of `loop` on its way to another element."""
+    source = result
+    while source.is_a("copy", "bitcast"):
+        source = source.operands[0]
+    root = result.computation.root
+    if not (source.is_a("get-tuple-element") and source.operands[0].is_a("parameter")):
+        return
+    here = source.attributes.index
+    if root.is_a("tuple") and result in root.operands and root.operands[here] is not result:
+        there = root.operands.index(result)
+        yield f"the loop {loop.name} moves element {here} of its state to element {there}"
 
 
 def _dtype(inst: Instruction) -> str:

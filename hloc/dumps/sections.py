@@ -149,7 +149,7 @@ def _contents(found: Findings) -> Iterator[Section]:
         yield _unfused(found.unfused)
     yield from _constants(found)
     before, after = found.loops
-    if before > after:
+    if before is not None and after is not None and before > after:
         text = f"{plural(before, 'loop')} before, {after} after: unrolled or removed"
         yield Section("loops", text)
     if found.unrolled:
@@ -157,7 +157,7 @@ def _contents(found: Findings) -> Iterator[Section]:
         yield Section("unrolled", "lines that made many equal instructions", tuple(rows), (0,))
     if found.collectives:
         total = size_text(sum(row.size_bytes for row in found.collectives))
-        text = f"{plural(len(found.collectives), 'exchange')}, {total} on each device"
+        text = f"{plural(len(found.collectives), 'exchange')}, operands of {total} on each device"
         rows = [_collective_row(row) for row in found.collectives]
         yield Section("collectives", text, tuple(rows), (0,))
     if found.custom_calls:
@@ -207,9 +207,9 @@ def _unfused_row(row: Unfused) -> tuple[str, ...]:
 
 
 def _constants(found: Findings) -> Iterator[Section]:
-    before, after = found.constants
     if found.large_constants:
-        text = f"{size_text(before)} before, {size_text(after)} after"
+        known = zip(found.constants, ("before", "after"), strict=True)
+        text = ", ".join(f"{size_text(size)} {when}" for size, when in known if size is not None)
         yield Section("constants", text, tuple(map(_constant_row, found.large_constants)), (0,))
 
 

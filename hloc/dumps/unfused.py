@@ -40,7 +40,8 @@ class Unfused:
     """An array between two kernels.
 
     Attributes:
-        name: of the kernel that writes it; `readers` are those that read it.
+        name: of the kernel that writes it, `fusion.1{0}` for one of several results; `readers`
+            are those that read it.
         size_bytes: of the array.
         traffic_bytes: written once, and read by each reader.
         why: hloc's reason.
@@ -68,27 +69,30 @@ def unfused(module: Module) -> tuple[Unfused, ...]:
         for inst in computation.instructions
         if is_kernel(inst) and inst.opcode.exchange is None
         if not inst.is_a("constant", "copy")
-        for row in _row(inst, flat)
+        for row in _rows(inst, flat)
     ]
     return tuple(sorted(rows, key=lambda row: -row.traffic_bytes))
 
 
-def _row(inst: Instruction, flat: _Flat) -> Iterator[Unfused]:
-    readers = list(dict.fromkeys(_readers(inst)))
-    if not readers:
-        return
-    why, fusible = flat.reason(inst, readers)
-    size = inst.shape.size_bytes
-    yield Unfused(
-        inst.name,
-        tuple(reader.name for reader in readers),
-        inst.shape.text_without_layout,
-        size,
-        size * (1 + len(readers)),
-        why,
-        fusible,
-        origin_of(inst),
-    )
+def _rows(inst: Instruction, flat: _Flat) -> Iterator[Unfused]:
+    """Yield a row for the result of `inst`, or for each element of it, that a kernel reads."""
+    elements = [user for user in inst.users if user.is_a("get-tuple-element")]
+    for array in elements or [inst]:
+        readers = list(dict.fromkeys(_readers(array)))
+        if not readers:
+            continue
+        why, fusible = flat.reason(inst, readers)
+        size = array.shape.size_bytes
+        yield Unfused(
+            f"{inst.name}{{{array.attributes.index}}}" if elements else inst.name,
+            tuple(reader.name for reader in readers),
+            array.shape.text_without_layout,
+            size,
+            size * (1 + len(readers)),
+            why,
+            fusible,
+            origin_of(inst),
+        )
 
 
 def _readers(inst: Instruction) -> Iterator[Instruction]:
@@ -172,4 +176,4 @@ class _Flat:
 
 
 def _a(word: str) -> str:
-    return f"an {word}" if word[:1] in "aeiou" else f"a {word}"
+    return f"an {word}" if word[:1] in "aeiou" or word == "fft" else f"a {word}"

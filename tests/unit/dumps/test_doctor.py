@@ -1,6 +1,9 @@
 """`hloc doctor DUMP_DIR`, on a dump of our own program, and on damaged ones.
 
-`pytest --update-golden` writes tests/golden/dumps/train.txt and the transcripts of docs/dumps.md.
+`pytest --update-golden` writes tests/golden/dumps/*.txt and the transcripts of docs/dumps.md. Each
+statement in these reports was compared with XLA's files: instructions, kernels, arrays between
+kernels, custom calls and inserted instructions counted from the text, sizes with its report of
+memory, the arrays at the peak with its live ranges, reasons by reading the module.
 """
 
 import json
@@ -22,14 +25,22 @@ _TRANSCRIPT = re.compile(r"```\n\$ hloc (doctor [^\n]*)\n(.*?)```\n", re.DOTALL)
 Capture = pytest.CaptureFixture[str]
 
 
+PROGRAMS = ("train", "attend", "cluster", "convolve", "exchange", "select", "track")
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The dump in a folder to work in, all files equally old."""
-    shutil.copytree(DUMPS / "train", tmp_path / "train")
-    for file in (tmp_path / "train").iterdir():
-        os.utime(file, (1e9, 1e9))
+    """The dump `train` in a folder to work in."""
+    _copy("train", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def _copy(name: str, folder: Path) -> None:
+    """Copy a dump; all files are equally old, as those of passes without times are."""
+    shutil.copytree(DUMPS / name, folder / name)
+    for file in (folder / name).iterdir():
+        os.utime(file, (1e9, 1e9))
 
 
 def _json(capsys: Capture, *words: str, code: int = 0) -> dict[str, Any]:
@@ -38,10 +49,15 @@ def _json(capsys: Capture, *words: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_the_report_is_the_golden_one(capsys: Capture, update_golden: bool) -> None:
-    assert main(["doctor", "train"]) == 0
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_report_is_the_golden_one(
+    name: str, folder: Path, capsys: Capture, update_golden: bool
+) -> None:
+    if name != "train":
+        _copy(name, folder)
+    assert main(["doctor", name]) == 0
     found = capsys.readouterr().out
-    golden = DUMPS / "train.txt"
+    golden = DUMPS / f"{name}.txt"
     if update_golden:
         golden.write_text(found)
     assert found == golden.read_text()
