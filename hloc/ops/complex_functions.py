@@ -188,7 +188,10 @@ def power(b: ScalarBuilder, z: Value, w: Value) -> Value:
 
 
 def atan2(b: ScalarBuilder, y: Value, x: Value) -> Value:
-    """Emit -i log((x + i y) / sqrt(x^2 + y^2)), of operands that are scaled alike."""
+    """Emit -i log((x + i y) / sqrt(x^2 + y^2)), of operands that are scaled alike.
+
+    Where y / x is small, the logarithm cancels: it is arctan(y / x), or half a turn more.
+    """
     size_x, size_y = ordered_sizes(b, x)[0], ordered_sizes(b, y)[0]
     larger = b.select(b.compare("GE", size_x, size_y), size_x, size_y)
     factor = arithmetic.power_of_field(b, larger, arithmetic.scale_field(b, larger))
@@ -196,7 +199,15 @@ def atan2(b: ScalarBuilder, y: Value, x: Value) -> Value:
     squares = emit.add(b, emit.multiply(b, x, x), emit.multiply(b, y, y))
     direction = emit.add(b, x, emit.times_i(b, y))
     quotient = arithmetic.divide(b, direction, arithmetic.sqrt(b, squares))
-    return emit.over_i(b, arithmetic.log(b, quotient))
+    turned = emit.over_i(b, arithmetic.log(b, quotient))
+    ratio = arithmetic.divide(b, y, x)
+    size = ordered_sizes(b, ratio)[0]
+    zero, quarter, half_turn = (constant_like(b, size, v) for v in (0.0, 0.25, pi))
+    near = b.and_(b.compare("GT", size, zero), b.compare("LT", size, quarter))
+    real, imag = parts(b, emit.over_i(b, atanh(b, emit.times_i(b, ratio))))
+    backward = b.compare("LE", b.real(quotient), zero)
+    turn = b.select(backward, b.intrinsic("copysign", half_turn, real), zero)
+    return either(b, near, b.complex(b.fsub(real, turn), imag), turned)
 
 
 # ---------------------------------------------------------------- inverse functions

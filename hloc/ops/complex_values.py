@@ -116,9 +116,15 @@ def power(z: Array, w: Array) -> Array:
 
 
 def atan2(y: Array, x: Array) -> Array:
-    """Return -i log((x + i y) / sqrt(x^2 + y^2))."""
+    """Return -i log((x + i y) / sqrt(x^2 + y^2)); arctan(y / x), or half a turn more, near 0."""
     exponent = -_exponent(y, x)
     y, x = _scaled(y, exponent), _scaled(x, exponent)
     direction = _complex(x.real - y.imag, x.imag + y.real)
-    turned = np.log(divide(direction, np.sqrt(x * x + y * y)))
-    return _complex(turned.imag, -turned.real)
+    quotient = divide(direction, np.sqrt(x * x + y * y))
+    turned = np.log(quotient)
+    ratio = divide(y, x)
+    near = (np.abs(ratio) < 0.25) & (ratio != 0)
+    small = np.arctan(np.where(near, ratio, 0))
+    half_turn = np.where(quotient.real > 0, 0, np.copysign(np.pi, small.real))
+    cancelled = _complex(turned.imag, -turned.real)
+    return _where_parts(near, small.real - half_turn, small.imag, cancelled)
