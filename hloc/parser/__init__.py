@@ -6,8 +6,12 @@ Every fault of the text is an `HloError` with all diagnostics at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from hloc.collection import collection_paused
 from hloc.errors import Diagnostic, HloError
+from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.parser.scanner import MAX_ERRORS
 from hloc.parser.split import SEPARATOR as SEPARATOR
@@ -37,6 +41,35 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     return module
 
 
+class Reading(NamedTuple):
+    """What could be read of a text, for editors.
+
+    Attributes:
+        module: None if the text has faults.
+        instructions: all that could be read, those of computations with faults last. Operands and
+            users are known inside a computation with faults too.
+        diagnostics: every fault, in text order.
+    """
+
+    module: Module | None
+    instructions: tuple[Instruction, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def parse_leniently(source: SourceFile) -> Reading:
+    """Return what `parse` returns or raises, and the sound instructions of a faulty text."""
+    with collection_paused():
+        module, instructions, diagnostics = _read(source, fast=True, verify=True)
+        if not diagnostics and module is not None:
+            from hloc.ir.verifier import verify as verify_module
+
+            try:
+                verify_module(module)
+            except HloError as error:
+                diagnostics = list(error.diagnostics)
+    return Reading(None if diagnostics else module, tuple(instructions), tuple(diagnostics))
+
+
 def read_module(source: SourceFile, fast: bool = True, *, verify: bool = False) -> Module:
     """Return the module that `source` spells, not verified.
 
@@ -49,23 +82,33 @@ def read_module(source: SourceFile, fast: bool = True, *, verify: bool = False) 
     Raises:
         HloError: with a diagnostic for every fault, in text order.
     """
+    module, _, diagnostics = _read(source, fast=fast, verify=verify)
+    if diagnostics:
+        raise HloError(diagnostics)
+    assert module is not None, "a text without faults has a module"
+    return module
+
+
+def _read(
+    source: SourceFile, *, fast: bool, verify: bool
+) -> tuple[Module | None, Iterable[Instruction], list[Diagnostic]]:
     tree, diagnostics = parse_ast(source, fast)
     module: Module | None = None
+    instructions: Iterable[Instruction] = ()
     if tree is not None:
         reader = ModuleReader(source, diagnostics, fast)
         module = reader.read(tree)
+        instructions = reader.sound_instructions()
         if diagnostics and verify:
             from hloc.ir.verifier.instruction import InstructionChecks
 
-            diagnostics += InstructionChecks().check(reader.sound_instructions())
-    if diagnostics:
-        found = sorted(dict.fromkeys(diagnostics), key=_place)
-        if len(found) > MAX_ERRORS:
-            more = f"{len(found) - MAX_ERRORS} more errors are not shown"
-            found = [*found[:MAX_ERRORS], Diagnostic(more)]
-        raise HloError(found)
-    assert module is not None, "a text without faults has a module"
-    return module
+            instructions = list(instructions)
+            diagnostics += InstructionChecks().check(instructions)
+    found = sorted(dict.fromkeys(diagnostics), key=_place)
+    if len(found) > MAX_ERRORS:
+        more = f"{len(found) - MAX_ERRORS} more errors are not shown"
+        found = [*found[:MAX_ERRORS], Diagnostic(more)]
+    return module, instructions, found
 
 
 def _place(diagnostic: Diagnostic) -> int:
