@@ -63,7 +63,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.runtime",),
     ("hloc.driver", "hloc"),  # `hloc` itself: the public names
     ("hloc.report",),
-    ("hloc.dumps", "hloc.pjrt"),
+    ("hloc.dumps", "hloc.lsp", "hloc.pjrt"),
     ("hloc.jax", "hloc.torch", "jax_plugins"),
     ("hloc.learn", "hloc.lessons"),
     ("repl",),
