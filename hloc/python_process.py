@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _ROOT = str(Path(__file__).resolve().parents[1])
@@ -37,3 +39,37 @@ def ending_of(code: int) -> str:
         return f"was ended by signal {-code}"
     words = (signal.strsignal(-code) or name).lower()
     return f"crashed: {words} ({name})"
+
+
+def limit_this_process(memory_bytes: int, file_bytes: int, cpu_seconds: int = 0) -> None:
+    """Set limits on this process and those it starts, where the system has them.
+
+    Args:
+        memory_bytes: of address space.
+        file_bytes: of each file that it writes.
+        cpu_seconds: of processor time, 0 for any.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows: only the time on the wall is bounded, by the parent
+        return
+    limits = [
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CORE, 0),
+    ]
+    if cpu_seconds:
+        limits.append((resource.RLIMIT_CPU, cpu_seconds))
+    for which, most in limits:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(which, (most, most))
+
+
+def end_with_children(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group of its own, and whatever it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()

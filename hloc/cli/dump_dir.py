@@ -13,20 +13,20 @@ from collections import Counter
 from dataclasses import field
 from typing import Any
 
-from hloc.analysis.diff_groups import Unchanged, items_of
-from hloc.analysis.diff_rows import DiffRow, DiffTable, table_of
+from hloc.analysis.diff_rows import table_of
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_diff import MOVED, SAME, Snapshot, diff_snapshots, snapshot
+from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
 from hloc.cli.pass_report import run_data
 from hloc.cli.step_graph import StepGraph
 from hloc.cli.talk import Talk
-from hloc.errors import HloError, printable, reason_of
+from hloc.errors import HloError, reason_of
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
 from hloc.output_file import write_form
+from hloc.report.diff_cells import diff_cells
 from hloc.report.measure_text import effect_data, effect_text
 from hloc.report.text import plural
 
@@ -36,8 +36,6 @@ INPUT = "00-input.hlo"
 RESUMED = ("opt_level", "fast_math", "disable_rule", "target")
 """Options that the manifest keeps for `--resume-from`, beside the pipeline."""
 
-_CONTEXT = 3
-_MOST_ROWS = 4000
 _STEP_FILE = re.compile(r"\d+-[\w.+-]+\.(hlo|html)")
 
 
@@ -104,7 +102,7 @@ class DumpDir(PipelineObserver):
             figures, self._figures = self._figures, measure_of(module)
             step["effect"] = effect_text(figures, self._figures, "→")
             step |= effect_data(figures, self._figures)
-            step["rows"] = _rows(found)
+            step["rows"] = diff_cells(found)
             self._write(str(step["file"]), module)
             assert self._graph is not None
             diff = diff_snapshots(before, self._before, events)
@@ -143,28 +141,3 @@ def _drop_earlier(folder: str) -> None:
         path = os.path.join(folder, name)
         if _STEP_FILE.fullmatch(name) and os.path.isfile(path):
             os.remove(path)
-
-
-def _rows(table: DiffTable) -> list[list[str]]:
-    """Return rows of the page: kind, text before, text after, rule; `#` opens a computation."""
-    rows: list[list[str]] = []
-    for computation in table.computations:
-        head = ("ENTRY " if computation.is_entry else "") + computation.name
-        rows.append(["#" + computation.kind, printable(head), "", printable(computation.note)])
-        for item in items_of(computation, expand=True, context=_CONTEXT):
-            if isinstance(item, Unchanged):
-                rows.append(["...", "", "", ""])
-            elif isinstance(item, DiffRow):
-                rows.append(_cells(item))
-    if len(rows) > _MOST_ROWS:
-        rows = [*rows[:_MOST_ROWS], ["...", f"{len(rows) - _MOST_ROWS} more rows", "", ""]]
-    return rows
-
-
-def _cells(row: DiffRow) -> list[str]:
-    """Return the cells of a row; what moved stands on the side where it is or was."""
-    moved_in = row.kind == MOVED and row.after
-    left = "" if moved_in or not row.before else row.before
-    right = f"{row.after}   ({row.note})" if row.note and row.after else row.after
-    cause = row.by if row.after or not row.note else f"{row.note} {row.by}".strip()
-    return [row.kind, printable(left), printable(right), cause if row.kind != SAME else ""]

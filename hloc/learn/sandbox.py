@@ -7,18 +7,21 @@ file can do whatever the user who runs the check can do.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hloc.errors import HloError
 from hloc.learn.catalogue import Lesson
 from hloc.learn.report import Finding, Report
-from hloc.python_process import python_command, python_environment
+from hloc.python_process import (
+    end_with_children,
+    limit_this_process,
+    python_command,
+    python_environment,
+)
 
 WALL_SECONDS = 120
 CPU_SECONDS = 90
@@ -63,20 +66,10 @@ def _run(command: list[str], said: Path, wall_seconds: int) -> str:
         except subprocess.TimeoutExpired:
             return f"it takes more than {wall_seconds} s"
         finally:
-            _end(process)
+            end_with_children(process)
     if code in (-9, -24):  # SIGKILL, SIGXCPU
         return f"it was stopped: more than {CPU_SECONDS} s of processor time, or too much memory"
     return f"the process crashed (signal {-code})" if code < 0 else ""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, 9)
-        else:
-            process.kill()
-    process.wait()
 
 
 def _read(path: Path) -> str:
@@ -106,7 +99,7 @@ def _shortened(text: str) -> str:
 def main(words: list[str]) -> int:
     """Check one file and write the report to a file."""
     number, name, folder, path, result = words
-    _limit()
+    limit_this_process(MEMORY_BYTES, _FILE_BYTES, CPU_SECONDS)
     from hloc.learn.check import check_file
 
     try:
@@ -120,23 +113,6 @@ def main(words: list[str]) -> int:
         table = {"findings": [{"name": "the file runs", "ok": False, "text": why}], "score": 0}
     Path(result).write_text(json.dumps(table), encoding="utf-8")
     return 0
-
-
-def _limit() -> None:
-    """Set limits on this process, where the system has them."""
-    try:
-        import resource
-    except ImportError:  # Windows: only the time on the wall is bounded
-        return
-    limits = (
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, _FILE_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    )
-    for which, most in limits:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(which, (most, most))
 
 
 if __name__ == "__main__":
