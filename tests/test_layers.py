@@ -67,6 +67,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.jax", "hloc.torch", "jax_plugins"),
     ("hloc.learn", "hloc.lessons"),
     ("repl",),
+    ("hloc.web",),
     ("hloc.cli", "hloc.__main__"),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -90,6 +91,9 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "torch": ("hloc.torch",),
     "z3": ("hloc.prove",),
     "functorch": ("hloc.torch",),
+    "anyio": ("hloc.web",),
+    "starlette": ("hloc.web",),
+    "uvicorn": ("hloc.web",),
 }
 ONLY_INSIDE_FUNCTIONS = {
     ("hloc.cli", "rich"),
@@ -295,7 +299,7 @@ PLANTED = {
     "the command line from the REPL": (
         "repl/a.py",
         "from hloc.cli import options",
-        "floor 21 imports hloc.cli of floor 22",
+        "floor 21 imports hloc.cli of floor 23",
     ),
     "unknown package": ("repl/a.py", "import pandas", "imports pandas, allowed only in: no room"),
     "star": ("hloc/opt/a.py", "from hloc.ir import *", "imports * from hloc.ir"),

@@ -279,4 +279,11 @@ COMMANDS: dict[str, Command] = {
         "hloc.cli.repl_command:start_repl",
         ("repl m.hlo",),
     ),
+    "web": Command(
+        "web [FILE|DUMP_DIR]...",
+        "open a page in the browser: edit a module, step through its passes and rewrites with "
+        "diff and graph, run it, see its machine code",
+        "hloc.cli.web_command:web",
+        ("web m.hlo", "web dump/ --no-browser --port=8000"),
+    ),
 }

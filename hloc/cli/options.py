@@ -81,7 +81,8 @@ WRITING = (
 )
 TEXTUAL = ("", "parse", "convert", "extract", "flatten", "partition")
 ABOUT = ("targets", "doctor", "cache", "completion")
-ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
+ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", "web",
+       *ABOUT)  # fmt: skip
 SHARDING = ("explain-sharding",)
 REPORTING = (*COMPILE, "verify", "diff", "hash", "stats", "bisect", "isolate", "nan",
              "bench", *SHARDING, "passes", "rules",
@@ -418,6 +419,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--fill",), "Cache", ("cache",), "compile the routines that programs share "
            "into the cache, or into the installed package", "cache|package", "cache",
            OneOf(("cache", "package"))),
+    # ---- web
+    Option(("--port",), "Web", ("web",), "listen on this port of 127.0.0.1 (default 0: a free "
+           "one)", "N", convert=count(0), default=0),
+    Option(("--no-browser",), "Web", ("web",), "print the address, and open no browser"),
     # ---- general
     Option(("--color",), "General", ALL, "coloured messages: auto, always, never", "WHEN", "always",
            OneOf(COLOR), "auto"),

@@ -73,9 +73,14 @@ _HEAD = re.compile(r"[ \t]+\(|[ \t]*(?:\{[ \t]*(?://[^\n]*)?\r?\n)")
 
 @cache
 def _pattern() -> re.Pattern[str]:
+    return re.compile(text_pattern())
+
+
+def text_pattern() -> str:
+    """Return the pattern of one token; its groups are named by kind, `word` is told by context."""
     words = "|".join(map(terminal, ("PERCENT_NAME", "IDENT")))
     numbers = "|".join(map(terminal, ("PAD", "DXD", "DECIMAL", "INT")))
-    return re.compile(
+    return (
         rf"(?P<blank>{terminal('WHITE_SPACE')})|(?P<comment>{terminal('COMMENT')})"
         rf"|(?P<string>{terminal('STRING')})|(?P<labels>{terminal('DIM_LABELS')})"
         rf"|(?P<number>{terminal('NON_FINITE')}|{numbers})|(?P<word>{words})"

@@ -46,6 +46,7 @@ NOT_RUN = {
     "--target=c |targets c": "a package of its own: tests/test_new_backend.py",
     "--target=nvptx64 --(run|devices)": "needs a GPU",
     "--against": "needs JAX or another file: tests/unit/cli/test_isolate.py",
+    "^hloc web": "serves until Ctrl-C: tests/unit/web, tests/web",
     "^hloc nan": "tests/unit/cli/test_nan.py",
     "--compare-with=xla": "needs JAX: tests/unit/learn/test_tutorial.py",
     "margin.hlo": "tests/unit/learn/test_tutorial.py",

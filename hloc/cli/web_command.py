@@ -1,0 +1,31 @@
+"""`hloc web [FILE | DUMP_DIR]...`: the page on which modules are edited and stepped through."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from importlib.util import find_spec
+
+from hloc.cli.talk import Talk
+from hloc.errors import HloError
+from hloc.report.exits import Exit
+
+_PACKAGES = ("starlette", "uvicorn")
+
+
+def web(arguments: Namespace, talk: Talk) -> int:
+    """`hloc web`: serve until Ctrl-C."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise HloError(
+            f"hloc web needs the package {' and '.join(missing)}",
+            notes=("pip install 'hloc[web]'",),
+        )
+    from hloc.web.server import serve
+
+    serve(
+        arguments.files,
+        port=arguments.port,
+        open_browser=not arguments.no_browser,
+        say=talk.say,
+    )
+    return Exit.OK

@@ -1,0 +1,237 @@
+"""The answers of a child process to the questions of the page, as JSON has them.
+
+Every question is a function of the text, the pipeline and the state; nothing is kept between two
+that would change an answer, so a child can be ended and started at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from hloc import driver
+from hloc.analysis.diff_rows import KIND_WORDS
+from hloc.analysis.rewrite_text import describe_rewrite
+from hloc.errors import HloError, printable
+from hloc.opt.registry import canonical_name
+from hloc.pictures.changes import changes_between
+from hloc.pictures.page import page
+from hloc.pictures.places import BOXES_AT_START
+from hloc.pictures.scene import scene_of
+from hloc.report.describe import all_rules, pass_summaries, rule_data
+from hloc.report.diff_cells import diff_cells
+from hloc.report.json_report import diagnostic_data
+from hloc.report.measure_text import effect_text
+from hloc.report.source_input import read_module
+from hloc.web.limits import (
+    GRAPH_INSTRUCTIONS,
+    MOST_DIAGNOSTICS,
+    MOST_REWRITES,
+    SHOWN_BYTES,
+    TEXT_BYTES,
+)
+from hloc.web.walks import Walked, Walks
+from repl.applying import Applied
+from repl.looking import cost_table
+from repl.lowering import emitted, memory_text
+from repl.render import render
+from repl.rules import rule_place
+from repl.running import run
+from repl.state import State
+from repl.state_diff import compared, measure
+from repl.verifying import verify_states
+
+Data: TypeAlias = dict[str, Any]
+
+FORMS = ("hlo", "schedule", "llvm-ir", "llvm-ir-opt", "asm")
+"""Texts of a state that the page shows."""
+
+
+class Answerer:
+    """Answers questions; keeps the states of the latest modules."""
+
+    def __init__(self) -> None:
+        self._walks = Walks()
+        self._table: dict[str, Callable[[Data], Data]] = {
+            "open": self._open,
+            "check": self._check,
+            "walk": self._walk,
+            "rewrites": self._rewrites,
+            "state": self._state,
+            "text": self._text,
+            "graph": self._graph,
+            "run": self._run,
+            "verify": self._verify,
+            "cost": self._cost,
+        }
+
+    def answer(self, question: Data) -> Data:
+        """Return the answer; a fault is told by its diagnostics in `faults`."""
+        try:
+            return self._table[question["ask"]](question)
+        except HloError as fault:
+            return {"faults": _faults(fault)}
+
+    def _open(self, question: Data) -> Data:
+        """Return a module in a file of any format as text."""
+        text = read_module(question["path"], verify=False).to_text(large_constants=True)
+        if len(text.encode(errors="surrogateescape")) > TEXT_BYTES:
+            raise HloError(f"the module has more than {TEXT_BYTES >> 20} MiB of text")
+        return {"text": text}
+
+    def _check(self, question: Data) -> Data:
+        module = driver.parse_text(question["text"], name="module")
+        return {
+            "name": printable(module.name),
+            "instructions": module.instruction_count,
+            "computations": len(module.computations),
+        }
+
+    def _walk(self, question: Data) -> Data:
+        walked = self._of(question)
+        first = walked.session.states[0]
+        return {
+            "name": printable(first.module.name),
+            "first": {"instructions": first.instructions, "effect": effect_text(*_twice(first))},
+            "passes": [_pass_data(applied) for applied in walked.passes],
+            "notes": [printable(note) for note in walked.notes],
+        }
+
+    def _rewrites(self, question: Data) -> Data:
+        """Return the single rewrites of the pass that made a state."""
+        number = question["state"]
+        walked = self._of(question)
+        walked.state(number)
+        whole = walked.whole(number)
+        rows = [
+            {"by": by, "at": printable(describe_rewrite(whole.events_of(i)).at)}
+            for i, by in enumerate(whole.rules[:MOST_REWRITES], 1)
+        ]
+        return {"rewrites": rows, "total": len(whole.rules)}
+
+    def _state(self, question: Data) -> Data:
+        """Return what made a state, and the diff to the one before or to the first."""
+        walked, state = self._at(question)
+        before = walked.session.states[0] if question["whole"] else walked.before(state)
+        shown = compared(before, state)
+        return {
+            "summary": shown.table.summary(),
+            "effect": effect_text(*shown.measures, "→"),
+            "instructions": [before.instructions, state.instructions],
+            "faults": [printable(fault) for fault in state.faults],
+            "rules": [_rule_data(by, count) for by, count in state.rewrites],
+            "about": _about(state),
+            "rows": diff_cells(shown.table),
+            "marks": KIND_WORDS,
+        }
+
+    def _text(self, question: Data) -> Data:
+        """Return a state as text: HLO, or a later form."""
+        walked, state = self._at(question)
+        form = question["form"]
+        if form not in FORMS:
+            raise HloError(f"expected one of {', '.join(FORMS)}")
+        if form == "hlo":
+            text = state.module.to_text(style="short")
+        else:
+            text = emitted(walked.go_to(state), form)
+        return {"text": text[:SHOWN_BYTES], "left": max(0, len(text) - SHOWN_BYTES)}
+
+    def _graph(self, question: Data) -> Data:
+        walked, state = self._at(question)
+        if state.instructions > GRAPH_INSTRUCTIONS:
+            raise HloError(
+                f"the module has {state.instructions:,} instructions; "
+                f"graphs are drawn up to {GRAPH_INSTRUCTIONS:,}"
+            )
+        before = walked.before(state)
+        changes = changes_between(
+            before.module, state.module, walked.session.diff_of(before, state, state.events)
+        )
+        scene = scene_of(state.module.entry, None, changes)
+        return {"html": page(scene, BOXES_AT_START)}
+
+    def _run(self, question: Data) -> Data:
+        """Run a state, compiled, on random inputs, and compare with the module as given."""
+        walked, state = self._at(question)
+        session = walked.go_to(state)
+        session.inputs.seed = question["seed"]
+        found = run(session)
+        ok = found.comparison is None or found.comparison.ok
+        return {"ok": ok, "text": _lines(found)}
+
+    def _verify(self, question: Data) -> Data:
+        walked, state = self._at(question)
+        found = verify_states(walked.session, walked.session.states[0], state)
+        return {"ok": found.ok, "text": _lines(found)}
+
+    def _cost(self, question: Data) -> Data:
+        """Return operations and bytes by instruction, and the buffers of the compiled state."""
+        walked, state = self._at(question)
+        table = cost_table(state.module)
+        return {
+            "title": table.title,
+            "heads": list(table.heads),
+            "rows": [[printable(cell) for cell in row] for row in table.rows],
+            "memory": memory_text(walked.go_to(state)),
+        }
+
+    def _of(self, question: Data) -> Walked:
+        return self._walks.of(question["text"], question["pipeline"])
+
+    def _at(self, question: Data) -> tuple[Walked, State]:
+        walked = self._of(question)
+        return walked, walked.state(question["state"], question["rewrite"])
+
+
+def _faults(fault: HloError) -> list[Data]:
+    found = fault.diagnostics[:MOST_DIAGNOSTICS]
+    rows = [{**diagnostic_data(d), "text": d.render()} for d in found]
+    left = len(fault.diagnostics) - len(rows)
+    if left > 0:
+        rows.append(diagnostic_data(HloError(f"and {left:,} more").diagnostics[0]))
+    return rows
+
+
+def _twice(state: State) -> tuple[Any, Any]:
+    return measure(state), measure(state)
+
+
+def _pass_data(applied: Applied) -> Data:
+    data: Data = {"pass": applied.what, "ms": applied.wall_ms}
+    state = applied.state
+    if state is None:
+        return {**data, "state": None, "note": printable(applied.no_gain)}
+    assert state.parent is not None
+    return {
+        **data,
+        "state": state.number,
+        "rules": [[by, count] for by, count in applied.rewrites],
+        "rewrites": state.rewrite_count,
+        "effect": effect_text(measure(state.parent), measure(state), "→"),
+        "summary": applied.diff.summary(),
+        "faults": len(state.faults),
+    }
+
+
+def _rule_data(by: str, count: int) -> Data:
+    """Return a rule that fired with its law, or a pass without rules."""
+    name = by.partition("/")[2]
+    rule = next((rule for rule in all_rules() if rule.name == name), None) if name else None
+    data = {"by": by, "count": count, "place": rule_place(by)}
+    if rule is None:
+        return data
+    row = rule_data(rule)
+    return {**data, "law": row["law"], "proof": row["proof"]}
+
+
+def _about(state: State) -> str:
+    """Return the first line of what the pass says of itself that made a state."""
+    if state.recipe is None:
+        return ""
+    name = canonical_name(state.recipe.what.name)
+    return next((text for known, text in pass_summaries() if known == name), "")
+
+
+def _lines(result: object) -> str:
+    return "\n".join(line.plain for line in render(result))

@@ -1,0 +1,138 @@
+"""The routes of the server: the page and its files, programs, questions, and graphs."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hloc.errors import HloError
+from hloc.web.child import Asked
+from hloc.web.highlighting import highlighting
+from hloc.web.limits import CHECK_SECONDS, KEPT_PAGES, WORK_SECONDS
+from hloc.web.programs import Program
+from hloc.web.questions import read_question
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_GRAPH_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "sandbox allow-scripts; frame-ancestors 'self'"
+)
+
+
+class WebApp:
+    """The page, and who answers its questions.
+
+    Args:
+        programs: what can be opened.
+        checker: checks texts while somebody types, and must not wait for the worker.
+        worker: does the rest.
+    """
+
+    def __init__(self, programs: Sequence[Program], checker: Asked, worker: Asked) -> None:
+        self._programs = programs
+        self._checker, self._worker = checker, worker
+        self._graphs: OrderedDict[str, str] = OrderedDict()
+        self._files = {
+            file.name: (file.read_bytes(), _TYPES[file.name[file.name.rindex(".") :]])
+            for file in files("hloc.web").joinpath("page").iterdir()
+        }
+        self.routes = [
+            Route("/", partial(self._file, "index.html")),
+            Route("/page/{name}", self._named_file),
+            Route("/graph/{key}", self._graph),
+            Route("/api/start", self._start),
+            Route("/api/programs/{number:int}", self._program),
+            Route("/api/ask", self._ask, methods=["POST"]),
+        ]
+
+    def starlette(self) -> Starlette:
+        """Return the application."""
+        return Starlette(routes=self.routes)
+
+    def close(self) -> None:
+        """End the child processes."""
+        self._checker.close()
+        self._worker.close()
+
+    async def _file(self, name: str, _request: Request) -> Response:
+        """Return a file of the page; names are looked up, never joined to a path."""
+        found = self._files.get(name)
+        if found is None:
+            return _faulty("there is no such file", 404)
+        return Response(found[0], media_type=found[1])
+
+    async def _named_file(self, request: Request) -> Response:
+        return await self._file(request.path_params["name"], request)
+
+    async def _graph(self, request: Request) -> Response:
+        html = self._graphs.get(request.path_params["key"])
+        if html is None:
+            return _faulty("the graph is no longer kept; choose the state again", 404)
+        headers = {"content-security-policy": _GRAPH_POLICY}
+        return Response(html, media_type=_TYPES[".html"], headers=headers)
+
+    async def _start(self, _request: Request) -> Response:
+        """Return what can be opened, and what the highlighting needs."""
+        rows = [{"title": p.title, "group": p.group} for p in self._programs]
+        return JSONResponse({"programs": rows, "highlighting": highlighting()})
+
+    async def _program(self, request: Request) -> Response:
+        number = request.path_params["number"]
+        if not number < len(self._programs):
+            return _faulty("there is no such program", 404)
+        program = self._programs[number]
+        try:
+            text = await to_thread.run_sync(program.text)
+        except HloError as fault:
+            return _faulty(fault.message, notes=fault.diagnostics[0].notes)
+        if text is not None:
+            return JSONResponse({"text": text})
+        return await self._answered({"ask": "open", "path": program.path})
+
+    async def _ask(self, request: Request) -> Response:
+        try:
+            question = read_question(json.loads(await request.body()))
+        except (ValueError, RecursionError) as fault:
+            return _faulty(f"cannot read the question: {fault}", 400)
+        return await self._answered(question)
+
+    async def _answered(self, question: dict[str, Any]) -> Response:
+        child, seconds = self._worker, WORK_SECONDS
+        if question["ask"] == "check":
+            child, seconds = self._checker, CHECK_SECONDS
+        try:
+            answer = await to_thread.run_sync(child.ask, question, seconds)
+        except HloError as fault:
+            return _faulty(fault.message, notes=fault.diagnostics[0].notes)
+        if "html" in answer:
+            answer = {"graph": self._kept_graph(answer["html"])}
+        return JSONResponse(answer)
+
+    def _kept_graph(self, html: str) -> str:
+        """Keep the page of a graph for a frame; returns its address."""
+        key = secrets.token_urlsafe(12)
+        self._graphs[key] = html
+        while len(self._graphs) > KEPT_PAGES:
+            self._graphs.popitem(last=False)
+        return f"graph/{key}"
+
+
+def _faulty(message: str, status: int = 200, notes: Sequence[str] = ()) -> Response:
+    row = {"message": message, "notes": list(notes), "code": "", "line": None}
+    return JSONResponse({"faults": [row]}, status)

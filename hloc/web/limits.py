@@ -1,0 +1,30 @@
+"""What `hloc web` takes in, and how much time and memory a module may take."""
+
+from __future__ import annotations
+
+TEXT_BYTES = 8 << 20
+"""Of a request, and of the text of a module that the page edits."""
+
+START_SECONDS = 60.0
+"""A cold start reads NumPy and LLVM from the disk; it does not count against a question."""
+
+CHECK_SECONDS, WORK_SECONDS = 10.0, 60.0
+"""For the answer to a check while typing, and to any other question."""
+
+MEMORY_BYTES = 4 << 30
+"""Of address space, of each process that works on modules."""
+
+FILE_BYTES = 64 << 20
+"""Of each file that such a process writes."""
+
+KEPT_WALKS, KEPT_STATES, KEPT_PAGES = 4, 24, 32
+"""Modules with their pipelines in a child, states inside passes of each, graphs in the server."""
+
+MOST_DIAGNOSTICS, MOST_REWRITES = 50, 2000
+"""That one answer lists."""
+
+SHOWN_BYTES = 2 << 20
+"""Of LLVM IR, assembly or HLO of one state; the page says how much more there is."""
+
+GRAPH_INSTRUCTIONS = 50_000
+"""Of a module that is drawn: that takes about 0.15 ms of processor time an instruction."""

@@ -1,0 +1,264 @@
+// The page: editor on the left, passes in the middle, the chosen state on the right.
+import { ask, fetched, Faults } from "./ask.js";
+import { byId, counted, make, settled } from "./dom.js";
+import { Editor } from "./editor.js";
+import { learn } from "./highlight.js";
+import { packed, unpacked } from "./link.js";
+import { Steps } from "./steps.js";
+import { drawTold, VIEWS, viewOf } from "./views.js";
+
+const LEVELS = ["-O0", "-O1", "-O2", "-O3"];
+const page = { pipeline: "-O2", state: 0, rewrite: 0, view: "diff", program: null, opened: "" };
+const editor = new Editor(byId("editor"), settled(150, check));
+const steps = new Steps(choose);
+
+// ---- errors while typing
+
+let checks = 0;
+async function check() {
+  const mine = ++checks, text = editor.text;
+  let faults = [], facts = "";
+  try {
+    const answer = await ask({ ask: "check", text });
+    facts = `${counted(answer.instructions, "instruction")}, ${counted(answer.computations, "computation")}`;
+    if (mine === checks) byId("name").textContent = answer.name;
+  } catch (fault) {
+    faults = fault.faults || [{ message: String(fault), notes: [] }];
+  }
+  if (mine !== checks) return;
+  editor.show(faults);
+  byId("facts").textContent = faults.length ? counted(faults.length, "error") : facts;
+  drawProblems(faults);
+  if (!faults.length) walk();
+  else if (!steps.walk) steps.clear("The text has errors.");
+  keepLink();
+}
+
+function drawProblems(faults) {
+  const list = byId("problems");
+  list.replaceChildren();
+  for (const fault of faults) {
+    const row = make("button", "", undefined, list);
+    make("code", "", fault.line ? `${fault.line}:${fault.column}` : "", row);
+    make("code", "", fault.code || "", row);
+    make("span", "", fault.message, row);
+    for (const note of fault.notes || []) make("small", "", note, row);
+    row.addEventListener("click", () => fault.line && editor.go(fault.line, fault.column));
+  }
+}
+
+// ---- passes; one walk at a time, then once more if the text has changed meanwhile
+
+let walking = false, walked = { text: null, pipeline: null };
+async function walk() {
+  const text = editor.text, { pipeline } = page;
+  if (walking || (walked.text === text && walked.pipeline === pipeline)) return;
+  walking = true;
+  try {
+    const answer = await ask({ ask: "walk", text, pipeline });
+    walked = { text, pipeline };
+    steps.show(answer, { state: 0, rewrite: 0 }, null);
+    page.state = Math.min(page.state, steps.last);
+    const pass = steps.passOf(page.state);
+    page.rewrite = pass ? Math.min(page.rewrite, pass.rewrites) : 0;
+    await choose(page.state, page.rewrite);
+  } catch (fault) {
+    walked = { text, pipeline };
+    steps.clear("No states.");
+    fail(fault);
+  } finally {
+    walking = false;
+  }
+  if (!byId("problems").childElementCount) walk();
+}
+
+function fail(fault) {
+  byId("title").textContent = "State";
+  for (const id of ["told", "view"]) byId(id).replaceChildren();
+  byId("effect").textContent = "";
+  make("div", "fault", fault instanceof Faults ? fault.message : String(fault), byId("view"));
+}
+
+// ---- a state
+
+let choices = 0, told = null;
+const question = () => ({ text: walked.text, pipeline: walked.pipeline, state: page.state, rewrite: page.rewrite });
+
+async function choose(state, rewrite) {
+  const mine = ++choices;
+  Object.assign(page, { state, rewrite });
+  const pass = steps.passOf(state);
+  const known = steps.rewrites && steps.rewrites.state === state ? steps.rewrites : null;
+  steps.show(steps.walk, { state, rewrite }, known);
+  byId("title").textContent = pass ? `${state}${rewrite ? `+${rewrite}` : ""}  ${pass.pass}` : "0  input";
+  byId("effect").textContent = pass ? pass.effect : steps.walk ? steps.walk.first.effect : "";
+  try {
+    const answer = await ask({ ...question(), ask: "state" });
+    if (mine !== choices) return;
+    told = answer;
+    byId("effect").textContent = answer.effect;
+    drawTold(answer, pass);
+    await drawView();
+    if (pass && !known && mine === choices) {
+      const rewrites = await ask({ ...question(), ask: "rewrites" });
+      if (mine === choices) steps.show(steps.walk, { state, rewrite }, { ...rewrites, state });
+    }
+  } catch (fault) {
+    if (mine === choices) fail(fault);
+  }
+  keepLink();
+}
+
+let drawings = 0;
+async function drawView() {
+  const mine = ++drawings, view = byId("view");
+  for (const tab of byId("tabs").children) {
+    tab.setAttribute("aria-selected", tab.dataset.view === page.view);
+    tab.tabIndex = tab.dataset.view === page.view ? 0 : -1;
+  }
+  if (!told) return;
+  const pass = steps.passOf(page.state), own = pass ? `${pass.pass.split("{")[0]}/` : "";
+  try {
+    const draw = await viewOf(page.view, view, question(), own, drawView, told);
+    if (mine !== drawings) return;
+    view.replaceChildren();
+    view.scrollTo(0, 0);
+    draw();
+  } catch (fault) {
+    if (mine !== drawings) return;
+    view.replaceChildren();
+    make("div", "fault", fault.message, view);
+  }
+}
+
+function makeTabs() {
+  for (const [name, title] of VIEWS) {
+    const tab = make("button", "", title, byId("tabs"));
+    tab.dataset.view = name;
+    tab.setAttribute("role", "tab");
+    tab.addEventListener("click", () => { page.view = name; drawView(); keepLink(); });
+  }
+  byId("tabs").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key], tabs = [...byId("tabs").children];
+    if (!by) return;
+    const next = tabs[(tabs.indexOf(document.activeElement) + by + tabs.length) % tabs.length];
+    next.click();
+    next.focus();
+    event.stopPropagation();
+  });
+}
+
+// ---- pipelines and programs
+
+function makeLevels() {
+  for (const level of [...LEVELS, "passes"]) {
+    const label = make("label", "", undefined, byId("levels")), input = make("input", "", undefined, label);
+    Object.assign(input, { type: "radio", name: "level", value: level });
+    label.append(level);
+    input.addEventListener("change", () => setPipeline(level === "passes" ? byId("passes").value || "dce" : level));
+  }
+  byId("passes").addEventListener("change", () => setPipeline(byId("passes").value.trim() || "dce"));
+}
+
+function setPipeline(pipeline) {
+  page.pipeline = pipeline;
+  showPipeline();
+  check();
+}
+
+function showPipeline() {
+  const isLevel = LEVELS.includes(page.pipeline);
+  byId("passes").hidden = isLevel;
+  if (!isLevel) byId("passes").value = page.pipeline;
+  for (const input of byId("levels").querySelectorAll("input"))
+    input.checked = input.value === (isLevel ? page.pipeline : "passes");
+}
+
+async function open(index) {
+  page.program = index;
+  try {
+    const { text } = await fetched(`api/programs/${index}`);
+    page.opened = text;
+    setText(text);
+  } catch (fault) {
+    fail(fault);
+  }
+}
+
+function setText(text, state = 0, rewrite = 0) {
+  Object.assign(page, { state, rewrite });
+  editor.text = text;
+  check();
+}
+
+function listPrograms(programs) {
+  const select = byId("programs"), groups = {};
+  programs.forEach(({ title, group }, index) => {
+    if (!groups[group]) {
+      groups[group] = make("optgroup", "", undefined, select);
+      groups[group].label = group;
+    }
+    make("option", "", title, groups[group]).value = index;
+  });
+  select.addEventListener("change", () => open(Number(select.value)));
+}
+
+// ---- the link
+
+const MOST_LETTERS = 60_000;  // of a link; browsers take more, but mail and chat do not
+const keepLink = settled(400, async () => {
+  const { pipeline, state, rewrite, view } = page;
+  const fragment = await packed({ text: editor.text, pipeline, state, rewrite, view });
+  const fits = fragment.length <= MOST_LETTERS;
+  byId("link").disabled = !fits;
+  byId("link").title = fits ? "Copy a link that holds the program and the state" : "The program is too large for a link";
+  history.replaceState(null, "", fits ? `#${fragment}` : "#");
+});
+
+async function openLink() {
+  const data = location.hash.length > 1 ? await unpacked(location.hash.slice(1)) : null;
+  if (!data || typeof data.text !== "string") return false;
+  page.pipeline = String(data.pipeline || "-O2");
+  page.view = VIEWS.some(([name]) => name === data.view) ? data.view : "diff";
+  showPipeline();
+  byId("programs").value = "";
+  setText(data.text, Number(data.state) || 0, Number(data.rewrite) || 0);
+  return true;
+}
+
+byId("link").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(location.href);
+  byId("link").textContent = "Copied";
+  setTimeout(() => { byId("link").textContent = "Copy link"; }, 1500);
+});
+
+// ---- keys
+
+const isTyping = () => /^(TEXTAREA|SELECT|INPUT)$/.test(document.activeElement.tagName)
+  && document.activeElement.type !== "range" && document.activeElement.type !== "radio";
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping() || !steps.walk) return;
+  const actions = { "[": () => steps.move(-1), "]": () => steps.move(1), k: () => steps.move(-1), j: () => steps.move(1),
+    K: () => steps.moveRewrite(-1), J: () => steps.moveRewrite(1) };
+  if (!actions[event.key]) return;
+  event.preventDefault();
+  actions[event.key]();
+});
+
+// ---- start
+
+async function start() {
+  makeTabs();
+  makeLevels();
+  showPipeline();
+  try {
+    const { programs, highlighting } = await fetched("api/start");
+    learn(highlighting);
+    listPrograms(programs);
+    if (!(await openLink())) await open(0);
+  } catch (fault) {
+    fail(fault);
+  }
+}
+addEventListener("hashchange", openLink);
+start();

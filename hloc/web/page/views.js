@@ -1,0 +1,142 @@
+// The views of a state: each asks the server for what it shows, and draws it.
+import { ask } from "./ask.js";
+import { byId, counted, drawAsSeen, make, number } from "./dom.js";
+import { drawDiff } from "./diff.js";
+import { lines } from "./highlight.js";
+
+export const VIEWS = [
+  ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
+  ["llvm-ir", "LLVM IR"], ["asm", "Assembly"],
+];
+
+// ---- what made the state
+
+export function drawTold(answer, pass) {
+  const told = byId("told");
+  told.replaceChildren();
+  if (answer.about) make("p", "", answer.about.replaceAll("`", ""), told);
+  for (const fault of answer.faults) make("p", "bad", `invalid: ${fault}`, told);
+  const rules = answer.rules.filter((rule) => rule.by.includes("/") || rule.law);
+  const list = make("ul", "", undefined, told);
+  for (const rule of rules) {
+    const row = make("li", "", undefined, list);
+    const name = make("span", "rule", rule.by.split("/").at(-1) + (rule.count > 1 ? ` ×${number(rule.count)}` : ""), row);
+    if (rule.place) name.title = rule.place;
+    const law = make("div", "", undefined, row);
+    make("code", "", rule.law || "", law);
+    if (rule.proof) make("span", "proof", rule.proof, law);
+  }
+  if (!answer.about && !rules.length && !pass) make("p", "", "The module as it stands in the editor.", told);
+}
+
+// ---- views
+
+function options(view, state, label, key, redraw) {
+  const bar = make("div", "bar", undefined, view), box = make("label", "", undefined, bar);
+  const input = make("input", "", undefined, box);
+  input.type = "checkbox";
+  input.checked = state[key];
+  box.append(` ${label}`);
+  input.addEventListener("change", () => { state[key] = input.checked; redraw(); });
+  return bar;
+}
+
+const chosen = { whole: false, later: false, seed: 0 };
+
+function showDiff(view, question, answer, own, redraw) {
+  if (!question.state) return void make("p", "", "This is the input. The slider, or ] on the keyboard, shows what each pass makes of it.", view);
+  const bar = options(view, chosen, "since the input", "whole", redraw);
+  const [before, after] = answer.instructions;
+  make("span", "", `${answer.summary || "no change"}   ${number(before)} → ${counted(after, "instruction")}`, bar);
+  drawDiff(view, answer, own, () => {});
+}
+
+async function showGraph(view, question) {
+  const { graph } = await ask({ ...question, ask: "graph" });
+  return () => {
+    const frame = make("iframe", "", undefined, view);
+    frame.title = "Graph of the state, with what the pass changed";
+    frame.setAttribute("sandbox", "allow-scripts");
+    frame.style.colorScheme = document.documentElement.dataset.theme;
+    frame.src = graph;
+  };
+}
+
+// Form of a view -> the form that its switch shows instead.
+const LATER = { hlo: ["schedule", "in the order of the schedule"], "llvm-ir": ["llvm-ir-opt", "as LLVM optimises it"] };
+
+async function showText(view, question, name, redraw) {
+  const [later, label] = LATER[name] || [], form = later && chosen.later ? later : name;
+  const { text, left } = await ask({ ...question, ask: "text", form });
+  return () => {
+    if (later) options(view, chosen, label, "later", redraw);
+    if (left) make("p", "", `The text is cut: ${counted(left, "more letter")}.`, view);
+    const body = make("pre", "", undefined, view);
+    body.tabIndex = 0;
+    const rows = name === "hlo" ? lines(text) : text.split("\n").map((row) => [["", row]]);
+    drawAsSeen(view, body, rows.length, (parent, index) => {
+      const row = make("div", "", undefined, parent);
+      for (const [kind, piece] of rows[index]) make("span", kind && `k-${kind}`, piece, row);
+      if (!row.textContent) row.append("\u200b");
+      return row;
+    });
+  };
+}
+
+async function showCost(view, question) {
+  const answer = await ask({ ...question, ask: "cost" });
+  return () => {
+    make("p", "", answer.title, view);
+    const table = make("table", "costs", undefined, view), head = make("tr", "", undefined, table);
+    answer.heads.forEach((name, i) => make("th", i > 2 ? "number" : "", name, head));
+    for (const cells of answer.rows) {
+      const row = make("tr", "", undefined, table);
+      cells.forEach((cell, i) => make("td", i > 2 ? "number" : "", cell, row));
+    }
+    make("p", "", "Buffers of the compiled state", view);
+    make("pre", "", answer.memory, view);
+  };
+}
+
+function verdict(view, { ok, text }) {
+  make("div", `verdict ${ok ? "good" : "bad"}`, text, view);
+}
+
+// Running costs time and is asked for by a button.
+function showRun(view, question) {
+  return () => {
+    const bar = make("div", "bar", undefined, view);
+    const run = make("button", "", "Run", bar), verify = make("button", "", "Verify", bar);
+    const label = make("label", "", "random inputs, seed ", bar), seed = make("input", "", undefined, label);
+    Object.assign(seed, { type: "number", min: 0, value: chosen.seed });
+    run.title = "Compile this state and run it; compare with the input in the reference evaluator";
+    verify.title = "Compare this state with the input on 24 sets of inputs, special values too";
+    const told = make("div", "", undefined, view);
+    told.setAttribute("role", "status");
+    const then = (what) => async () => {
+      chosen.seed = Math.max(0, Math.trunc(Number(seed.value)) || 0);
+      run.disabled = verify.disabled = true;
+      try {
+        const answer = await ask({ ...question, ask: what, seed: chosen.seed });
+        told.replaceChildren();
+        verdict(told, answer);
+      } catch (fault) {
+        told.replaceChildren();
+        make("div", "fault", fault.message, told);
+      }
+      run.disabled = verify.disabled = false;
+    };
+    run.addEventListener("click", then("run"));
+    verify.addEventListener("click", then("verify"));
+  };
+}
+
+// Return a function that draws the view `name` of a state into `view`.
+export async function viewOf(name, view, question, own, redraw, told) {
+  if (name === "graph") return showGraph(view, question);
+  if (name === "run") return showRun(view, question);
+  if (name === "cost") return showCost(view, question);
+  if (name !== "diff") return showText(view, question, name, redraw);
+  const answer = chosen.whole ? await ask({ ...question, ask: "state", whole: true }) : told;
+  return () => showDiff(view, question, answer, own, redraw);
+}

@@ -1,0 +1,68 @@
+"""What the page can open: the file or dump that was named, and the modules of the lessons."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from hloc import driver
+from hloc.dumps.folder import read_folder
+from hloc.errors import HloError, printable
+from hloc.formats.read import uncompressed
+from hloc.formats.sniff import TEXT, kind_of
+from hloc.lazy_dataclass import dataclass
+from hloc.learn.catalogue import all_lessons
+from hloc.web.limits import TEXT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module that can be opened; only the server knows where it lies.
+
+    Attributes:
+        group: under which heading it stands.
+        is_text: HLO text, which is shown as it is; anything else is read and printed.
+    """
+
+    title: str
+    group: str
+    path: str
+
+    def text(self) -> str | None:
+        """Return its text as it stands in the file, None if it is in another format.
+
+        Raises:
+            HloError: the file cannot be read, or is too large for the page.
+        """
+        shown = printable(self.path)
+        data = uncompressed(driver.read_file(self.path), shown)
+        if len(data) > TEXT_BYTES:
+            raise HloError(f"{shown} has more than {TEXT_BYTES >> 20} MiB, which the page edits")
+        if kind_of(data) != TEXT:
+            return None
+        return data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def programs_of(paths: Sequence[str]) -> tuple[Program, ...]:
+    """Return what can be opened: files and dumps first, then the lessons.
+
+    Raises:
+        HloError: a file or folder cannot be read.
+    """
+    return (*_given(paths), *_lessons())
+
+
+def _given(paths: Iterable[str]) -> Iterator[Program]:
+    for path in paths:
+        if not os.path.isdir(path):
+            driver.read_file(path)  # says what is wrong with it
+            yield Program(printable(os.path.basename(path)), "Files", path)
+            continue
+        for module in read_folder(path).modules:
+            for stage in module.stages:
+                yield Program(printable(stage.how), printable(module.name), stage.path)
+
+
+def _lessons() -> Iterator[Program]:
+    for lesson in all_lessons():
+        yield Program(lesson.title, "Lessons", str(lesson.folder / "input.hlo"))

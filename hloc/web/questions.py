@@ -1,0 +1,44 @@
+"""Questions of the page, checked before they reach a child process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TYPES: dict[str, type] = {
+    "ask": str, "text": str, "pipeline": str, "state": int, "rewrite": int, "whole": bool,
+    "form": str, "seed": int,
+}  # fmt: skip
+_NEEDED = ("ask", "text")
+_DEFAULTS: dict[str, Any] = {
+    "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
+}  # fmt: skip
+ASKED = ("check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost")
+"""What the page may ask; `open` is the server's own."""
+
+_MOST_PIPELINE_LETTERS = 4000
+
+
+def read_question(data: Any) -> dict[str, Any]:
+    """Return a question with all its fields.
+
+    Raises:
+        ValueError: it has other fields, or values of other types; the message names them.
+    """
+    if not isinstance(data, dict):
+        raise ValueError("expected an object")
+    for name, value in data.items():
+        if name not in _TYPES:
+            raise ValueError(f"it has no field {name[:40]!r}")
+        if type(value) is not _TYPES[name]:
+            raise ValueError(f"{name} is a value of another type")
+    for name in _NEEDED:
+        if name not in data:
+            raise ValueError(f"it lacks {name}")
+    found = {**_DEFAULTS, **data}
+    if found["ask"] not in ASKED:
+        raise ValueError(f"it asks for none of {', '.join(ASKED)}")
+    if len(found["pipeline"]) > _MOST_PIPELINE_LETTERS:
+        raise ValueError("the pipeline is too long")
+    if not 0 <= found["seed"] < 1 << 31:
+        raise ValueError("seed is out of range")
+    return found

@@ -1,0 +1,139 @@
+"""A module, the states that a pipeline makes of it, and those between two single rewrites."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import field
+
+from hloc.errors import HloError
+from hloc.ir.verifier import check
+from hloc.lazy_dataclass import dataclass
+from hloc.report.text import plural
+from hloc.web.limits import KEPT_STATES, KEPT_WALKS
+from repl.applying import Applied, follow
+from repl.commands.passes import pipeline_of
+from repl.passes import run_guarded
+from repl.recipe import Replay
+from repl.results import Message
+from repl.session import Session
+from repl.state import State
+from repl.walk import Walk
+
+
+@dataclass(slots=True, eq=False)
+class Walked:
+    """A pipeline that was run over a module.
+
+    Attributes:
+        session: its states are the module and what each pass made that changed it.
+        passes: every run of a pass, those that changed nothing too.
+        notes: what the pipeline said beside: a fixpoint that did not converge, why it stopped.
+    """
+
+    session: Session
+    passes: tuple[Applied, ...] = ()
+    notes: tuple[str, ...] = ()
+    _inside: OrderedDict[tuple[int, int], State] = field(default_factory=OrderedDict)
+    _whole: dict[int, Replay] = field(default_factory=dict)
+
+    def state(self, number: int, rewrite: int = 0) -> State:
+        """Return the state after pass `number` that changed something, or inside that pass.
+
+        Args:
+            number: 0 for the module as it was given.
+            rewrite: after so many single rewrites of the pass; 0 for all of them.
+
+        Raises:
+            HloError: there is no such state.
+        """
+        states = self.session.states
+        if not 0 <= number < len(states):
+            raise HloError(f"there is no state {number}; the last one is {len(states) - 1}")
+        if not rewrite:
+            return states[number]
+        total = len(self.whole(number).rules)
+        if not 0 < rewrite <= total:
+            raise HloError(f"state {number} was made by {plural(total, 'rewrite')}")
+        return self._after(number, rewrite, self._before(number, rewrite))
+
+    def before(self, state: State) -> State:
+        """Return the state from which the last pass or rewrite has made `state`, or itself."""
+        return state.parent or state
+
+    def go_to(self, state: State) -> Session:
+        """Make `state` the current one of the session, which is returned."""
+        if state.base is None:
+            self.session.tree.goto(state.label)
+        else:
+            self.session.tree.enter(state)
+        return self.session
+
+    def whole(self, number: int) -> Replay:
+        """Return the run of the pass that made state `number`, to count its single rewrites."""
+        made = self.session.states[number]
+        if number not in self._whole:
+            if made.recipe is None or made.parent is None:
+                raise HloError("the module as it was given was made by no pass")
+            self._whole[number] = run_guarded(self.session, made.parent, made.recipe, None)
+        return self._whole[number]
+
+    def _before(self, number: int, rewrite: int) -> State:
+        base = self.session.states[number].parent
+        assert base is not None
+        return base if rewrite == 1 else self._after(number, rewrite - 1, base)
+
+    def _after(self, number: int, rewrite: int, parent: State) -> State:
+        """Return the state after some rewrites; what was done since `parent` are its events."""
+        key = number, rewrite
+        known = self._inside.pop(key, None)
+        if known is None or known.parent is not parent:
+            made = self.session.states[number]
+            base = made.parent
+            assert base is not None
+            assert made.recipe is not None
+            replay = run_guarded(self.session, base, made.recipe, None, rewrite)
+            faults = tuple(diagnostic.message for diagnostic in check(replay.module)[:1])
+            events = replay.events_after(parent.step if parent.base is base else 0)
+            by = replay.rules[-1]
+            known = State(
+                base.number, parent, by, replay.module, events, ((by, 1),), replay.wall_ms,
+                made.recipe, faults, base, rewrite,
+            )  # fmt: skip
+        self._inside[key] = known
+        while len(self._inside) > KEPT_STATES:
+            self._inside.popitem(last=False)
+        return known
+
+
+@dataclass(slots=True, eq=False)
+class Walks:
+    """The latest few modules with their pipelines, so that a step does not run them again."""
+
+    _kept: OrderedDict[tuple[str, str], Walked] = field(default_factory=OrderedDict)
+
+    def of(self, text: str, pipeline: str) -> Walked:
+        """Return the states that `pipeline`, a level or passes, makes of the module `text`.
+
+        Raises:
+            HloError: the text or the pipeline has faults, or a pass fails.
+        """
+        key = text, pipeline
+        found = self._kept.pop(key, None) or _walked(text, pipeline)
+        self._kept[key] = found
+        while len(self._kept) > KEPT_WALKS:
+            self._kept.popitem(last=False)[1].session.close()
+        return found
+
+
+def _walked(text: str, pipeline: str) -> Walked:
+    session = Session()
+    session.load_text(text, "module")
+    passes: list[Applied] = []
+    notes: list[str] = []
+    for outcome in follow(session, Walk.of(pipeline, pipeline_of(pipeline).passes)):
+        if isinstance(outcome, Applied):
+            passes.append(outcome)
+            notes += outcome.warnings
+        else:
+            notes.append(outcome.text.strip() if isinstance(outcome, Message) else outcome.why)
+    return Walked(session, tuple(passes), tuple(notes))

@@ -1,0 +1,47 @@
+"""The child process that works on modules: `python -m hloc.web.worker`.
+
+It reads questions from stdin and writes answers to stdout, within limits on memory; the server
+bounds the time. Compiled code runs in a child of its own, as that of a session does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hloc.framing import read_message, write_message
+from hloc.python_process import limit_this_process
+from hloc.web.limits import FILE_BYTES, MEMORY_BYTES
+
+
+def main() -> int:
+    """Answer questions until stdin ends."""
+    limit_this_process(MEMORY_BYTES, FILE_BYTES)
+    from hloc.web.answers import Answerer
+
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not get among the answers
+    answerer = Answerer()
+    write_message(answers, {})  # ready
+    while True:
+        try:
+            question, _ = read_message(sys.stdin.buffer)
+        except EOFError:
+            return 0
+        try:
+            answer = answerer.answer(question)
+        except MemoryError:
+            answer = {"faults": [_fault(f"it needs more than {MEMORY_BYTES >> 30} GiB of memory")]}
+        except RecursionError:
+            answer = {"faults": [_fault("it is nested too deeply")]}
+        except Exception as fault:
+            answer = {"faults": [_fault(f"internal error: {type(fault).__name__}: {fault}")]}
+        write_message(answers, answer)
+
+
+def _fault(message: str) -> dict[str, object]:
+    return {"message": message, "notes": [], "code": "", "line": None}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""The routes of `hloc web`, without a port and without processes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra hloc[web]")
+
+from hloc.errors import HloError
+from hloc.web.answers import Answerer
+from hloc.web.app import WebApp
+from hloc.web.guard import Guard
+from hloc.web.programs import programs_of
+from tests.unit.web.asking import TOKEN, Answer, post, request
+
+TEXT = "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT n = f32[2] negate(x) }\n"
+
+
+class InProcess:
+    """Answers without a process; `stopped` as one that took too long."""
+
+    def __init__(self, stopped: bool = False) -> None:
+        self.answerer = Answerer()
+        self.stopped = stopped
+
+    def ask(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+        if self.stopped:
+            raise HloError(f"stopped after {seconds:g} s", notes=("the server goes on",))
+        return self.answerer.answer(question)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Guard:
+    (tmp_path / "own.hlo").write_text(TEXT)
+    (tmp_path / "secret.txt").write_text("secret")
+    programs = programs_of([str(tmp_path / "own.hlo")])
+    return guarded(WebApp(programs, InProcess(), InProcess()))
+
+
+def guarded(app: WebApp) -> Guard:
+    return Guard(app.starlette(), TOKEN, 8000, 1 << 20)
+
+
+def get(app: Guard, path: str) -> Answer:
+    return request(app, f"/{TOKEN}/{path}")
+
+
+def test_the_page_and_all_its_files_are_there(app: Guard) -> None:
+    page = get(app, "")
+    assert page.headers["content-type"].startswith("text/html")
+    names = [part.partition('"')[0] for part in page.body.decode().split('"page/')[1:]]
+    assert len(names) >= 5
+    for name in names:
+        assert get(app, f"page/{name}").status == 200
+    script = get(app, "page/main.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+
+
+def test_the_page_loads_nothing_from_elsewhere(app: Guard) -> None:
+    folder = Path(__file__).parents[3] / "hloc/web/page"
+    for file in folder.iterdir():
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http" not in text.replace("http-equiv", ""), file.name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "page/../app.py",
+        "page/..%2fapp.py",
+        "page/%2e%2e/app.py",
+        "../secret.txt",
+        "page//etc/passwd",
+        "page/C:\\secret.txt",
+        "graph/../page/main.js",
+        "api/programs/own.hlo",
+        "api/programs/-1",
+        "secret.txt",
+    ],
+)
+def test_no_path_leads_to_another_file(app: Guard, path: str) -> None:
+    assert get(app, path).status == 404
+
+
+def test_programs_are_listed_and_opened_by_number(app: Guard) -> None:
+    start = get(app, "api/start").json
+    titles = [row["title"] for row in start["programs"]]
+    assert titles[0] == "own.hlo"
+    assert any(row["group"] == "Lessons" for row in start["programs"])
+    assert "negate" in start["highlighting"]["opcodes"]
+    assert get(app, "api/programs/0").json["text"] == TEXT
+    assert get(app, "api/programs/1").json["text"].startswith(("//", "HloModule"))
+    assert get(app, f"api/programs/{len(titles)}").status == 404
+
+
+def test_a_question_is_answered(app: Guard) -> None:
+    answer = post(app, f"/{TOKEN}/api/ask", {"ask": "check", "text": TEXT})
+    assert answer.json["instructions"] == 2
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b'{"ask": "open"}'])
+def test_what_is_no_question_is_refused_in_words(app: Guard, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    answer = request(app, f"/{TOKEN}/api/ask", method="POST", body=body, headers=headers)
+    assert answer.status == 400
+    assert "cannot read the question" in answer.words
+
+
+def test_a_graph_is_kept_for_a_frame_that_may_do_nothing_else(app: Guard) -> None:
+    question = {"ask": "graph", "text": TEXT, "pipeline": "-O0"}
+    address = post(app, f"/{TOKEN}/api/ask", question).json["graph"]
+    page = get(app, address)
+    assert page.body.startswith(b"<!doctype html>")
+    assert "sandbox allow-scripts" in page.headers["content-security-policy"]
+    assert get(app, "graph/other").status == 404
+
+
+def test_a_module_that_takes_too_long_is_told_in_words() -> None:
+    app = guarded(WebApp((), InProcess(), InProcess(stopped=True)))
+    answer = post(app, f"/{TOKEN}/api/ask", {"ask": "walk", "text": TEXT})
+    assert answer.status == 200
+    assert answer.words == "stopped after 60 s"
+
+
+def test_a_dump_is_listed_by_module_and_stage(tmp_path: Path) -> None:
+    for stage in ("before_optimizations", "cpu_after_optimizations"):
+        (tmp_path / f"module_0007.jit_f.{stage}.txt").write_text(TEXT)
+    programs = [p for p in programs_of([str(tmp_path)]) if p.group != "Lessons"]
+    assert [(p.group, p.title) for p in programs] == [
+        ("module_0007.jit_f", "before_optimizations"),
+        ("module_0007.jit_f", "cpu_after_optimizations"),
+    ]
+    assert programs[0].text() == TEXT
+
+
+def test_a_file_that_is_not_there_is_told_before_the_page_opens() -> None:
+    with pytest.raises(HloError, match=r"cannot read nowhere\.hlo"):
+        programs_of(["nowhere.hlo"])

@@ -1,0 +1,69 @@
+"""The process that works on modules: what the server does when it hangs or dies."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from hloc.errors import HloError
+from hloc.python_process import python_command
+from hloc.web.child import Child
+from tests.waiting import wait_until
+
+_READY = """
+import os, sys, time
+from hloc.framing import read_message, write_message
+write_message(sys.stdout.buffer, {})
+while True:
+    question, _ = read_message(sys.stdin.buffer)
+    if question["do"] == "hang": time.sleep(1000)
+    if question["do"] == "die": os.abort()
+    if question["do"] == "lie":
+        sys.stdout.buffer.write(b"x" * 64)
+        sys.stdout.flush()
+    write_message(sys.stdout.buffer, {"pid": os.getpid(), "folder": os.getcwd()})
+"""
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    found = Child(python_command("-c", _READY))
+    yield found
+    found.close()
+
+
+def test_a_process_is_kept_between_questions(child: Child) -> None:
+    first = child.ask({"do": ""}, 30)
+    assert child.ask({"do": ""}, 30) == first
+
+
+def test_one_that_hangs_is_ended_and_another_answers(child: Child) -> None:
+    first = child.ask({"do": ""}, 30)["pid"]
+    with pytest.raises(HloError, match=r"stopped after 0\.05 s") as caught:
+        child.ask({"do": "hang"}, 0.05)
+    assert "the server goes on" in caught.value.diagnostics[0].notes[0]
+    assert child.ask({"do": ""}, 30)["pid"] != first
+
+
+def test_one_that_dies_is_told_of_and_another_answers(child: Child) -> None:
+    with pytest.raises(HloError, match=r"crashed: aborted \(SIGABRT\)"):
+        child.ask({"do": "die"}, 30)
+    assert child.ask({"do": ""}, 30)["pid"]
+
+
+def test_what_is_no_answer_ends_it(child: Child) -> None:
+    with pytest.raises(HloError, match="the process that worked on it"):
+        child.ask({"do": "lie"}, 30)
+    assert child.ask({"do": ""}, 30)["pid"]
+
+
+def test_closing_ends_the_process_and_removes_its_folder(child: Child) -> None:
+    answer = child.ask({"do": ""}, 30)
+    child.close()
+    assert not os.path.exists(answer["folder"])
+    wait_until(lambda: not os.path.exists(f"/proc/{answer['pid']}"), "the process ends")
+
+
+def test_one_that_does_not_start_says_so() -> None:
+    with pytest.raises(HloError, match="did not start"):
+        Child(python_command("-c", "pass")).ask({"do": ""}, 30)
