@@ -83,6 +83,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("repl",),
     "google": ("hloc.formats",),  # protobuf
     "pygments": ("hloc.editors",),
+    "pygls": ("hloc.lsp",),
+    "lsprotocol": ("hloc.lsp",),
     "cuda": ("hloc.runtime",),
     "mpi4py": ("hloc.runtime",),
     "jax": ("hloc.jax", "hloc.pjrt", "repl"),

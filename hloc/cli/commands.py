@@ -273,6 +273,12 @@ COMMANDS: dict[str, Command] = {
         "hloc.cli.completion_command:print_completion",
         ("completion bash > ~/.local/share/bash-completion/completions/hloc",),
     ),
+    "lsp": Command(
+        "lsp",
+        "the language server, which editors start: docs/editors.md",
+        "hloc.cli.lsp_command:serve_editor",
+        ("lsp",),
+    ),
     "repl": Command(
         "repl [FILE]",
         "start the interactive program hlo-repl",

@@ -128,5 +128,6 @@ _COMMAND_WORDS: dict[str, Callable[[], tuple[str, ...]]] = {
     "completion": lambda: ("bash", "zsh", "fish"),
     "doctor": _none,
     "cache": _none,
+    "lsp": _none,
 }
 """Command -> the words that it takes; the others take files."""

@@ -80,7 +80,7 @@ WRITING = (
     *DRAWING,
 )
 TEXTUAL = ("", "parse", "convert", "extract", "flatten", "partition")
-ABOUT = ("targets", "doctor", "cache", "completion")
+ABOUT = ("targets", "doctor", "cache", "completion", "lsp")
 ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", "web",
        *ABOUT)  # fmt: skip
 SHARDING = ("explain-sharding",)

@@ -13,8 +13,8 @@ from dataclasses import field
 from hloc.errors import Diagnostic, HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.parser.lexer import Lexer, Mode, Token
-from hloc.parser.scanner import COMMENT, STRING, after_blanks
-from hloc.parser.split import SEPARATOR, pieces_of
+from hloc.parser.scanner import COMMENT, STRING
+from hloc.parser.split import SEPARATOR, pieces_of, split_modules
 from hloc.parser.to_ast import is_module_text, parse_ast
 from hloc.source import SourceFile
 
@@ -42,9 +42,8 @@ def format_text(source: SourceFile) -> str:
         HloError: the text has syntax faults; all of them.
     """
     pieces = pieces_of(source)
-    full = [p for p in pieces if after_blanks(p.text, 0, len(p.text)) < len(p.text)]
     faults: list[Diagnostic] = []
-    for piece in full or pieces[:1]:
+    for piece in split_modules(source):
         faults += parse_ast(piece)[1]
     if faults:
         raise HloError(faults)

@@ -18,8 +18,12 @@ def split_modules(text: str | SourceFile) -> tuple[SourceFile, ...]:
     a piece have the line numbers of the whole file.
     """
     pieces = pieces_of(SourceFile(text) if isinstance(text, str) else text)
-    full = tuple(p for p in pieces if after_blanks(p.text, 0, len(p.text)) < len(p.text))
-    return full or pieces[:1]
+    return tuple(piece for piece in pieces if not is_blank(piece.text)) or pieces[:1]
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether `text` holds nothing but blanks and comments."""
+    return after_blanks(text, 0, len(text)) == len(text)
 
 
 def pieces_of(source: SourceFile) -> tuple[SourceFile, ...]:
