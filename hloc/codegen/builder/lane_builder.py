@@ -8,15 +8,11 @@ raise `NeedsScalars`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from hloc.codegen.builder.divisor import Divisor, divisor_of, quotient
-from hloc.codegen.builder.scalar_builder import (
-    COMPARISONS,
-    EXTREMA,
-    LlvmBuilder,
-)
+from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import (
     REPRESENTATIONS,
     VARYING,
@@ -26,12 +22,13 @@ from hloc.codegen.builder.values import (
     NeedsScalars,
     Representation,
     Value,
+    suffix_of,
+    vector_of,
 )
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
-from hloc.dtypes import F16, F32, PRED, S32, DType, complex_of, component_of
+from hloc.dtypes import F32, PRED, DType, complex_of, component_of
 
-_ELEMENT_NAMES = {"float": "f32", "double": "f64"}
 _IN_FUNCTION = "%"
 _MOST_APART = 4
 """Elements from one lane to the next, up to which vectors are loaded and picked from."""
@@ -78,7 +75,7 @@ class LaneBuilder(LlvmBuilder):
     # ---- vectors of what is given
 
     def vector_type(self, element: str) -> str:
-        return f"<{self.lanes} x {element}>"
+        return vector_of(element, self.lanes)
 
     def kind(self, dtype: DType) -> str:
         """Return LLVM's type of lanes of `dtype` in a register."""
@@ -106,63 +103,14 @@ class LaneBuilder(LlvmBuilder):
         order = f"{self.vector_type('i32')} zeroinitializer"
         return self.fn.value(f"shufflevector {kind} {one}, {kind} poison, {order}")
 
-    def _made(self, dtype: DType, text: str) -> Lanes:
-        return Lanes(dtype, self.fn.value(text))
+    def lanes_of(self, *args: Value) -> int:
+        for x in args:
+            if isinstance(x, VARYING):
+                return self.lanes
+        return 0
 
-    # ---- operations
-
-    def float_operation(self, op: str, x: Value, y: Value) -> Value:
-        if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
-            return super().float_operation(op, x, y)
-        flags, kind = self.float_flags, self.kind(x.dtype)
-        return self._made(x.dtype, f"{op} {flags} {kind} {self.vector(x)}, {self.vector(y)}")
-
-    def negated(self, x: Value) -> Value:
-        if not isinstance(x, VARYING):
-            return super().negated(x)
-        return self._made(x.dtype, f"fneg {self.kind(x.dtype)} {x.text}")
-
-    def integer_operation(self, op: str, x: Value, y: Value) -> Value:
-        if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
-            return super().integer_operation(op, x, y)
-        kind = self.kind(x.dtype)
-        return self._made(x.dtype, f"{op} {kind} {self.vector(x)}, {self.vector(y)}")
-
-    def comparison(self, direction: str, x: Value, y: Value) -> Value:
-        if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
-            return super().comparison(direction, x, y)
-        op = COMPARISONS[x.dtype][direction]
-        return self._made(PRED, f"{op} {self.kind(x.dtype)} {self.vector(x)}, {self.vector(y)}")
-
-    def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
-        if not any(isinstance(x, VARYING) for x in (pred, on_true, on_false)):
-            return super().choice(pred, on_true, on_false)
-        kind = self.kind(on_true.dtype)
-        condition = f"i1 {pred.text}"
-        if isinstance(pred, Lanes):
-            condition = f"{self.kind(PRED)} {pred.text}"
-        chosen = f"{kind} {self.vector(on_true)}, {kind} {self.vector(on_false)}"
-        return self._made(on_true.dtype, f"select {condition}, {chosen}")
-
-    # ---- f16 where the machine computes with it
-
-    def _of_halves(self, dtype: DType, text: str, *args: Value) -> Value:
-        if not any(isinstance(x, VARYING) for x in args):
-            return super()._of_halves(dtype, text, *args)
-        kind, bits = self.vector_type("half"), self.kind(F16)
-        halves = [self.fn.value(f"bitcast {bits} {self.vector(x)} to {kind}") for x in args]
-        made = self.fn.value(text.format(*halves, kind=kind))
-        if dtype is F16:
-            made = self.fn.value(f"bitcast {kind} {made} to {bits}")
-        return Lanes(dtype, made)
-
-    def _half_kind(self, args: Sequence[Value]) -> str:
-        is_varying = any(isinstance(x, VARYING) for x in args)
-        return self.vector_type("half") if is_varying else super()._half_kind(args)
-
-    def _half_suffix(self, args: Sequence[Value]) -> str:
-        is_varying = any(isinstance(x, VARYING) for x in args)
-        return f"v{self.lanes}f16" if is_varying else super()._half_suffix(args)
+    def operand(self, x: Value, lanes: int) -> str:
+        return self.vector(x) if lanes else x.text
 
     # ---- divisions by what all lanes share
 
@@ -187,51 +135,9 @@ class LaneBuilder(LlvmBuilder):
 
     def differs(self, x: Value, y: Value) -> Value:
         """Return where floats are smaller or larger than others; not where one is NaN."""
-        kind = self.kind(x.dtype)
-        return self._made(PRED, f"fcmp one {kind} {self.vector(x)}, {self.vector(y)}")
+        return self.operation(PRED, "fcmp one", x, y)
 
     # ---- conversions
-
-    def cast(self, x: Value, dtype: DType) -> Value:
-        if not isinstance(x, VARYING):
-            return super().cast(x, dtype)
-        if not dtype.is_float and x.dtype.bits == dtype.bits:
-            return Lanes(dtype, self.vector(x))
-        return super().cast(self.as_lanes(x), dtype)
-
-    def _cast(self, op: str, x: Value, dtype: DType) -> Value:
-        if not isinstance(x, VARYING):
-            return super()._cast(op, x, dtype)
-        return self._made(dtype, f"{op} {self.kind(x.dtype)} {x.text} to {self.kind(dtype)}")
-
-    def truncation(self, x: Value, dtype: DType) -> Value:
-        if not isinstance(x, VARYING) or self._is_bounded(dtype):
-            return super().truncation(x, dtype)
-        name = "fptosi" if dtype.is_signed else "fptoui"
-        kind, source = self.kind(dtype), self.kind(x.dtype)
-        symbol = f"@llvm.{name}.sat.{self._suffix(dtype)}.{self._suffix(x.dtype)}"
-        return Lanes(dtype, self.fn.call(kind, symbol, (source, x.text)))
-
-    def reinterpretation(self, x: Value, dtype: DType) -> Value:
-        if not isinstance(x, VARYING):
-            return super().reinterpretation(x, dtype)
-        if REPRESENTATIONS[x.dtype].register == REPRESENTATIONS[dtype].register:
-            return Lanes(dtype, self.vector(x))
-        return self._cast("bitcast", self.as_lanes(x), dtype)
-
-    def half_to_float(self, x: Value) -> Value:
-        if not isinstance(x, VARYING):
-            return super().half_to_float(x)
-        half = self.vector_type("half")
-        value = self.fn.value(f"bitcast {self.kind(F16)} {x.text} to {half}")
-        return self._made(F32, f"fpext {half} {value} to {self.kind(F32)}")
-
-    def float_to_half(self, x: Value) -> Value:
-        if not isinstance(x, VARYING):
-            return super().float_to_half(x)
-        half = self.vector_type("half")
-        value = self.fn.value(f"fptrunc {self.kind(F32)} {x.text} to {half}")
-        return self._made(F16, f"bitcast {half} {value} to {self.kind(F16)}")
 
     def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
         is_varying = isinstance(x, VARYING) or isinstance(exponent, VARYING)
@@ -247,26 +153,7 @@ class LaneBuilder(LlvmBuilder):
         operands = (kind, self.vector(x)), (kind, self.vector(n)), (kind, "zeroinitializer")
         return Lanes(x.dtype, self.fn.call(kind, symbol, *operands, (mask, kept), ("i32", "4")))
 
-    def _ldexp(self, x: Value, exponent: Value) -> Value:
-        if not (isinstance(x, VARYING) or isinstance(exponent, VARYING)):
-            return super()._ldexp(x, exponent)
-        kind, words = self.kind(x.dtype), self.kind(S32)
-        symbol = f"@llvm.ldexp.{self._suffix(x.dtype)}.{self._suffix(S32)}"
-        operands = (kind, self.vector(x)), (words, self.vector(exponent))
-        return Lanes(x.dtype, self.fn.call(kind, symbol, *operands))
-
     # ---- calls
-
-    def instruction(self, name: str, *args: Value) -> Value:
-        if not any(isinstance(x, VARYING) for x in args):
-            return super().instruction(name, *args)
-        dtype = args[0].dtype
-        kind, symbol = self.kind(dtype), f"@llvm.{name}.{self._suffix(dtype)}"
-        operands = [(kind, self.vector(x)) for x in args]
-        if name == "ctlz":
-            operands.append(("i1", "false"))
-        flags = self.extremum_flags() if name in EXTREMA else ""
-        return Lanes(dtype, self.fn.call(kind, symbol, *operands, flags=flags))
 
     def libm(self, name: str, *args: Value) -> Value:
         if any(isinstance(x, VARYING) for x in args):
@@ -314,14 +201,13 @@ class LaneBuilder(LlvmBuilder):
 
     def _suffix(self, dtype: DType) -> str:
         """Return the type of lanes as names of intrinsics have it."""
-        register = REPRESENTATIONS[dtype].register
-        return f"v{self.lanes}{_ELEMENT_NAMES.get(register, register)}"
+        return suffix_of(REPRESENTATIONS[dtype].register, self.lanes)
 
     # ---- memory
 
     def load_number(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
         if isinstance(pointer, LaneSlot):
-            return self._made(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}")
+            return self._made(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}", self.lanes)
         if not isinstance(index, VARYING):
             return super().load_number(pointer, dtype, index)
         r = REPRESENTATIONS[dtype]
@@ -337,8 +223,8 @@ class LaneBuilder(LlvmBuilder):
         if not r.is_part:
             return Lanes(dtype, loaded)
         if dtype.is_pred:
-            return self._made(dtype, f"icmp ne {memory} {loaded}, zeroinitializer")
-        return self._made(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}")
+            return self._made(dtype, f"icmp ne {memory} {loaded}, zeroinitializer", self.lanes)
+        return self._made(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}", self.lanes)
 
     def _load_apart(self, pointer: Value, dtype: DType, index: LaneIndex) -> str:
         """Load elements that are `stride` apart, by as many vectors that end with the last one."""
@@ -389,13 +275,13 @@ class LaneBuilder(LlvmBuilder):
         return self.vector_type("i1"), f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
 
     def _load_part(self, memory: str, at: str, r: Representation) -> str:
-        name = f"@llvm.masked.load.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
+        name = f"@llvm.masked.load.{suffix_of(r.memory, self.lanes)}.p0"
         others = (memory, "zeroinitializer")
         place = ("ptr", at), ("i32", str(r.bytes)), self._part_mask()
         return self.fn.call(memory, name, *place, others)
 
     def _store_part(self, memory: str, text: str, at: str, r: Representation) -> None:
-        name = f"@llvm.masked.store.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
+        name = f"@llvm.masked.store.{suffix_of(r.memory, self.lanes)}.p0"
         place = ("ptr", at), ("i32", str(r.bytes)), self._part_mask()
         self.fn.call("void", name, (memory, text), *place)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from hloc.codegen.builder.lane_builder import LaneBuilder
-from hloc.codegen.builder.values import REPRESENTATIONS, Lanes, Value
+from hloc.codegen.builder.values import REPRESENTATIONS, Lanes, Value, suffix_of
 from hloc.dtypes import DType, component_of
-
-_ELEMENT_NAMES = {"float": "f32", "double": "f64"}
 
 
 def gather(b: LaneBuilder, pointer: Value, dtype: DType, offsets: Lanes) -> Lanes:
@@ -35,7 +33,7 @@ def scatter(b: LaneBuilder, pointer: Value, value: Value, offsets: Lanes, mask: 
 def _names(b: LaneBuilder, what: str, dtype: DType) -> tuple[str, str, str]:
     """Return the types of the lanes and of pointers to them, and the name of the intrinsic."""
     register = REPRESENTATIONS[dtype].register
-    suffix = f"v{b.lanes}{_ELEMENT_NAMES.get(register, register)}.v{b.lanes}p0"
+    suffix = f"{suffix_of(register, b.lanes)}.{suffix_of('p0', b.lanes)}"
     return b.kind(dtype), b.vector_type("ptr"), f"@llvm.masked.{what}.{suffix}"
 
 

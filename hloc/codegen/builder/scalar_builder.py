@@ -15,7 +15,7 @@ import numpy as np
 from hloc.codegen.builder.element_builder import ElementBuilder
 from hloc.codegen.builder.math import emit_math
 from hloc.codegen.builder.reciprocal import reciprocal_parts
-from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.builder.values import REPRESENTATIONS, Lanes, Value, suffix_of, vector_of
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import F16, F32, F64, PRED, S32, S64, U8, U32, DType
@@ -50,6 +50,11 @@ WITHOUT_SATURATION = ("x86_64", "i686")
 """Machines whose conversions to integers do not keep what is out of range in it."""
 
 
+def register_of(dtype: DType, lanes: int) -> str:
+    """Return LLVM's type of a value of `dtype`, or of a vector of `lanes` of them."""
+    return vector_of(_REGISTER[dtype], lanes)
+
+
 def float_text(dtype: DType, value: float) -> str:
     """Return an f32 or f64 constant in LLVM's spelling; NaN becomes the quiet one."""
     number = float(np.float32(value)) if dtype is F32 else float(value)
@@ -81,9 +86,39 @@ class LlvmBuilder(ElementBuilder):
             return Value(dtype, "true" if value else "false")
         return Value(dtype, str(int(value)))
 
+    # ---- one instruction, on values or on lanes
+
+    def lanes_of(self, *args: Value) -> int:
+        """Return how many lanes an instruction on `args` has, 0 if it takes single values."""
+        return 0
+
+    def operand(self, x: Value, lanes: int) -> str:
+        """Return the text of `x` as an operand of an instruction on `lanes`."""
+        return x.text
+
+    def _made(self, dtype: DType, text: str, lanes: int) -> Value:
+        name = self.fn.value(text)
+        return Lanes(dtype, name) if lanes else Value(dtype, name)
+
+    def operation(self, dtype: DType, op: str, *args: Value) -> Value:
+        """Write `op` on operands of one type, whose result is of type `dtype`."""
+        lanes = self.lanes_of(*args)
+        operands = ", ".join([self.operand(x, lanes) for x in args])
+        return self._made(dtype, f"{op} {register_of(args[0].dtype, lanes)} {operands}", lanes)
+
+    def _call(
+        self, dtype: DType, name: str, lanes: int, *args: Value, last: str = "", flags: str = ""
+    ) -> Value:
+        """Write a call of intrinsic `name`; `last` is an operand of type i1."""
+        operands = [(register_of(x.dtype, lanes), self.operand(x, lanes)) for x in args]
+        if last:
+            operands.append(("i1", last))
+        kind = register_of(dtype, lanes)
+        found = self.fn.call(kind, f"@llvm.{name}", *operands, flags=flags)
+        return Lanes(dtype, found) if lanes else Value(dtype, found)
+
     def float_operation(self, op: str, x: Value, y: Value) -> Value:
-        text = f"{op} {self.float_flags} {_REGISTER[x.dtype]} {x.text}, {y.text}"
-        return Value(x.dtype, self.fn.value(text))
+        return self.operation(x.dtype, f"{op} {self.float_flags}", x, y)
 
     def fdiv(self, x: Value, y: Value) -> Value:
         parts = self.reciprocal_of(y)
@@ -105,25 +140,25 @@ class LlvmBuilder(ElementBuilder):
         return number if _LEAST_DIVISOR < abs(number) < 1 / _LEAST_DIVISOR else 0.0
 
     def negated(self, x: Value) -> Value:
-        return Value(x.dtype, self.fn.value(f"fneg {_REGISTER[x.dtype]} {x.text}"))
+        return self.operation(x.dtype, "fneg", x)
 
     def integer_operation(self, op: str, x: Value, y: Value) -> Value:
-        amount = y.text
         if op in ("shl", "lshr") and x.dtype.bits == 64 and self.target.triple.startswith("nvptx"):
             # Without it LLVM drops what is asked about amounts beyond the width, since the shifts
             # of PTX give 0 for them; but it hands these only the low 32 bits of the amount.
-            amount = self.fn.value(f"and i64 {amount}, 63")
-        text = f"{op} {_REGISTER[x.dtype]} {x.text}, {amount}"
-        return Value(x.dtype, self.fn.value(text))
+            y = Value(y.dtype, self.fn.value(f"and i64 {y.text}, 63"))
+        return self.operation(x.dtype, op, x, y)
 
     def comparison(self, direction: str, x: Value, y: Value) -> Value:
-        op = COMPARISONS[x.dtype][direction]
-        return Value(PRED, self.fn.value(f"{op} {_REGISTER[x.dtype]} {x.text}, {y.text}"))
+        return self.operation(PRED, COMPARISONS[x.dtype][direction], x, y)
 
     def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
-        kind = _REGISTER[on_true.dtype]
-        text = f"select i1 {pred.text}, {kind} {on_true.text}, {kind} {on_false.text}"
-        return Value(on_true.dtype, self.fn.value(text))
+        lanes = self.lanes_of(pred, on_true, on_false)
+        kind = register_of(on_true.dtype, lanes)
+        which = register_of(PRED, self.lanes_of(pred))
+        first, second = self.operand(on_true, lanes), self.operand(on_false, lanes)
+        text = f"select {which} {pred.text}, {kind} {first}, {kind} {second}"
+        return self._made(on_true.dtype, text, lanes)
 
     # ---- f16 where the machine computes with it: the same bits as by way of f32
 
@@ -146,30 +181,22 @@ class LlvmBuilder(ElementBuilder):
     def narrow_intrinsic(self, name: str, *args: Value) -> Value:
         if args[0].dtype is not F16 or not self.has_half_arithmetic or name not in _HALF:
             return super().narrow_intrinsic(name, *args)
-        symbol = f"@llvm.{name}.{self._half_suffix(args)}"
-        types = ", ".join(["{kind}"] * len(args))
-        operands = ", ".join(f"{{kind}} {{{number}}}" for number in range(len(args)))
+        lanes = self.lanes_of(*args)
+        kind, symbol = vector_of("half", lanes), f"@llvm.{name}.{suffix_of('half', lanes)}"
+        operands = ", ".join(f"{kind} {{{number}}}" for number in range(len(args)))
         flags = self.extremum_flags() if name in EXTREMA else ""
-        text = f"call {flags}{{kind}} {symbol}({operands})"
-        kind = self._half_kind(args)
-        self.fn.declare(f"declare {kind} {symbol}({types.format(kind=kind)})")
-        return self._of_halves(F16, text, *args)
+        self.fn.declare(f"declare {kind} {symbol}({', '.join([kind] * len(args))})")
+        return self._of_halves(F16, f"call {flags}{kind} {symbol}({operands})", *args)
 
     def _of_halves(self, dtype: DType, text: str, *args: Value) -> Value:
         """Write an instruction on f16; `text` has places for the type and the operands."""
-        halves = [self.fn.value(f"bitcast i16 {x.text} to half") for x in args]
-        result = self.fn.value(text.format(*halves, kind="half"))
+        lanes = self.lanes_of(*args)
+        kind, bits = vector_of("half", lanes), register_of(F16, lanes)
+        halves = [self.fn.value(f"bitcast {bits} {self.operand(x, lanes)} to {kind}") for x in args]
+        text = text.format(*halves, kind=kind)
         if dtype is F16:
-            result = self.fn.value(f"bitcast half {result} to i16")
-        return Value(dtype, result)
-
-    def _half_kind(self, args: Sequence[Value]) -> str:
-        """Return LLVM's type of operands of f16."""
-        return "half"
-
-    def _half_suffix(self, args: Sequence[Value]) -> str:
-        """Return it as names of intrinsics have it."""
-        return "f16"
+            text = f"bitcast {kind} {self.fn.value(text)} to {bits}"
+        return self._made(dtype, text, lanes)
 
     # ---- conversions
 
@@ -180,22 +207,29 @@ class LlvmBuilder(ElementBuilder):
                 return self._cast("fpext" if dtype is F64 else "fptrunc", x, dtype)
             return self._cast("sitofp" if source.is_signed else "uitofp", x, dtype)
         if source.bits == dtype.bits:
-            return Value(dtype, x.text)
+            return self._renamed(x, dtype)
         if source.bits > dtype.bits:
             return self._cast("trunc", x, dtype)
         return self._cast("sext" if source.is_signed else "zext", x, dtype)
 
     def _cast(self, op: str, x: Value, dtype: DType) -> Value:
-        text = f"{op} {_REGISTER[x.dtype]} {x.text} to {_REGISTER[dtype]}"
-        return Value(dtype, self.fn.value(text))
+        lanes = self.lanes_of(x)
+        text = f"{register_of(x.dtype, lanes)} {self.operand(x, lanes)}"
+        return self._made(dtype, f"{op} {text} to {register_of(dtype, lanes)}", lanes)
+
+    def _renamed(self, x: Value, dtype: DType) -> Value:
+        """Return `x` as another type that has the same register."""
+        lanes = self.lanes_of(x)
+        text = self.operand(x, lanes)
+        return Lanes(dtype, text) if lanes else Value(dtype, text, x.imag)
 
     def truncation(self, x: Value, dtype: DType) -> Value:
         if self._is_bounded(dtype):
             return self._bounded(x, dtype)
         name = "fptosi" if dtype.is_signed else "fptoui"
-        kind, source = _REGISTER[dtype], _REGISTER[x.dtype]
-        symbol = f"@llvm.{name}.sat.{kind}.{'f32' if x.dtype is F32 else 'f64'}"
-        return Value(dtype, self.fn.call(kind, symbol, (source, x.text)))
+        lanes = self.lanes_of(x)
+        target, source = (suffix_of(_REGISTER[kind], lanes) for kind in (dtype, x.dtype))
+        return self._call(dtype, f"{name}.sat.{target}.{source}", lanes, x)
 
     def _is_bounded(self, dtype: DType) -> bool:
         # LLVM 22 compares the bits of a float with 0 to make one bit of it for NVIDIA's GPUs.
@@ -228,7 +262,7 @@ class LlvmBuilder(ElementBuilder):
 
     def reinterpretation(self, x: Value, dtype: DType) -> Value:
         if _REGISTER[x.dtype] == _REGISTER[dtype]:
-            return Value(dtype, x.text, x.imag)
+            return self._renamed(x, dtype)
         return self._cast("bitcast", x, dtype)
 
     def narrow_bits(self, x: Value) -> Value:
@@ -238,12 +272,16 @@ class LlvmBuilder(ElementBuilder):
         return self._cast("trunc", bits, dtype)
 
     def half_to_float(self, x: Value) -> Value:
-        half = self.fn.value(f"bitcast i16 {x.text} to half")
-        return Value(F32, self.fn.value(f"fpext half {half} to float"))
+        lanes = self.lanes_of(x)
+        half = vector_of("half", lanes)
+        value = self.fn.value(f"bitcast {register_of(F16, lanes)} {x.text} to {half}")
+        return self._made(F32, f"fpext {half} {value} to {register_of(F32, lanes)}", lanes)
 
     def float_to_half(self, x: Value) -> Value:
-        half = self.fn.value(f"fptrunc float {x.text} to half")
-        return Value(F16, self.fn.value(f"bitcast half {half} to i16"))
+        lanes = self.lanes_of(x)
+        half = vector_of("half", lanes)
+        value = self.fn.value(f"fptrunc {register_of(F32, lanes)} {x.text} to {half}")
+        return self._made(F16, f"bitcast {half} {value} to {register_of(F16, lanes)}", lanes)
 
     def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
         steps = self.convert(exponent, S32)
@@ -253,9 +291,9 @@ class LlvmBuilder(ElementBuilder):
         return self.select(is_zero, self.const(x.dtype, 0.0), value)
 
     def _ldexp(self, x: Value, exponent: Value) -> Value:
-        kind = _REGISTER[x.dtype]
-        symbol = f"@llvm.ldexp.f{x.dtype.bits}.i32"
-        return Value(x.dtype, self.fn.call(kind, symbol, (kind, x.text), ("i32", exponent.text)))
+        lanes = self.lanes_of(x, exponent)
+        number, word = (suffix_of(_REGISTER[part.dtype], lanes) for part in (x, exponent))
+        return self._call(x.dtype, f"ldexp.{number}.{word}", lanes, x, exponent)
 
     # ---- calls
 
@@ -293,17 +331,10 @@ class LlvmBuilder(ElementBuilder):
         return self.select(has_nan, self.fadd(x, y), largest)
 
     def instruction(self, name: str, *args: Value) -> Value:
-        dtype = args[0].dtype
-        if dtype is F32 or dtype is F64:
-            suffix = "f32" if dtype is F32 else "f64"
-        else:
-            suffix = _REGISTER[dtype]
-        kind = _REGISTER[dtype]
-        operands = [(kind, x.text) for x in args]
-        if name == "ctlz":
-            operands.append(("i1", "false"))
+        dtype, lanes = args[0].dtype, self.lanes_of(*args)
+        suffix, last = suffix_of(_REGISTER[dtype], lanes), "false" if name == "ctlz" else ""
         flags = self.extremum_flags() if name in EXTREMA else ""
-        return Value(dtype, self.fn.call(kind, f"@llvm.{name}.{suffix}", *operands, flags=flags))
+        return self._call(dtype, f"{name}.{suffix}", lanes, *args, last=last, flags=flags)
 
     def extremum_flags(self) -> str:
         """Return flags: a maximum in a reduction starts from any lane, and of zeros takes any."""

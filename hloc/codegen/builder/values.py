@@ -101,6 +101,20 @@ REPRESENTATIONS: dict[DType, Representation] = {
 """How values of each element type are held; tokens and opaques have no values."""
 
 
+_NAMES = {"float": "f32", "double": "f64", "half": "f16"}
+
+
+def vector_of(element: str, lanes: int) -> str:
+    """Return LLVM's type of `lanes` elements, that of one element for 0."""
+    return f"<{lanes} x {element}>" if lanes else element
+
+
+def suffix_of(element: str, lanes: int) -> str:
+    """Return that type as names of intrinsics have it: `f32`, `v8i32`."""
+    name = _NAMES.get(element, element)
+    return f"v{lanes}{name}" if lanes else name
+
+
 def is_narrow_float(dtype: DType) -> bool:
     """True for floats that are computed in f32: bf16, f16 and below."""
     return dtype.is_narrow_float

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value, suffix_of, vector_of
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.dtypes import BF16, F16, F32, DType
 
 
 def vector_type(dtype: DType, lanes: int) -> str:
     """Return LLVM's type of `lanes` elements in memory."""
-    return f"<{lanes} x {REPRESENTATIONS[dtype].memory}>"
+    return vector_of(REPRESENTATIONS[dtype].memory, lanes)
 
 
 def first_lanes(w: RoutineWriter, count: IndexValue, lanes: int) -> str:
@@ -29,9 +29,7 @@ def first_lanes(w: RoutineWriter, count: IndexValue, lanes: int) -> str:
 
 def _suffix(dtype: DType, lanes: int) -> str:
     """Return the type of a vector as names of intrinsics have it."""
-    memory = REPRESENTATIONS[dtype].memory
-    short = {"float": "f32", "double": "f64"}.get(memory, memory)
-    return f"v{lanes}{short}.p0"
+    return f"{suffix_of(REPRESENTATIONS[dtype].memory, lanes)}.p0"
 
 
 def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -> str:
