@@ -1,0 +1,219 @@
+"""The page of `hloc web` in a real browser: headless Chromium, driven by Selenium."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra hloc[web]")
+pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+pytest.importorskip("selenium", reason="drives the browser")
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from hloc.editors.tokens import tokens
+from hloc.python_process import python_command, python_environment
+from tests.unit.editors.test_tokens import MODULE
+from tests.waiting import PATIENCE, wait_until
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
+]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "softmax_relu.hlo"
+SIMPLIFIER = 3  # the state after algebraic-simplifier at -O2
+FIT = "return document.documentElement.scrollWidth <= innerWidth"
+
+
+class Page:
+    """The page, with what a person does on it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        script = (
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".map((found) => found.textContent).join('\\n')"
+        )
+        return str(self.driver.execute_script(script, selector))
+
+    def shows(self, words: str, selector: str) -> None:
+        wait_until(lambda: words in self.text(selector), f"{selector} shows {words!r}")
+
+    def click(self, selector: str) -> None:
+        wait_until(lambda: self.driver.find_elements(By.CSS_SELECTOR, selector), selector)
+        self.driver.execute_script("arguments[0].click()", self.one(selector))
+
+    def view(self, name: str) -> None:
+        self.click(f'#tabs [data-view="{name}"]')
+
+    def write_at(self, what: str, keys: str) -> None:
+        """Put the cursor behind the first `what` of the program and type `keys`."""
+        self.driver.execute_script(
+            "const t = document.querySelector('textarea'), at = t.value.indexOf(arguments[0]) + "
+            "arguments[0].length; t.focus(); t.setSelectionRange(at, at);",
+            what,
+        )
+        self.one("textarea").send_keys(keys)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    command = python_command("-m", "hloc", "web", "--no-browser", str(EXAMPLE))
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=python_environment())
+    assert process.stderr is not None
+    found = re.search(r"http://\S+/", process.stderr.readline())
+    assert found
+    yield found[0]
+    process.terminate()
+    process.communicate()
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for word in ("--headless=new", "--disable-gpu", "--window-size=1280,800", "--no-proxy-server"):
+        options.add_argument(word)
+    if hasattr(os, "getuid") and os.getuid() == 0:
+        options.add_argument("--no-sandbox")  # Chromium's own refuses to run as root
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(DRIVER))
+    found.set_page_load_timeout(PATIENCE)
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def page(driver: Any, address: str) -> Iterator[Page]:
+    driver.get("about:blank")
+    driver.get(address)
+    found = Page(driver)
+    found.shows("algebraic-simplifier", "#steps")
+    yield found
+    complaints = [row for row in driver.get_log("browser") if row["level"] == "SEVERE"]
+    assert complaints == []  # also what the policy of the page refuses
+
+
+def test_a_program_is_opened_in_colours(page: Page) -> None:
+    assert page.text("#name") == "jit_softmax_relu"
+    assert "38 instructions" in page.text("#facts")
+    assert "maximum" in page.text("#editor .k-opcode")
+    assert "f32" in page.text("#editor .k-type")
+
+
+def test_an_error_appears_under_its_line_while_typing_and_goes(page: Page) -> None:
+    page.write_at("maximum", "um")
+    page.shows("HLOC0104 unknown opcode: maximumum; did you mean maximum?", "#editor .under")
+    assert page.text("#editor .under b").strip() == "^" * len("maximumum")
+    assert page.text("#facts") == "1 error"
+    assert "unknown opcode" in page.text("#problems button")
+    page.one("textarea").send_keys(Keys.BACKSPACE * 2)
+    page.shows("38 instructions", "#facts")
+    assert page.text("#problems") == ""
+
+
+def test_passes_are_stepped_with_diff_rule_and_law(page: Page) -> None:
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.shows("reshape(reshape(x)) → reshape x", "#told")
+    page.shows("broadcast_in_dim.3", "#view .removed")
+    assert "← reshape-reshape" in page.text("#view .by")
+    assert "b.1" in page.text("#view .now mark")
+    page.click("#on")
+    page.shows("4  cse", "#title")
+
+
+def test_single_rewrites_are_stepped_by_keys(page: Page) -> None:
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.shows("maximum-lowest", "#steps .rewrite")
+    page.driver.execute_script("document.querySelector('#view').focus()")
+    page.one("#view").send_keys("JJJ")
+    page.shows("3+3  algebraic-simplifier", "#title")
+    wait_until(lambda: page.text("#told .rule") == "maximum-lowest", "one rule is told")
+    assert "maximum(x, <lowest>) → x" in page.text("#told")
+
+
+def test_the_graph_of_a_state_is_drawn_in_a_frame_of_its_own(page: Page) -> None:
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.shows("algebraic-simplifier", "#title")
+    page.view("graph")
+    wait_until(lambda: page.driver.find_elements(By.CSS_SELECTOR, "#view iframe"), "a frame")
+    page.driver.switch_to.frame(page.one("#view iframe"))
+    page.shows("dot_general.1", "svg text")
+    page.driver.switch_to.default_content()
+
+
+def test_a_state_is_run_verified_and_seen_as_code(page: Page) -> None:
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.shows("algebraic-simplifier", "#title")
+    page.view("run")
+    page.shows("Verify", "#view .bar")
+    page.click("#view .bar button:nth-of-type(1)")
+    page.shows("compare with s0 in the evaluator: OK", "#view .verdict.good")
+    page.click("#view .bar button:nth-of-type(2)")
+    page.shows("s0 ≡ s3 on 24 input sets", "#view .verdict.good")
+    page.view("llvm-ir")
+    page.shows("define", "#view pre")
+    page.view("asm")
+    page.shows("hloc_entry:", "#view pre")
+    page.view("cost")
+    page.shows("dot_general.1", "#view .costs")
+
+
+def test_a_link_holds_program_state_and_view(page: Page, address: str) -> None:
+    page.write_at("HloModule jit_", "my_")
+    page.shows("jit_my_softmax_relu", "#name")
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.view("hlo")
+    page.shows("HloModule", "#view pre")
+    before = ""
+
+    def rests() -> bool:
+        nonlocal before
+        last, before = before, page.driver.current_url
+        return len(before) > len(address) + 100 and last == before
+
+    wait_until(rests, "the address holds the program")
+    link = page.driver.current_url
+    page.driver.get("about:blank")
+    page.driver.get(link)
+    page.shows("3  algebraic-simplifier", "#title")
+    page.shows("jit_my_softmax_relu", "#view pre")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 800])
+def test_the_page_fits_light_and_dark_wide_and_narrow(page: Page, theme: str, width: int) -> None:
+    if page.driver.execute_script("return document.documentElement.dataset.theme") != theme:
+        page.click("#theme")
+    page.driver.set_window_size(width, 900)
+    assert page.driver.execute_script(FIT)
+    paper = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}[theme]
+    page.driver.set_window_size(1280, 800)
+
+
+def test_the_colours_are_those_of_the_lexer(page: Page) -> None:
+    for text in (MODULE, EXAMPLE.read_text()):
+        found = page.driver.execute_async_script(
+            "const [text, done] = arguments;"
+            "import(new URL('page/highlight.js', location.href.split('#')[0]))"
+            ".then((m) => done([...m.tokens(text)]), (fault) => done(String(fault)))",
+            text,
+        )
+        assert found == [[token.kind, token.text] for token in tokens(text)]
