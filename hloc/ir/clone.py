@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
@@ -23,8 +22,8 @@ def clone_module(module: Module, uids: Mapping[int, int] | None = None) -> Modul
     copy = Module(module.name, module.config, module.stack_frames, module.source)
     if uids is None:
         copy.family = module.family
-    copy.instruction_names = deepcopy(module.instruction_names)
-    copy.computation_names = deepcopy(module.computation_names)
+    copy.instruction_names = module.instruction_names.copy()
+    copy.computation_names = module.computation_names.copy()
     computations: dict[Computation, Computation] = {}
     for old in module.computations:
         uid = old.uid if uids is None else uids[old.uid]

@@ -47,6 +47,12 @@ class NameUniquer:
             return f"{stem}.{number}"
         return f"{stem}.{number}" if numbered else stem
 
+    def copy(self) -> NameUniquer:
+        """Return one that knows the same names, and learns others by itself."""
+        return NameUniquer(
+            {stem: set(numbers) for stem, numbers in self._used.items()}, dict(self._next)
+        )
+
     def has_keyword(self) -> bool:
         """Tell whether some name is a keyword, which is a name after `%` only."""
         return any(keyword in self._used for keyword in KEYWORDS)

@@ -31,3 +31,11 @@ def test_names_that_are_keywords_are_printed_so_that_they_can_be_read() -> None:
     short = hloc.parse(text).to_text("short")
     assert "ROOT %true = f32[] floor(%ROOT)" in short
     assert hloc.parse(short).to_text("short") == short
+
+
+def test_a_copy_knows_the_names_and_learns_by_itself() -> None:
+    first = NameUniquer()
+    assert [first.unique("a") for _ in range(3)] == ["a", "a.1", "a.2"]
+    second = first.copy()
+    assert [second.unique("a"), second.unique("b")] == ["a.3", "b"]
+    assert [first.unique("a"), first.unique("b")] == ["a.3", "b"]
