@@ -17,7 +17,7 @@ def web(arguments: Namespace, talk: Talk) -> int:
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         raise HloError(
-            f"hloc web needs the package {' and '.join(missing)}",
+            f"hloc web needs {' and '.join(missing)}",
             notes=("pip install 'hloc[web]'",),
         )
     from hloc.web.server import serve

@@ -1,0 +1,37 @@
+"""`hloc web` on the command line: what is missing, and what it cannot open."""
+
+import pytest
+
+from hloc.cli import main, web_command
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_missing_packages_are_told_with_what_to_install(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_command, "find_spec", lambda name: None)
+    assert main(["web", "m.hlo"]) == 1
+    said = capsys.readouterr().err
+    assert "hloc web needs starlette and uvicorn" in said
+    assert "pip install 'hloc[web]'" in said
+
+
+def test_one_missing_package_is_named_alone(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_command, "find_spec", lambda name: name != "uvicorn" or None)
+    assert main(["web"]) == 1
+    assert "hloc web needs uvicorn\n" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_told_before_anything_is_served(capsys: Capture) -> None:
+    pytest.importorskip("starlette", reason="the extra hloc[web]")
+    pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+    assert main(["web", "nowhere.hlo", "--no-browser"]) == 1
+    assert "cannot read nowhere.hlo" in capsys.readouterr().err
+
+
+def test_a_port_is_a_number(capsys: Capture) -> None:
+    assert main(["web", "--port=high"]) == 2
+    assert "expected a whole number" in capsys.readouterr().err
