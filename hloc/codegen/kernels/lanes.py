@@ -97,8 +97,9 @@ def _shortest_row(inst: Instruction) -> int:
     body = inst.called[0] if inst.is_a("fusion") else None
     if body is None or body.root.is_a("reduce"):
         return 0
-    rows = [reduce.operands[0].array for reduce in body.instructions if reduce.is_a("reduce")]
-    return min((shape.dims[shape.minor_to_major[0]] for shape in rows), default=0)
+    reduced = (r.operands[0].array for r in body.instructions if r.is_a("reduce"))
+    rows = [shape.dims[shape.minor_to_major[0]] for shape in reduced if shape.dims]
+    return min(rows, default=0)
 
 
 def _products(body: Computation) -> tuple[Instruction, ...]:
