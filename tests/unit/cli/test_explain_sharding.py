@@ -56,11 +56,11 @@ def test_the_report_names_cause_place_bytes_and_time(capsys: Capture) -> None:
     assert table == [
         "collective along members runs sent time waits",
         "all-gather whole x 4 1 48.0 KiB 49.2 us 49.2 us exposed",
-        "y tanh needs dimension 0 whole",
+        "y (tanh) needs dimension 0 whole",
         "f32[16,256]: dimension 0 split along x -> dimension 0 whole",
         "line 14",
         "all-reduce sum y 2 1 16.0 KiB 16.4 ms 16.4 ms exposed",
-        "dot.1 dot sums over a dimension that is split along y",
+        "dot.1 (dot) sums over a dimension that is split along y",
         "f32[16,256]: partial sums along y -> the same along y",
         "line 13; mlp.py:7; jit(mlp)/dot",
     ]
@@ -78,7 +78,7 @@ def test_json_has_every_number(capsys: Capture) -> None:
     assert data["mesh"] == [["axis_0", 4], ["axis_1", 2]]
     assert data["total_bytes"] == sum(row["size_bytes"] for row in data["collectives"]) == 65536
     first = data["collectives"][0]
-    assert first["needed_by"] == "dot.1 dot"
+    assert first["needed_by"] == "dot.1 (dot)"
     assert first["axes"] == ["axis_1"]
     assert first["group_of"] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert data["memory"]["total_bytes"] >= data["memory"]["parameter_bytes"] == 16384 + 262144
