@@ -81,6 +81,7 @@ WAYS: dict[str, Callable[[Module], list[Array]]] = {
     "O0": lambda module: hloc.compile(module, opt_level=0)(),
     "O2": lambda module: hloc.compile(module, opt_level=2)(),
     "GPU": lambda module: on_simulated_gpu(module)(),
+    "GPU-host": lambda module: hloc.compile(module, target="nvptx64", simulate="host")(),
 }
 ON_DEVICES: dict[str, Callable[[Module], list[list[Array]]]] = {
     "evaluator": lambda module: evaluate_devices(module, []),
@@ -101,7 +102,8 @@ CASES = [
         pytest.param(case, way, id=f"{file}: {case.name} {way}".replace(" ", "-"))
         for file, case in CASES
         for way in WAYS
-        if way != "GPU" or not case.not_on_gpu
+        if not (way.startswith("GPU") and case.not_on_gpu)
+        if not (way == "GPU-host" and case.on_devices)
     ],
 )
 def test_answer(case: Case, way: str) -> None:

@@ -25,7 +25,8 @@ def difference(got: Array, want: Array) -> str | None:
     if tolerance is None or want.size == 0:
         return _first(got != want, got, want, "must be equal")
     wide = np.complex128 if want.dtype.kind == "c" else np.float64
-    a, b = got.astype(wide), want.astype(wide)
+    with np.errstate(invalid="ignore"):  # a signalling NaN warns when it is converted
+        a, b = got.astype(wide), want.astype(wide)
     finite = np.isfinite(a) & np.isfinite(b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if wide is np.complex128:  # a NaN or infinity in either part

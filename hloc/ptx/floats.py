@@ -168,9 +168,10 @@ def maximum(a: Array, b: Array) -> Array:
 
 
 def _extreme(a: Array, b: Array, function: Function, first: Array) -> Array:
-    result = function(a, b)
     zeros = (a == 0) & (b == 0)
-    return np.where(zeros, np.where(first, a, b), result)
+    result = np.where(zeros, np.where(first, a, b), function(a, b))
+    # NumPy's functions return a NaN where one operand is a signalling NaN.
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, result))
 
 
 def decode_extreme(lower: bool) -> Decoder:
