@@ -6,7 +6,7 @@
 - complex: functions of complex numbers, within so many units of the larger part, infinite and NaN
   numbers as such.
 - power N: as complex; the rounding of an angle of up to N is magnified.
-- table: sums of products, within `hloc/report/tolerance.py`.
+- table N: sums of products, within `hloc/report/tolerance.py`; products of up to N may cancel.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def disagreement(got: Array, want: Array, how: str) -> str | None:
     """Return what is wrong with `got`, or None."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"got {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
+    how, _, largest = how.partition(" ")
     if how == TABLE:
-        return difference(got, want)
+        return difference(got, want, float(largest or 0))
     dtype = dtype_of_numpy(want.dtype)
     assert dtype is not None
-    how, _, largest = how.partition(" ")
     if how in ("complex", "power"):
         bad = ~_complex_within(got, want, component_of(dtype), float(largest or 0))
     elif not (dtype.is_float or dtype.is_complex):

@@ -28,6 +28,7 @@ from hloc.dtypes import PRED, DType
 from hloc.evaluator.run import evaluate_module
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import HostValue
 from hloc.parser import parse
 from hloc.shapes import ArrayShape, leaves
 from hloc.source import SourceFile
@@ -225,6 +226,21 @@ def is_moved(inst: Instruction) -> bool:
     return row.data_movement or row.nop or row.forwards or row.name in ("parameter", "constant")
 
 
+def largest_product(module: Module, arguments: Sequence[Array]) -> float:
+    """Return the largest finite product of floats that a run computes."""
+    largest = 0.0
+
+    def look(inst: Instruction, value: HostValue) -> HostValue:
+        nonlocal largest
+        if inst.is_a("multiply") and (inst.array.dtype.is_float or inst.array.dtype.is_complex):
+            sizes = np.abs(value.astype(np.complex128))
+            largest = max(largest, float(np.max(sizes, initial=0.0, where=np.isfinite(sizes))))
+        return value
+
+    evaluate_module(module, arguments, changed=look)
+    return largest
+
+
 def random_program(seed: int, steps: int = 0) -> Program:
     """Return the program of `seed`: of about `steps` cases, by default one to eight.
 
@@ -234,8 +250,9 @@ def random_program(seed: int, steps: int = 0) -> Program:
     if not steps and seed % 8 in OTHERS:
         module = OTHERS[seed % 8](seed)
         root = module.entry.root
-        hows = (TABLE,) * sum(1 for _ in leaves(root.shape))
-        return Program(seed, module, tuple(inputs_for(module, seed)), hows)
+        arguments = tuple(inputs_for(module, seed))
+        how = f"{TABLE} {largest_product(module, arguments)}"
+        return Program(seed, module, arguments, (how,) * sum(1 for _ in leaves(root.shape)))
     choices = Seeded(seed)
     draft = ProgramDraft(choices)
     names = sorted(CASES)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fuzz.agreement import TABLE
 from fuzz.draft import Array, any_values
 from fuzz.isolation import Limits, Send, isolated
 from fuzz.program import Program
@@ -47,20 +48,29 @@ def shrink(program: Program, fault: Fault, limits: Limits, seconds: float) -> Sh
     values = known_values(program)
     exact = dict(zip(program.module.entry.root.operands, program.hows, strict=False))
     hows = {inst.name: how for inst, how in exact.items()}
+    laxest = next((how for how in program.hows if how.startswith(TABLE)), TABLE)
 
     def interesting(module: Module) -> bool:
-        return shows(module, arguments_of(module, values), hows, fault, limits)
+        return shows(module, arguments_of(module, values), hows, fault, limits, laxest)
 
     found = reduce_module(program.module, interesting, seconds=seconds).module
-    if shows(found, inputs_for(found), hows, fault, limits):
+    if shows(found, inputs_for(found), hows, fault, limits, laxest):
         return Shrunk(found, None)
     return Shrunk(found, arguments_of(found, values))
 
 
 def shows(
-    module: Module, arrays: Sequence[Array], hows: dict[str, str], fault: Fault, limits: Limits
+    module: Module,
+    arrays: Sequence[Array],
+    hows: dict[str, str],
+    fault: Fault,
+    limits: Limits,
+    laxest: str = TABLE,
 ) -> bool:
-    """Tell, in a process of its own, whether a module shows a fault with the same signature."""
+    """Tell, in a process of its own, whether a module shows a fault with the same signature.
+
+    A result of the middle has no rule of comparison of its own: `laxest` counts.
+    """
 
     def work(send: Send) -> None:
         root = module.entry.root
@@ -69,10 +79,9 @@ def shows(
         if want.fault is not None:
             send(want.fault.signature)
             return
-        # A result of the middle has no rule of its own: the laxest one counts.
-        rules = [hows.get(part.name, "table") for part in parts]
+        rules = [hows.get(part.name, laxest) for part in parts]
         if len(rules) != len(want.results):
-            rules = ["table"] * len(want.results)
+            rules = [laxest] * len(want.results)
         found = fault_of(way_named(fault.way), module, arrays, want.results, rules)
         send(found.signature if found is not None else "")
 

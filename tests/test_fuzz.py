@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fuzz import campaign, damage, valgrind
+from fuzz.agreement import TABLE, disagreement
 from fuzz.campaign import faults_of, findings
 from fuzz.cases import structured
 from fuzz.isolation import Limits, Send, isolated
@@ -53,6 +55,16 @@ def test_random_modules_agree_with_the_evaluator(first: int) -> None:
         verify(program.module)
         faults = [str(fault) for fault in faults_of(program, (LEVELS[0], LEVELS[2]), nothing)]
         assert faults == [], f"seed {seed}"
+
+
+def test_sums_of_products_that_cancel_may_be_contracted_and_no_more() -> None:
+    """`x * x - x * x` is the rounding of a product in one instruction, zero in two."""
+    product, none = np.float32(1.1) ** 2, np.zeros(1, np.float32)
+    half_unit = np.spacing(product) / 2
+    rule = f"{TABLE} {product}"
+    assert disagreement(none + half_unit, none, TABLE) is not None
+    assert disagreement(none + half_unit, none, rule) is None
+    assert disagreement(none + 20 * half_unit, none, rule) is not None
 
 
 def test_random_modules_stay_inside_their_arrays() -> None:
