@@ -46,7 +46,7 @@ def objects_made_once() -> Iterator[None]:
     from hloc.codegen.llvm.object_file import compile_object
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hloc.codegen.llvm.object_cache.compile_object", cache(compile_object))
+        patch.setattr("hloc.codegen.llvm.object_child.compile_object", cache(compile_object))
         patch.setattr("hloc.codegen.gpu.code_cache.compile_job", cache(compile_job))
         yield
 

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import math
 import os
-import signal
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.object_child import object_child, object_of_child
 from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, available_cores
 from hloc.errors import HloError
-from hloc.framing import read_message, write_message
 from hloc.lazy_dataclass import dataclass
-from hloc.python_process import python_command, python_environment
 
 VARIABLE = "HLOC_COMPILE_PROCESSES"
 """Environment variable for the number of processes, this one included; 1 for no helpers."""
@@ -164,19 +160,13 @@ class _Helper:
         self._setting = setting
         self._order = order
         self._made = made
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = object_child()
         self._thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
 
     def start(self) -> None:
         """Begin; does nothing where no more processes or threads are to be had."""
         with suppress(OSError, ValueError, RuntimeError):
-            self._process = subprocess.Popen(
-                python_command("-c", f"from {__name__} import serve; serve()"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=python_environment(),
-            )
+            self._child.start()
             self._thread.start()
 
     def join(self) -> None:
@@ -185,54 +175,15 @@ class _Helper:
             self._thread.join()
 
     def _feed(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(Exception):  # it has died, or its answer is invalid
-            target, also = self._setting
-            fields = {name: getattr(target, name) for name in Target.__slots__}
-            write_message(process.stdin, [fields, sorted(also)])
-            while (number := _next(self._order)) is not None:
-                unit = self._units[number]
-                write_message(process.stdin, unit.level, [unit.text.encode()])
-                _, blocks = read_message(process.stdout)
-                self._made[number] = bytes(blocks[0]) if blocks else None
+        target, also = self._setting
+        while (number := _next(self._order)) is not None:
+            unit = self._units[number]
+            data = object_of_child(self._child, unit.text, target, unit.level, also)
+            if data is None:
+                return  # the process has died, or the unit has a fault that is told here
+            self._made[number] = data
 
     def end(self) -> None:
         """End the process, which the thread notices."""
-        if self._process is None:
-            return
-        self._process.kill()
+        self._child.end()
         self.join()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(OSError):
-                pipe.close()
-        self._process.wait()
-
-
-def serve() -> None:
-    """Compile what comes in until the other side is gone; what a helper does.
-
-    An answer is a block with the object, or none for a fault.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keep LLVM's output out of the answers
-    with suppress(EOFError, BrokenPipeError):
-        (fields, names), _ = read_message(sys.stdin.buffer)
-        target, also = Target(**fields), frozenset(names)
-        while True:
-            level, (text,) = read_message(sys.stdin.buffer)
-            data = _object_or_none(text.decode(), target, level, also)
-            write_message(answers, None, [] if data is None else [data])
-    os._exit(0)  # without another try to send what is left
-
-
-def _object_or_none(text: str, target: Target, level: int, also: frozenset[str]) -> bytes | None:
-    try:
-        return compile_object(text, target, level, also)
-    except Exception:  # reported when the parent compiles it again
-        return None

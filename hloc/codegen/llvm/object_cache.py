@@ -24,7 +24,8 @@ from hloc.cache_directory import (
     write_cached,
 )
 from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for
-from hloc.codegen.llvm.object_file import check_symbols, compile_object, llvm_options
+from hloc.codegen.llvm.object_child import compile_in_long_use
+from hloc.codegen.llvm.object_file import check_symbols, llvm_options
 from hloc.codegen.llvm.routine_index import read_index, write_index
 from hloc.codegen.llvm.target import Target
 from hloc.limits import time_check
@@ -62,7 +63,7 @@ def cached_objects(
 
     def compile_here(unit: Unit) -> bytes:
         check_time()
-        return compile_object(unit.text, target, unit.level, also=also)
+        return compile_in_long_use(unit.text, target, unit.level, also)
 
     helpers = helpers_for(tuple(missing.values()), processes)
     compiled = compile_units(tuple(missing.values()), target, also, compile_here, helpers)

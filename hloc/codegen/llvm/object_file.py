@@ -15,6 +15,7 @@ from hloc.address_space import LLVM_BYTES, LLVM_BYTES_PER_CHARACTER, require_spa
 from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
+from hloc.lazy_dataclass import dataclass
 
 _LIBM = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
@@ -109,9 +110,27 @@ def optimize_module(
     options = llvm.create_pipeline_tuning_options()
     for name, value in llvm_options(level).items():
         setattr(options, name, value)
-    builder = llvm.create_pass_builder(machine, options)
+    builder = create_pass_builder(machine, options)
     run_passes(builder.getModulePassManager(), module, builder)
     return module
+
+
+@dataclass(slots=True, eq=False)
+class PassBuilders:
+    """How many were made in this process: llvmlite never frees their callbacks, 1.6 KB each."""
+
+    made: int = 0
+
+
+pass_builders = PassBuilders()
+
+
+def create_pass_builder(
+    machine: llvm.TargetMachine, options: llvm.PipelineTuningOptions
+) -> llvm.PassBuilder:
+    """Return a pass builder, and count it; it serves one run."""
+    pass_builders.made += 1
+    return llvm.create_pass_builder(machine, options)
 
 
 def run_passes(
@@ -130,7 +149,7 @@ def run_passes(
 def _promote_slots(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    builder = create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     run_passes(passes, module, builder)
 
 
