@@ -66,17 +66,17 @@ def _rewrite(inst: Instruction, fast: bool) -> None:
     if all(result is None for result in results):
         return
     computation = inst.computation
-    with_layouts = [
-        form.with_layout(form.alone(i) if result is None else result, shape)
+    of_shapes = [
+        form.of_shape(form.alone(i) if result is None else result, shape)
         for i, (result, (_, shape)) in enumerate(zip(results, form.arrays(), strict=True))
     ]
-    value = with_layouts[0]
+    value = of_shapes[0]
     if isinstance(inst.shape, TupleShape):
-        value = form.b.instruction("tuple", with_layouts, shape=inst.shape)
+        value = form.b.instruction("tuple", of_shapes, shape=inst.shape)
     for later in computation.controlled:
         if inst in later.control_predecessors:
             kept = [p for p in later.control_predecessors if p is not inst]
-            computation.set_control_predecessors(later, [*kept, *with_layouts])
+            computation.set_control_predecessors(later, [*kept, *of_shapes])
     computation.replace(inst, value)
     computation.remove(inst)
 
@@ -173,13 +173,15 @@ class _Form:
         )
         return result
 
-    def with_layout(self, value: Instruction, shape: ArrayShape) -> Instruction:
+    def of_shape(self, value: Instruction, shape: ArrayShape) -> Instruction:
+        """Return `value` in the layout of `shape`, and its type: sums may be wider than terms."""
+        value = self.b.convert(value, shape.dtype)
         return value if value.shape == shape else self.b.instruction("copy", (value,), shape=shape)
 
     def plain(self, operand: Instruction) -> Instruction:
         """Return the operand in row-major order."""
         shape = operand.array
-        return self.with_layout(operand, ArrayShape(shape.dtype, shape.dims))
+        return self.of_shape(operand, ArrayShape(shape.dtype, shape.dims))
 
     def combined(self, parts: Instruction) -> Instruction:
         """Return the sum over dimension 0 of `[members, n]`, in the order of the ranks.

@@ -90,8 +90,19 @@ def plan(inst: Instruction) -> GpuPlan | None:
     """Plan a transform; long rows and a copy of the spectrum are in scratch memory."""
     if not is_transform(inst):
         return None
-    room = _room(root_of(inst))
+    root = root_of(inst)
+    if not root.operands[0].array.elements:
+        return GpuPlan(_emit_zeros)
+    room = _room(root)
     return GpuPlan(emit, scratch_bytes=2 * room.rows + room.table + room.spectrum)
+
+
+def _emit_zeros(w: LaunchWriter) -> None:
+    """Write the sums of no terms."""
+    shape = w.inst.array
+    with w.each(shape.elements) as (k, thread):
+        zero = k.b.const_element(shape.dtype, shape.dtype.numpy.type(0))
+        k.output.store(k.math, tuple(k.math.delinear(thread, shape.dims)), zero)
 
 
 def emit(w: LaunchWriter) -> None:
