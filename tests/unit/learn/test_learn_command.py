@@ -10,6 +10,7 @@ import pytest
 from hloc.cli import main
 from hloc.learn.catalogue import find_lesson, read_progress
 from tests.repl.pseudo_terminal import terminal
+from tests.unit.learn.transcripts import wrong_answer
 from tests.waiting import PATIENCE
 
 Capture = pytest.CaptureFixture[str]
@@ -98,7 +99,7 @@ def test_a_lesson_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_many_answers_are_checked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     lesson = find_lesson("2")
-    files = [str(lesson.folder / name) for name in ("reference.py", "wrong.py")]
+    files = [str(lesson.folder / "reference.py"), str(wrong_answer(lesson))]
     assert main(["learn", "check", "2", *files, "--format=json"]) == 1
     found = capsys.readouterr()
     assert [row["passed"] for row in json.loads(found.out)] == [True, False]

@@ -10,7 +10,7 @@ from hloc.learn.catalogue import Lesson, all_lessons
 from hloc.learn.check import check_file
 from hloc.learn.document import MACHINE, Cell, Commands, read_cells, write_cells
 from hloc.learn.plan import read_plan
-from tests.unit.learn.transcripts import run_cells, script_of
+from tests.unit.learn.transcripts import run_cells, script_of, wrong_answer
 
 LESSONS = all_lessons()
 FILES = (
@@ -19,7 +19,6 @@ FILES = (
     "script.hlor",
     "exercise.py",
     "reference.py",
-    "wrong.py",
     "check.toml",
 )
 
@@ -31,17 +30,17 @@ WRONG = {
     5: "pass my-cse, changes the answer:\n  - b = f32[4] slice(x), slice={[4:8]}",
     6: "out0[1] is 0.0, was -0.0",
     7: "loop.bytes is 16,392, wanted <= 2,048",
-    8: "rule tanh-by-exponential (wrong.py:7), changes the answer",
-    9: "rule left-transpose (wrong.py:12), changes the answer",
+    8: "rule tanh-by-exponential (08-decomposition.py:7), changes the answer",
+    9: "rule left-transpose (09-layouts.py:12), changes the answer",
     10: "cost.transcendentals is 512, wanted <= 256",
     11: "peak is 98,560, wanted <= 17,664",
-    12: "rule reverse-reverse (wrong.py:21), changes the answer",
+    12: "rule reverse-reverse (12-hunting.py:21), changes the answer",
     13: "605 is not it",
     14: "5 is not it\nits place in the list {1,3,5,7}, from 0",
     15: "is not it\nthe next value of the counter goes where the old one was",
     16: "pass my-barriers, changes the answer",
 }
-"""What the checker says of wrong.py: which rewrite, which number, which counter-example."""
+"""What the checker says of the files in `wrong/`: rewrite, number or counter-example."""
 
 
 def lesson_id(lesson: Lesson) -> str:
@@ -99,7 +98,7 @@ def test_the_reference_passes(lesson: Lesson) -> None:
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lesson_id)
 def test_the_wrong_answer_is_told_why(lesson: Lesson) -> None:
-    report = check_file(lesson, str(lesson.folder / "wrong.py"))
+    report = check_file(lesson, str(wrong_answer(lesson)))
     assert not report.passed
     assert report.score == 0
     said = "\n".join(finding.text for finding in report.findings if not finding.ok)

@@ -67,3 +67,8 @@ def script_of(lesson: Lesson) -> str:
         elif isinstance(cell, Commands) and cell.language == REPL:
             lines += [command for command, _ in cell.steps]
     return "\n".join(lines) + "\n"
+
+
+def wrong_answer(lesson: Lesson) -> Path:
+    """Return a file that students might well write."""
+    return Path(__file__).parent / "wrong" / f"{lesson.folder.name}.py"
