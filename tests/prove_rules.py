@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from hloc.opt.rules import ALL_RULES
 from hloc.prove.proof import can_be_proven
 from hloc.prove.record import FILE, Row, record_text, recorded, row_of
-from hloc.prove.rules import WrongRuleError, prove_rule
+from tests.prove.rules import WrongRuleError, prove_rule
 
 RULES = {rule.name: rule for rule in ALL_RULES}
 

@@ -25,11 +25,11 @@ from hloc.opt.values import (
     power_of_two,
 )
 from hloc.prove.bounds import LEVELS, ONE_VALUE
-from hloc.prove.choices import Choices, DoesNotFitError, every
-from hloc.prove.hints import HINTS, Hint
 from hloc.prove.proof import WAYS, can_be_proven
 from hloc.prove.record import proof_text, recorded
-from hloc.prove.rules import (
+from tests.prove.choices import Choices, DoesNotFitError, every
+from tests.prove.hints import HINTS, Hint
+from tests.prove.rules import (
     WrongRuleError,
     instances,
     is_about_shapes,

@@ -18,9 +18,9 @@ from hloc.ops.builder import Builder
 from hloc.opt.pattern import P
 from hloc.opt.rule import Rule
 from hloc.prove.bounds import Bound, Dims, constants
-from hloc.prove.choices import Choices, DoesNotFitError
-from hloc.prove.hints import Hint
 from hloc.shapes import ArrayShape
+from tests.prove.choices import Choices, DoesNotFitError
+from tests.prove.hints import Hint
 
 _BOUNDED = ("and", "remainder", "maximum", "minimum")
 
