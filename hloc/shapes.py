@@ -291,15 +291,6 @@ def same_dims(a: ArrayShape, b: ArrayShape) -> bool:
     return compatible(a.with_dtype(b.dtype), b)
 
 
-def without_layout(shape: Shape) -> Shape:
-    """Return `shape` with every leaf in row-major order."""
-    if isinstance(shape, TupleShape):
-        return TupleShape(tuple(without_layout(e) for e in shape.elements))
-    if isinstance(shape, BufferShape):
-        return BufferShape(shape.array.with_layout(None))
-    return shape if shape.layout is None else shape.with_layout(None)
-
-
 def same_layouts(a: Shape, b: Shape) -> bool:
     """True if all leaves of the compatible shapes lie in memory in the same order."""
     return all(

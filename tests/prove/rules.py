@@ -24,13 +24,13 @@ from hloc.opt.rule import Rule, RuleSet
 from hloc.opt.values import dtype_of
 from hloc.prove.bounds import LEVELS, ONE_VALUE, SHAPE_TYPES, VALUE_TYPES, Bound
 from hloc.prove.equivalence import pairs_of
-from hloc.prove.exhaustive import can_enumerate, first_difference
 from hloc.prove.proof import ALL_VALUES, IEEE, MOVES, WAYS, Z3, RuleProof
 from hloc.prove.solver import ask
 from hloc.prove.symbolic import SymbolicRun
 from hloc.prove.terms import CannotFollowError
 from tests.prove.choices import Choices, every
 from tests.prove.drawing_opcodes import draw
+from tests.prove.exhaustive import can_enumerate, first_difference
 from tests.prove.hints import HINTS, Hint
 
 _TIMEOUT_MS = 20_000

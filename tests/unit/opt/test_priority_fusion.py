@@ -12,10 +12,10 @@ from hloc.ir.clone import clone_module
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
-from hloc.opt.fusion.gpu_estimate import instruction_seconds, module_seconds
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.pipelines import pipeline_for
+from tests.gpu_estimate import instruction_seconds, module_seconds
 from tests.inputs import inputs_for
 from tests.unit.opt.random_modules import RandomModule
 from tests.unit.opt.row_modules import RowModule

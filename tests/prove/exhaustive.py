@@ -10,6 +10,7 @@ from hloc.dtypes import DType
 from hloc.evaluator.run import evaluate_computation
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.prove.equivalence import same_values
 from hloc.shapes import ArrayShape
 
 MAX_BITS = 17
@@ -68,19 +69,3 @@ def first_difference(
     want, got = (np.broadcast_to(np.asarray(value), count) for value in (want, got))
     differs = np.flatnonzero(~same_values(want, got, ignores_zero_sign=ignores_zero_sign))
     return [array[differs[0]] for array in inputs] if differs.size else None
-
-
-def same_values(
-    want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], *, ignores_zero_sign: bool = False
-) -> np.ndarray[Any, Any]:
-    """Return where two arrays are equal: signs of zeros count, payloads of NaN do not."""
-    if want.dtype.kind in "biu" or want.dtype.name.startswith(("int", "uint")):
-        return np.asarray(want == got)
-    if want.dtype.kind == "c":
-        real = same_values(want.real, got.real, ignores_zero_sign=ignores_zero_sign)
-        imag = same_values(want.imag, got.imag, ignores_zero_sign=ignores_zero_sign)
-        return np.asarray(real & imag)
-    with np.errstate(all="ignore"):
-        a, b = want.astype(np.float64), got.astype(np.float64)
-        equal = (a == b) & (ignores_zero_sign | (np.signbit(a) == np.signbit(b)))
-        return np.asarray(equal | (np.isnan(a) & np.isnan(b)))
