@@ -10,7 +10,7 @@ words in `_BUILT_IN` and `C_FUNCTIONS` are explained in `words.py` of the folder
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType
 from typing import ClassVar
@@ -95,7 +95,7 @@ class Unit:
 
 
 def translate(
-    functions: Iterable[ast.FunctionDef],
+    source: str,
     structures: Structures,
     *,
     lists: Mapping[str, str] = MappingProxyType({}),
@@ -106,14 +106,15 @@ def translate(
     """Return LLVM text, and the names of the functions that Python must bring.
 
     Args:
-        functions: to translate; `state` in them is the one structure `State` of the unit.
+        source: Python text whose functions are translated; what else it holds is for readers.
+            `state` in them is the one structure `State` of the unit.
         structures: that they work on.
         lists: see `Unit`.
         enums: see `Unit`.
         prelude: LLVM text of functions on 64-bit integers that they may call.
         prelude_functions: of the prelude, and how many arguments they take.
     """
-    functions = list(functions)
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     unit = Unit(structures, {**_WORDS, **lists}, enums, {**C_FUNCTIONS, **prelude_functions})
     unit.returns.update((f.name, unit.type_of(f.returns)) for f in functions)
     bodies = [_Function(unit, function).text() for function in functions]

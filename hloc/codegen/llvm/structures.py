@@ -51,10 +51,15 @@ class Layout:
 
 
 class Structures:
-    """The declarations of one text; a line that begins with two spaces continues the last."""
+    """The declarations of one text; a line that begins with two spaces continues the last.
+
+    Attributes:
+        text: the declarations.
+    """
 
     def __init__(self, text: str, others: Mapping[str, str] | None = None) -> None:
         """Read `text`; `others` gives structures a second name: new name -> declared name."""
+        self.text = text
         self._structs: dict[str, tuple[tuple[str, str], ...]] = {}
         self._enums: dict[str, dict[str, int]] = {}
         self._layouts: dict[str, Layout] = {}

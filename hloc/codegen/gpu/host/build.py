@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -84,10 +83,7 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
 def _scheduler() -> str:
     """Return the LLVM text of `scheduler.py`."""
     source = Path(__file__).with_name("scheduler.py").read_text()
-    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    text, _ = translate(
-        functions, STRUCTURES, prelude=_RESUME, prelude_functions={"host_resume": 1}
-    )
+    text, _ = translate(source, STRUCTURES, prelude=_RESUME, prelude_functions={"host_resume": 1})
     return text
 
 

@@ -5,7 +5,6 @@ Call lists lie there as words.
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -15,14 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hloc.codegen.llvm.object_cache import cached_object
-from hloc.codegen.llvm.python_subset import C_FUNCTIONS, translate
 from hloc.codegen.llvm.structures import Structures
-from hloc.codegen.llvm.target import host_target
 from hloc.runtime.communicator.mpi.call_lists import CallList
 from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand
 from hloc.runtime.communicator.mpi.handles import Library
-from hloc.runtime.cpu_loader import LoadedCode, load_functions
+from hloc.runtime.translated_code import Machine, load_translated
 
 STRUCTURES = Structures("""\
 struct State: int64_t unused
@@ -47,7 +43,6 @@ which all from `run` on is the header that is sent before the data. A `Fault` is
 MPI library has: no memory, data of a `LATER` run, of another shape.
 """
 
-_LEVEL = 2
 _SOURCES = ("machine.py", "machine_transfers.py")
 _ALIGNMENT = 64
 _WORD = 8
@@ -56,17 +51,10 @@ _RUN_BITS = 32
 
 
 @cache
-def machine() -> tuple[LoadedCode, Mapping[str, int]]:
-    """Return the loaded code, and the addresses of its functions."""
-    trees = [ast.parse(Path(__file__).with_name(name).read_text()) for name in _SOURCES]
-    nodes = [node for tree in trees for node in tree.body]
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    text, _ = translate(functions, STRUCTURES)
-    target = host_target()
-    data = cached_object(text, target, _LEVEL, frozenset(C_FUNCTIONS))
-    names = [function.name for function in functions]
-    code = load_functions([data], target, names, frozenset(C_FUNCTIONS))
-    return code, dict(zip(names, code.addresses, strict=True))
+def machine() -> Machine:
+    """Return the functions, loaded once in the process."""
+    folder = Path(__file__).parent
+    return load_translated("\n".join((folder / s).read_text() for s in _SOURCES), STRUCTURES)
 
 
 class DeviceMemory:
@@ -107,7 +95,7 @@ class DeviceMemory:
         encoded = [word for item in lists for word in self._encoded_list(item)]
         self._visits, self._nanoseconds = np.zeros((2, max(len(lists), 1)), np.int64)
         self.state: Any = STRUCTURES.structure("Device")(
-            exchange=machine()[1]["exchange_by_mpi"],
+            exchange=machine().addresses["exchange_by_mpi"],
             replica=ids[0],
             partition=ids[1],
             lists=self._words(encoded),
@@ -158,10 +146,9 @@ class DeviceMemory:
         """Free what has been sent; returns whether anything is still on its way. Not in a run."""
         if not self.state.mail:
             return False
-        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)
         testall = self._library.function("MPI_Testall")
-        found = kind(machine()[1]["sweep"])(self.address, testall, self._addresses["statuses"])
-        return bool(found)
+        sweep = machine().function("sweep", 3)
+        return bool(sweep(self.address, testall, self._addresses["statuses"]))
 
     def stop(self) -> None:
         """Let the next exchange end the run."""
@@ -184,7 +171,7 @@ class DeviceMemory:
         return len(calls.calls), self._words(encoded)
 
     def _encoded_call(self, call: Call) -> tuple[int, ...]:
-        own = machine()[1].get(call.function)
+        own = machine().addresses.get(call.function)
         function = own if own is not None else self._library.function(call.function)
         operands = [word for operand in call.operands for word in self._encoded(operand)]
         return function, own is not None, len(call.operands), self._words(operands)
