@@ -73,6 +73,15 @@ def routine_unit(
     return Routines(name, (declaration(name, parameters),), cache(text), level)
 
 
+def named_parameters(reads: str = "", writes: str = "", numbers: str = "") -> tuple[str, ...]:
+    """Return parameters by names: arrays only read, others, none of which overlap, and integers."""
+    return (
+        *(f"ptr noalias readonly %{name}" for name in reads.split()),
+        *(f"ptr noalias %{name}" for name in writes.split()),
+        *(f"i64 %{name}" for name in numbers.split()),
+    )
+
+
 def declaration(name: str, parameters: Iterable[str]) -> str:
     """Return the declaration of a function; parameters are given with types first."""
     types = ", ".join(parameter.split()[0] for parameter in parameters)

@@ -19,7 +19,12 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.convolution.grouped_arguments import OUTER, SPATIAL, SPATIAL_DIMS
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    named_parameters,
+    routine_unit,
+)
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
@@ -39,14 +44,7 @@ kernel, if their windows lie inside."""
 _LISTED_FEATURES = (1, 2, 4)
 """Input and output features per group of routines that programs are likely to call."""
 
-_PARAMETERS = (
-    "ptr noalias readonly %lhs",
-    "ptr noalias readonly %rhs",
-    "ptr noalias %out",
-    "i64 %begin",
-    "i64 %end",
-    "ptr noalias readonly %numbers",
-)
+_PARAMETERS = (*named_parameters("lhs rhs", "out", "begin end"), "ptr noalias readonly %numbers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,12 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.emitters.gemm.gemv_resident import splat, write_resident
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    named_parameters,
+    routine_unit,
+)
 from hloc.codegen.cpu.emitters.vector_loads import load_as, prefetch_ahead, store_as
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -24,18 +29,10 @@ from hloc.dtypes import F32, F64, DType
 DEPTH_BLOCK = 1024
 """Steps of k whose products are summed before they go to the totals."""
 
-_PARAMETERS = (
-    "ptr noalias readonly %lhs",
-    "ptr noalias readonly %rhs",
-    "ptr noalias %out",
-    "ptr noalias %sums",
-    "i64 %columns",
-    "i64 %depth",
-    "i64 %column_block",
-    "i64 %lhs_row",
-    "i64 %lhs_step",
-    "i64 %rhs_step",
-    "i64 %out_row_bytes",
+_PARAMETERS = named_parameters(
+    "lhs rhs",
+    "out sums",
+    "columns depth column_block lhs_row lhs_step rhs_step out_row_bytes",
 )
 
 

@@ -13,7 +13,12 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    named_parameters,
+    routine_unit,
+)
 from hloc.codegen.cpu.emitters.vector_loads import (
     first_lanes,
     load_as,
@@ -37,25 +42,10 @@ no lane is a chain of more than a few thousand additions."""
 SUMMED_TOGETHER = 4
 """Vectors whose lanes are added up at the same time."""
 
-_PARAMETERS = (
-    "ptr noalias readonly %lhs",
-    "ptr noalias readonly %rhs",
-    "ptr noalias %out",
-    "i64 %columns",
-    "i64 %depth",
-    "i64 %lhs_row",
-    "i64 %rhs_row",
-    "i64 %out_row_bytes",
-    "i64 %out_column_bytes",
+_PARAMETERS = named_parameters(
+    "lhs rhs", "out", "columns depth lhs_row rhs_row out_row_bytes out_column_bytes"
 )
-_COPY_PARAMETERS = (
-    "ptr noalias readonly %from",
-    "ptr noalias %to",
-    "i64 %depth",
-    "i64 %from_row",
-    "i64 %from_step",
-    "i64 %to_row",
-)
+_COPY_PARAMETERS = named_parameters("from", "to", "depth from_row from_step to_row")
 
 
 @cache

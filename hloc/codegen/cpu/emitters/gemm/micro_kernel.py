@@ -20,29 +20,18 @@ from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
 from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import excess_units, multiply_units
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, declaration
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    declaration,
+    named_parameters,
+)
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, rounded, store_lanes
 from hloc.dtypes import S8, S64
 
-_PARAMETERS = (
-    "ptr noalias readonly %panels",
-    "ptr noalias %out",
-    "i64 %steps",
-    "i64 %row_bytes",
-    "i64 %rows",
-    "i64 %columns",
-    "i1 %adds",
-)
-
-
-PACKED_PARAMETERS = ("ptr noalias readonly %a", *_PARAMETERS)
-DIRECT_PARAMETERS = (
-    "ptr noalias readonly %lhs",
-    "ptr noalias readonly %rows_at",
-    "ptr noalias readonly %lhs_steps",
-    *_PARAMETERS,
-)
-
+_OTHERS = ("out", "steps row_bytes rows columns")
+PACKED_PARAMETERS = (*named_parameters("a panels", *_OTHERS), "i1 %adds")
+DIRECT_PARAMETERS = (*named_parameters("lhs rows_at lhs_steps panels", *_OTHERS), "i1 %adds")
 
 RUN_STEPS = 4
 """Steps of k that are taken at a time where all of k consists of such runs."""

@@ -14,7 +14,7 @@ from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, named_parameters
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
 from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
@@ -54,21 +54,8 @@ RUN = 4
 LONG_RUN = 16
 """Units that are looked for at a time."""
 
-GATHER_PARAMETERS = (
-    "ptr noalias readonly %from",
-    "ptr noalias readonly %offsets",
-    "ptr noalias readonly %steps",
-    "ptr noalias %to",
-    "i64 %count",
-    "i64 %depth",
-)
-ROW_PARAMETERS = (
-    "ptr noalias readonly %from",
-    "ptr noalias readonly %steps",
-    "ptr noalias %to",
-    "i64 %count",
-    "i64 %depth",
-)
+GATHER_PARAMETERS = named_parameters("from offsets steps", "to", "count depth")
+ROW_PARAMETERS = named_parameters("from steps", "to", "count depth")
 
 
 def transposed(w: RoutineWriter, lines: list[str], kind: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, named_parameters
 from hloc.codegen.cpu.emitters.vector_loads import (
     first_lanes,
     load_lanes,
@@ -14,14 +14,7 @@ from hloc.codegen.cpu.emitters.vector_loads import (
 )
 from hloc.dtypes import PRED, DType
 
-EDGE_PARAMETERS = (
-    "ptr noalias readonly %copy",
-    "ptr noalias %out",
-    "i64 %columns",
-    "i64 %rows",
-    "i64 %row_bytes",
-    "i1 %adds",
-)
+EDGE_PARAMETERS = (*named_parameters("copy", "out", "columns rows row_bytes"), "i1 %adds")
 """Of the function that moves a copy of a tile into the result.
 
 It stands apart from the tiles: few tiles need it, and cheap code does for them.

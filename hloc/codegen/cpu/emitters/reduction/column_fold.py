@@ -22,7 +22,7 @@ from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     FoldWriter,
     fold_routine,
 )
-from hloc.codegen.cpu.emitters.routine_writer import argument
+from hloc.codegen.cpu.emitters.routine_writer import argument, named_parameters
 from hloc.codegen.kernels.reduce import STRIP
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
@@ -33,16 +33,9 @@ _ROWS = 4
 """Rows that are added to the running results at a time."""
 
 _PARAMETERS = (
-    "ptr noalias readonly %from",
-    "ptr noalias %to",
+    *named_parameters("from", "to"),
     INIT,
-    "i64 %batches",
-    "i64 %batch_stride",
-    "i64 %columns",
-    "i64 %runs",
-    "i64 %run_stride",
-    "i64 %rows",
-    "i64 %stride",
+    *named_parameters(numbers="batches batch_stride columns runs run_stride rows stride"),
 )
 
 

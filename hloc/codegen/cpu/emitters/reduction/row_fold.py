@@ -21,7 +21,7 @@ from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     FoldWriter,
     fold_routine,
 )
-from hloc.codegen.cpu.emitters.routine_writer import argument
+from hloc.codegen.cpu.emitters.routine_writer import argument, named_parameters
 from hloc.codegen.elements.reductions import identity_of
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
@@ -35,14 +35,9 @@ where a cache has no room for lines of all of them."""
 _NEAR_ROWS = 4
 
 _PARAMETERS = (
-    "ptr noalias readonly %from",
-    "ptr noalias %to",
+    *named_parameters("from", "to"),
     INIT,
-    "i64 %rows",
-    "i64 %row_stride",
-    "i64 %runs",
-    "i64 %run_stride",
-    "i64 %length",
+    *named_parameters(numbers="rows row_stride runs run_stride length"),
 )
 
 
