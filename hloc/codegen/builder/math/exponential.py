@@ -53,7 +53,7 @@ def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value, Value]:
     return fma(b, b.fmul(r, r), estrin(b, r, _LESS_ONE), r), n, exponent
 
 
-@f32_function("exp")
+@f32_function
 def exp(b: MathBuilder, x: Value) -> Value:
     """Return e**x, with subnormal results.
 
@@ -73,7 +73,7 @@ def normal_exp(b: MathBuilder, x: Value) -> Value:
     return b.fmul(horner(b, r, _EXP), power_of_two(b, exponent))
 
 
-@f32_function("expm1")
+@f32_function
 def expm1(b: MathBuilder, x: Value) -> Value:
     """Return e**x - 1, exact to the last bits near 0."""
     bounded = upper(b, lower(b, x, 89.0), -18.0)
@@ -86,7 +86,7 @@ def expm1(b: MathBuilder, x: Value) -> Value:
     return b.select(near_zero, x, b.fadd(half, half))
 
 
-@f32_function("tanh")
+@f32_function
 def tanh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2|x| + 1)."""
     magnitude = absolute(b, x)
@@ -100,7 +100,7 @@ def tanh(b: MathBuilder, x: Value) -> Value:
     return with_sign(b, b.select(is_small, small, large), x)
 
 
-@f32_function("logistic")
+@f32_function
 def logistic(b: MathBuilder, x: Value) -> Value:
     """Return 1 / (1 + e**-x) of f32 or f64, by powers of e that do not overflow."""
     one, zero = b.const(x.dtype, 1.0), b.const(x.dtype, 0.0)
@@ -109,7 +109,7 @@ def logistic(b: MathBuilder, x: Value) -> Value:
     return b.fdiv(above, b.fadd(one, small))
 
 
-@f32_function("sinh")
+@f32_function
 def sinh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic sine: a polynomial near 0, else (e**|x| - e**-|x|) / 2."""
     magnitude = absolute(b, x)
@@ -120,7 +120,7 @@ def sinh(b: MathBuilder, x: Value) -> Value:
     return b.select(b.compare("LT", magnitude, c(b, 1.0)), small, large)
 
 
-@f32_function("cosh")
+@f32_function
 def cosh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic cosine (e**|x| + e**-|x|) / 2."""
     return b.fadd(*_half_exp(b, absolute(b, x)))

@@ -35,7 +35,7 @@ def _first_octant(b: MathBuilder, t: Value) -> Value:
     return fma(b, b.fmul(square, t), estrin(b, square, _ATAN), t)
 
 
-@f32_function("atan")
+@f32_function
 def atan(b: MathBuilder, x: Value) -> Value:
     """Return the inverse tangent."""
     magnitude = absolute(b, x)
@@ -45,7 +45,7 @@ def atan(b: MathBuilder, x: Value) -> Value:
     return with_sign(b, angle, x)
 
 
-@f32_function("atan2")
+@f32_function
 def atan2(b: MathBuilder, y: Value, x: Value) -> Value:
     """Return the angle of the point (x, y), with C's results for zeros and infinities."""
     width, height = absolute(b, x), absolute(b, y)
@@ -72,7 +72,7 @@ def _asin_parts(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     return small, fma(b, b.fmul(square, root), estrin(b, square, _ASIN), root)
 
 
-@f32_function("asin")
+@f32_function
 def asin(b: MathBuilder, x: Value) -> Value:
     """Return the inverse sine; NaN beyond 1."""
     small, angle = _asin_parts(b, x)
@@ -80,7 +80,7 @@ def asin(b: MathBuilder, x: Value) -> Value:
     return with_sign(b, b.select(small, angle, large), x)
 
 
-@f32_function("acos")
+@f32_function
 def acos(b: MathBuilder, x: Value) -> Value:
     """Return the inverse cosine; NaN beyond 1."""
     small, angle = _asin_parts(b, x)
@@ -91,7 +91,7 @@ def acos(b: MathBuilder, x: Value) -> Value:
     return b.select(small, near, far)
 
 
-@f32_function("asinh")
+@f32_function
 def asinh(b: MathBuilder, x: Value) -> Value:
     """Return the inverse hyperbolic sine."""
     magnitude = absolute(b, x)
@@ -105,7 +105,7 @@ def asinh(b: MathBuilder, x: Value) -> Value:
     return with_sign(b, b.select(large, value, huge), x)
 
 
-@f32_function("acosh")
+@f32_function
 def acosh(b: MathBuilder, x: Value) -> Value:
     """Return the inverse hyperbolic cosine; NaN below 1."""
     t = b.fsub(x, c(b, 1.0))
@@ -117,7 +117,7 @@ def acosh(b: MathBuilder, x: Value) -> Value:
     return b.select(b.compare("GE", x, c(b, 1.0)), value, c(b, NAN))
 
 
-@f32_function("atanh")
+@f32_function
 def atanh(b: MathBuilder, x: Value) -> Value:
     """Return the inverse hyperbolic tangent; NaN beyond 1."""
     magnitude = absolute(b, x)

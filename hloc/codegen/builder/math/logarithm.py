@@ -26,7 +26,7 @@ _SQRT_HALF_BITS = 0x3F3504F3
 _SMALLEST_NORMAL = 2.0**-126
 
 
-@f32_function("log")
+@f32_function
 def log(b: MathBuilder, x: Value) -> Value:
     """Return the natural logarithm, of subnormals too."""
     subnormal = b.compare("LT", x, c(b, _SMALLEST_NORMAL))
@@ -45,7 +45,7 @@ def log(b: MathBuilder, x: Value) -> Value:
     return b.select(b.compare("GE", x, c(b, 0.0)), value, c(b, NAN))
 
 
-@f32_function("log1p")
+@f32_function
 def log1p(b: MathBuilder, x: Value) -> Value:
     """Return log(1 + x): the logarithm of the rounded sum, corrected by what was rounded away."""
     one = c(b, 1.0)

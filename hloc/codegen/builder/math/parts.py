@@ -18,14 +18,10 @@ LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 """Their sum is ln 2; the first has few bits, so that its products with integers are exact."""
 
 
-def f32_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the f32 form of function `name`."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        F32_FUNCTIONS[name] = function
-        return function
-
-    return register
+def f32_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register the f32 form of the function of that name."""
+    F32_FUNCTIONS[function.__name__] = function
+    return function
 
 
 def c(b: MathBuilder, value: float) -> Value:

@@ -54,8 +54,8 @@ def _exp2(b: MathBuilder, x: Value) -> Value:
     return b.fmul(power, estrin(b, b.fsub(x, n), _EXP2))
 
 
-@f32_function("pow")
-def power(b: MathBuilder, x: Value, y: Value) -> Value:
+@f32_function
+def pow(b: MathBuilder, x: Value, y: Value) -> Value:
     """Return x**y with C's results for zeros, infinities, NaN and negative bases."""
     base = absolute(b, x)
     product = b.fmul(b.convert(y, F64), _log2(b, b.convert(base, F64)))
@@ -100,7 +100,7 @@ def at_special(
     return b.bitcast(b.or_(b.bitcast(value, bits), sign), dtype)
 
 
-@f32_function("cbrt")
+@f32_function
 def cbrt(b: MathBuilder, x: Value) -> Value:
     """Return the cube root: a third of the exponent, then two of Halley's steps in f64."""
     magnitude = absolute(b, x)

@@ -19,7 +19,7 @@ _LARGE = (
 )  # fmt: skip
 
 
-@f32_function("erf")
+@f32_function
 def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = absolute(b, x)

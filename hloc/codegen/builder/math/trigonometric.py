@@ -7,7 +7,9 @@ Hanek's reduction), which gives the part of a turn in 64 bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import pi
+from typing import Any
 
 from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, c, f32_function, fma, horner
 from hloc.codegen.builder.math_builder import MathBuilder
@@ -116,29 +118,36 @@ def of_finite(b: MathBuilder, x: Value, value: Value) -> Value:
     return b.select(is_finite, value, b.const(x.dtype, NAN))
 
 
-# ---------------------------------------------------------------- f32
+def define(
+    reduced: Callable[..., tuple[Any, Value]],
+    sin_cos: Callable[..., tuple[Value, Value]],
+    tiny: float,
+) -> tuple[Callable[..., Value], ...]:
+    """Return sin, cos and tan, which are NaN for infinities.
+
+    Args:
+        reduced: returns r and the quadrant of an argument.
+        sin_cos: returns sine and cosine of r.
+        tiny: below it x is its sine and tangent.
+    """
+
+    def sin(b: MathBuilder, x: Value) -> Value:
+        r, quadrant = reduced(b, x)
+        is_tiny = b.compare("LT", absolute(b, x), b.const(x.dtype, tiny))
+        return b.select(is_tiny, x, of_finite(b, x, sine_at(b, *sin_cos(b, r), quadrant)))
+
+    def cos(b: MathBuilder, x: Value) -> Value:
+        r, quadrant = reduced(b, x)
+        quadrant = b.iadd(quadrant, b.const(quadrant.dtype, 1))
+        return of_finite(b, x, sine_at(b, *sin_cos(b, r), quadrant))
+
+    def tan(b: MathBuilder, x: Value) -> Value:
+        r, quadrant = reduced(b, x)
+        value = tangent_at(b, *sin_cos(b, r), quadrant)
+        is_tiny = b.compare("LT", absolute(b, x), b.const(x.dtype, tiny))
+        return b.select(is_tiny, x, of_finite(b, x, value))
+
+    return sin, cos, tan
 
 
-@f32_function("sin")
-def sin(b: MathBuilder, x: Value) -> Value:
-    """Return the sine; NaN for infinities."""
-    r, quadrant = _reduced(b, x)
-    tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
-    return b.select(tiny, x, of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant)))
-
-
-@f32_function("cos")
-def cos(b: MathBuilder, x: Value) -> Value:
-    """Return the cosine; NaN for infinities."""
-    r, quadrant = _reduced(b, x)
-    quadrant = b.iadd(quadrant, b.const(S32, 1))
-    return of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant))
-
-
-@f32_function("tan")
-def tan(b: MathBuilder, x: Value) -> Value:
-    """Return the tangent; NaN for infinities."""
-    r, quadrant = _reduced(b, x)
-    value = tangent_at(b, *_sin_cos(b, r), quadrant)
-    tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
-    return b.select(tiny, x, of_finite(b, x, value))
+sin, cos, tan = map(f32_function, define(_reduced, _sin_cos, 1e-4))

@@ -63,7 +63,7 @@ def _reduced(b: MathBuilder, x: Value, *, in_turn: bool = False) -> tuple[Value,
     return less_one(b, *remainder(b, x, d(b, 0.0), n), in_turn=in_turn), n, exponent
 
 
-@f64_function("exp")
+@f64_function
 def exp(b: MathBuilder, x: Value) -> Value:
     """Return e**x, with subnormal results; 0 is chosen, see the one in f32."""
     is_zero = b.compare("LE", x, d(b, -746.0))
@@ -72,7 +72,7 @@ def exp(b: MathBuilder, x: Value) -> Value:
     return scale(b, b.fadd(grown, d(b, 1.0)), exponent, n, is_zero)
 
 
-@f64_function("expm1")
+@f64_function
 def expm1(b: MathBuilder, x: Value) -> Value:
     """Return e**x - 1, exact to the last bits near 0."""
     bounded = upper(b, lower(b, x, 710.0), -40.0)
@@ -84,7 +84,7 @@ def expm1(b: MathBuilder, x: Value) -> Value:
     return b.select(near_zero, x, keep_nan(b, x, b.fadd(half, half)))
 
 
-@f64_function("tanh")
+@f64_function
 def tanh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic tangent: m / (m + 2) with m = e**2|x| - 1, or 1 - 2 / (m + 2)."""
     magnitude = lower(b, absolute(b, x), 20.0)
@@ -95,7 +95,7 @@ def tanh(b: MathBuilder, x: Value) -> Value:
     return keep_nan(b, x, with_sign(b, value, x))
 
 
-@f64_function("sinh")
+@f64_function
 def sinh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic sine, by m = e**|x| - 1: (m + m / (m + 1)) / 2."""
     magnitude = absolute(b, x)
@@ -105,7 +105,7 @@ def sinh(b: MathBuilder, x: Value) -> Value:
     return keep_nan(b, x, with_sign(b, value, x))
 
 
-@f64_function("cosh")
+@f64_function
 def cosh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic cosine (e**|x| + e**-|x|) / 2."""
     half = _half_exp(b, absolute(b, x))

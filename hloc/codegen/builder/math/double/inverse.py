@@ -47,7 +47,7 @@ def _angle(b: MathBuilder, y: Value, x: Value) -> Value:
     return b.select(steep, mirrored, value)
 
 
-@f64_function("atan")
+@f64_function
 def atan(b: MathBuilder, x: Value) -> Value:
     """Return the angle whose tangent is x."""
     value = with_sign(b, _angle(b, absolute(b, x), d(b, 1.0)), x)
@@ -57,7 +57,7 @@ def atan(b: MathBuilder, x: Value) -> Value:
     return b.select(tiny, x, keep_nan(b, x, value))
 
 
-@f64_function("atan2")
+@f64_function
 def atan2(b: MathBuilder, y: Value, x: Value) -> Value:
     """Return the angle of the point (x, y), with C's results for zeros and infinities."""
     down, along = _scaled(b, absolute(b, y), absolute(b, x))
@@ -94,7 +94,7 @@ def _arc(b: MathBuilder, t: Value, square: Value) -> Value:
     return b.fmul(b.fmul(t, square), horner(b, square, _ASIN, F64))
 
 
-@f64_function("asin")
+@f64_function
 def asin(b: MathBuilder, x: Value) -> Value:
     """Return the angle whose sine is x; above 1/2 by that of sqrt((1 - |x|) / 2)."""
     magnitude = absolute(b, x)
@@ -108,7 +108,7 @@ def asin(b: MathBuilder, x: Value) -> Value:
     return b.select(tiny, x, _in_domain(b, x, with_sign(b, value, x)))
 
 
-@f64_function("acos")
+@f64_function
 def acos(b: MathBuilder, x: Value) -> Value:
     """Return the angle whose cosine is x."""
     magnitude = absolute(b, x)
@@ -136,7 +136,7 @@ def _in_domain(b: MathBuilder, x: Value, value: Value) -> Value:
     return b.select(b.compare("LE", absolute(b, x), d(b, 1.0)), value, d(b, NAN))
 
 
-@f64_function("asinh")
+@f64_function
 def asinh(b: MathBuilder, x: Value) -> Value:
     """Return log(|x| + sqrt(x**2 + 1)) with the sign of x."""
     magnitude = absolute(b, x)
@@ -150,7 +150,7 @@ def asinh(b: MathBuilder, x: Value) -> Value:
     return b.select(tiny, x, keep_nan(b, x, with_sign(b, value, x)))
 
 
-@f64_function("acosh")
+@f64_function
 def acosh(b: MathBuilder, x: Value) -> Value:
     """Return log(x + sqrt(x**2 - 1)); NaN below 1."""
     above = b.fsub(x, d(b, 1.0))
@@ -161,7 +161,7 @@ def acosh(b: MathBuilder, x: Value) -> Value:
     return b.select(b.compare("GE", x, d(b, 1.0)), value, d(b, NAN))
 
 
-@f64_function("atanh")
+@f64_function
 def atanh(b: MathBuilder, x: Value) -> Value:
     """Return log((1 + x) / (1 - x)) / 2, as log1p of 2 |x| / (1 - |x|)."""
     magnitude = absolute(b, x)

@@ -55,13 +55,13 @@ def _at_ends(b: MathBuilder, x: Value, value: Value) -> Value:
     return b.select(b.compare("LT", x, zero), d(b, NAN), value)
 
 
-@f64_function("log")
+@f64_function
 def log(b: MathBuilder, x: Value) -> Value:
     """Return the natural logarithm; NaN below 0."""
     return _at_ends(b, x, _log(b, x))
 
 
-@f64_function("log1p")
+@f64_function
 def log1p(b: MathBuilder, x: Value) -> Value:
     """Return log(1 + x), with what 1 + x loses in rounding put back."""
     one = d(b, 1.0)

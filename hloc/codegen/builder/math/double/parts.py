@@ -21,14 +21,10 @@ LN2, LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
 LOG2_E = 1.4426950408889634
 
 
-def f64_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the f64 form of function `name`."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        F64_FUNCTIONS[name] = function
-        return function
-
-    return register
+def f64_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register the f64 form of the function of that name."""
+    F64_FUNCTIONS[function.__name__] = function
+    return function
 
 
 def d(b: MathBuilder, value: float) -> Value:

@@ -24,8 +24,8 @@ from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
 
 
-@f64_function("pow")
-def power(b: MathBuilder, x: Value, y: Value) -> Value:
+@f64_function
+def pow(b: MathBuilder, x: Value, y: Value) -> Value:
     """Return x**y with C's results for zeros, infinities, NaN and negative bases."""
     base = absolute(b, x)
     # Bounds keep the exact products finite; whatever is beyond them overflows anyway.
@@ -37,7 +37,7 @@ def power(b: MathBuilder, x: Value, y: Value) -> Value:
     return at_special(b, x, y, value, is_beyond)
 
 
-@f64_function("cbrt")
+@f64_function
 def cbrt(b: MathBuilder, x: Value) -> Value:
     """Return the cube root: a third of the exponent, two of Halley's steps, one exact one."""
     magnitude = absolute(b, x)

@@ -33,7 +33,7 @@ _FAR = (
 )  # fmt: skip
 
 
-@f64_function("erf")
+@f64_function
 def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = lower(b, absolute(b, x), 6.0)

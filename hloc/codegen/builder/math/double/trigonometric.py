@@ -17,7 +17,7 @@ from hloc.codegen.builder.math.double.parts import (
     word,
 )
 from hloc.codegen.builder.math.parts import absolute, fma, horner, nearest_integer
-from hloc.codegen.builder.math.trigonometric import of_finite, sine_at, tangent_at, window
+from hloc.codegen.builder.math.trigonometric import define, window
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64, U8, U64
@@ -148,26 +148,4 @@ def _sin_cos(b: MathBuilder, r: Pair) -> tuple[Value, Value]:
     return sine, b.fadd(rest, fma(b, b.fneg(high), low, tail))
 
 
-@f64_function("sin")
-def sin(b: MathBuilder, x: Value) -> Value:
-    """Return the sine; NaN for infinities."""
-    r, quadrant = _reduced(b, x)
-    tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
-    return b.select(tiny, x, of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant)))
-
-
-@f64_function("cos")
-def cos(b: MathBuilder, x: Value) -> Value:
-    """Return the cosine; NaN for infinities."""
-    r, quadrant = _reduced(b, x)
-    quadrant = b.iadd(quadrant, word(b, 1))
-    return of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant))
-
-
-@f64_function("tan")
-def tan(b: MathBuilder, x: Value) -> Value:
-    """Return the tangent; NaN for infinities."""
-    r, quadrant = _reduced(b, x)
-    value = tangent_at(b, *_sin_cos(b, r), quadrant)
-    tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
-    return b.select(tiny, x, of_finite(b, x, value))
+sin, cos, tan = map(f64_function, define(_reduced, _sin_cos, 1e-9))
