@@ -60,7 +60,9 @@ _TABLES = re.compile(
     rf"|(?:{'|'.join(_TABLE_WORDS)})(?![A-Za-z0-9_.\-]))++"
 )
 _BARE_VALUE = re.compile(r"[^ \t\r\n,(){}\[\]\"'/]++")
-_LAYOUT_AHEAD = re.compile(r"[ \t\r\n]*+\{[ \t\r\n]*+[-0-9:]")
+_IN_LAYOUT = re.compile(r"[-0-9:]")
+"""What follows the brace of a layout, and not that of a computation."""
+
 _DEVICE_IDS_AHEAD = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+device_ids=")
 _JSON_KEYS = frozenset({"backend_config", "frontend_attributes"})
 _INSTRUCTION_ENDS = frozenset(
@@ -227,8 +229,11 @@ class Lexer:
 
     def _array_shape(self, at: int, bracket: int) -> Token:
         end = after_bracket(self.source, bracket, self.end)
-        if _LAYOUT_AHEAD.match(self.text, end, self.end):
-            end = after_bracket(self.source, self.text.index("{", end), self.end)
+        brace = after_blanks(self.text, end, self.end)
+        if self.text.startswith("{", brace, self.end) and _IN_LAYOUT.match(
+            self.text, after_blanks(self.text, brace + 1, self.end), self.end
+        ):
+            end = after_bracket(self.source, brace, self.end)
         return self._shape_token(at, end)
 
     def _shape_token(self, at: int, end: int) -> Token:

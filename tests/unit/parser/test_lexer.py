@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hloc.parser import read_module
 from hloc.parser.to_ast import parse_ast
 from hloc.parser.values import ValueReader
 from hloc.source import SourceFile
@@ -97,6 +98,17 @@ def test_headers_are_read_the_same_as_a_whole_and_piece_by_piece(header: str, ta
     spelled, more = parse_ast(source, fast=False)
     assert whole == spelled
     assert faults == more == []
+
+
+@pytest.mark.parametrize(
+    "layout", ["{0}", "{/* { */0}", " /* { */ {0}", "{ // c\n0 }", "{/**/0:T(8)}"]
+)
+def test_comments_around_the_brace_of_a_layout_are_skipped(layout: str) -> None:
+    """As XLA does, which looks at the next token after the brace."""
+    operand = f"f32[2]{layout} a"
+    text = f"HloModule m\nENTRY e {{\n a = f32[2] parameter(0)\n ROOT b = f32[2] abs({operand})\n}}"
+    for fast in (True, False):
+        assert read_module(SourceFile(text), fast).entry.root.name == "b"
 
 
 _HEADER_PIECES = st.lists(
