@@ -43,10 +43,12 @@ _LAZY = {
     "Pipeline": "hloc.opt.pipeline:Pipeline",
     "from_jax": "hloc.jax.tracing:from_jax",
     "jit": "hloc.jax.tracing:jit",
+    "load_ipython_extension": "hloc.notebook.magics:load_ipython_extension",
 }
 _DRAWN = {
     "Module": "hloc.pictures.html_text:module_html",
     "DiffTable": "hloc.pictures.diff_html:diff_html",
+    "Graph": "hloc.notebook.drawings:graph_html",
 }
 """Classes whose objects notebooks draw, with the function that does."""
 
@@ -75,7 +77,7 @@ def _tool(name: str) -> Callable[..., Any]:
 
 
 DRAW.update(dict.fromkeys(_DRAWN, _drawn))
-TOOLS.update({name: _tool(name) for name in ("stats", "apply", "diff", "memory", "find")})
+TOOLS.update({name: _tool(name) for name in ("stats", "apply", "diff", "graph", "memory", "find")})
 
 
 def __dir__() -> list[str]:

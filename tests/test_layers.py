@@ -69,6 +69,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("repl",),
     ("hloc.web",),
     ("hloc.cli", "hloc.__main__"),
+    ("hloc.notebook",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -92,6 +93,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "scipy": ("hloc.ops",),
     "torch": ("hloc.torch",),
     "z3": ("hloc.prove",),
+    "IPython": ("hloc.notebook",),
     "functorch": ("hloc.torch",),
     "anyio": ("hloc.web",),
     "starlette": ("hloc.web",),
@@ -103,6 +105,7 @@ ONLY_INSIDE_FUNCTIONS = {
     ("hloc.formats", "jaxlib"),
     ("hloc.jax", "jax"),
     ("hloc.jax", "jaxlib"),
+    ("hloc.notebook", "IPython"),
     ("hloc.ops", "scipy"),
     ("hloc.pjrt", "jax"),
     ("hloc.runtime", "mpi4py"),

@@ -45,6 +45,17 @@ class ModuleTools(NotebookView):
         """
         return TOOLS["diff"](self, other)
 
+    def graph(self, before: Self | None = None) -> Any:
+        """Return the graph of the entry computation, which notebooks draw as a page to explore.
+
+        Args:
+            before: an earlier module; changes since are marked, removed instructions dashed.
+
+        Raises:
+            HloError: it is too large to be drawn.
+        """
+        return TOOLS["graph"](self, before)
+
     def memory(self, opt_level: int = 2) -> str:
         """Return what the buffers of the compiled module take, and where they peak.
 

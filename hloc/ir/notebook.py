@@ -16,5 +16,14 @@ class NotebookView:
         return draw(self) if draw else None
 
 
+class PrintedView(NotebookView):
+    """A view whose `str()` is what terminals and text cells show."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
 DRAW: dict[str, Callable[[Any], str]] = {}
 """Name of a class -> the function that returns its HTML; `hloc/__init__.py` fills it."""

@@ -1,4 +1,4 @@
-"""What the methods `stats`, `apply`, `diff`, `memory` and `find` of a module do."""
+"""What the methods of a module in `hloc.ir.module_tools` do."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from hloc import driver
 from hloc.analysis.diff_rows import DiffTable, diff_table
 from hloc.analysis.file_diff import table_of_modules
 from hloc.analysis.statistics import ModuleStatistics, module_statistics
+from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.events import Event
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.notebook import NotebookView
+from hloc.ir.notebook import PrintedView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pattern import match
@@ -21,6 +22,7 @@ from hloc.report.memory_report import memory_lines
 from hloc.report.statistics_text import largest_arrays, overview
 
 _LEVELS = ("-O0", "-O1", "-O2", "-O3")
+_MOST_DRAWN = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(NotebookView):
+class Change(PrintedView):
     """What is different in a module; prints as lines, and is drawn in notebooks.
 
     Attributes:
@@ -59,6 +61,22 @@ class Change(NotebookView):
 
     def _repr_html_(self) -> str | None:
         return self.rows._repr_html_()
+
+
+@dataclass(frozen=True, slots=True)
+class Graph(PrintedView):
+    """A module as a graph, drawn in notebooks.
+
+    Attributes:
+        module: what is drawn.
+        before: an earlier module, since which changes are marked; None to mark none.
+    """
+
+    module: Module
+    before: Module | None = None
+
+    def __str__(self) -> str:
+        return f"graph of {self.module!r}: notebooks draw it, `hloc graph FILE -o OUT.svg` too"
 
 
 def stats(module: Module) -> Statistics:
@@ -89,6 +107,16 @@ def events_between(old: Module, new: Module) -> tuple[Event, ...]:
     known = old.log.events
     made_from = all(a is b for a, b in zip(known, new.log.events, strict=False))
     return new.log.since(len(known)) if made_from and len(known) <= len(new.log.events) else ()
+
+
+def graph(module: Module, before: Module | None) -> Graph:
+    """Return the graph of `module`, with what is different from `before`."""
+    if module.instruction_count > _MOST_DRAWN:
+        raise HloError(
+            f"the module has {module.instruction_count:,} instructions; "
+            f"graphs are drawn up to {_MOST_DRAWN:,}"
+        )
+    return Graph(module, before)
 
 
 def memory(module: Module, opt_level: int) -> str:

@@ -1,0 +1,1 @@
+"""hloc in Jupyter: the magics `%hlo` and `%%hlo`, and what notebooks draw."""
