@@ -49,6 +49,8 @@ _DRAWN = {
     "Module": "hloc.pictures.html_text:module_html",
     "DiffTable": "hloc.pictures.diff_html:diff_html",
     "Graph": "hloc.notebook.drawings:graph_html",
+    "MemoryReport": "hloc.notebook.drawings:memory_html",
+    "Roofline": "hloc.notebook.drawings:roofline_html",
 }
 """Classes whose objects notebooks draw, with the function that does."""
 
@@ -77,7 +79,8 @@ def _tool(name: str) -> Callable[..., Any]:
 
 
 DRAW.update(dict.fromkeys(_DRAWN, _drawn))
-TOOLS.update({name: _tool(name) for name in ("stats", "apply", "diff", "graph", "memory", "find")})
+_METHODS = ("stats", "apply", "diff", "graph", "memory", "roofline", "find")
+TOOLS.update({name: _tool(name) for name in _METHODS})
 
 
 def __dir__() -> list[str]:

@@ -18,8 +18,8 @@ def show_memory(compiled: CompiledModule | None, path: str, talk: Talk) -> None:
     Raises:
         HloError: the file cannot be written, or the target assigns no buffers.
     """
-    from hloc.cli.memory_chart import memory_chart
     from hloc.codegen.backend import PlannedModule
+    from hloc.report.memory_chart import memory_chart
     from hloc.report.memory_report import memory_data, memory_lines
 
     if not isinstance(compiled, PlannedModule):

@@ -59,13 +59,24 @@ class ModuleTools(NotebookView):
     def memory(self, opt_level: int = 2) -> str:
         """Return what the buffers of the compiled module take, and where they peak.
 
-        As `hloc FILE --memory`, for the CPU.
+        As `hloc FILE --memory`, for the CPU; notebooks draw the arena.
 
         Raises:
             HloError: hloc cannot compile it.
         """
         text: str = TOOLS["memory"](self, opt_level)
         return text
+
+    def roofline(self, opt_level: int = 2, run: bool = False) -> Any:
+        """Return the kernels of the optimised module beside the peaks of this machine.
+
+        As `hloc roofline`: `print` shows a table, notebooks draw the chart.
+
+        Args:
+            opt_level: 0 to 3.
+            run: measure each kernel alone, for a minute at most; else its time is modelled.
+        """
+        return TOOLS["roofline"](self, opt_level, run)
 
     def find(self, pattern: str) -> tuple[Instruction, ...]:
         """Return the instructions that fit `pattern`, e.g. `"reduce(multiply(_, _))"`.

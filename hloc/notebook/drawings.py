@@ -6,21 +6,49 @@ sandboxed frame they cannot, and the picture has its own background, light or da
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from hloc.pictures.graph import draw
 from hloc.pictures.page import page
 from hloc.pictures.places import BOXES_AT_START
+from hloc.pictures.roofline import roofline
 from hloc.pictures.selection import picked
-from hloc.report.module_tools import Graph
+from hloc.report.memory_chart import memory_chart
+from hloc.report.module_tools import Graph, MemoryReport, Roofline
 
 _GRAPH_HEIGHT = "height:32rem"
+_CHART_HEAD = (
+    '<meta name="color-scheme" content="light dark"><style>body{margin:0}svg{display:block}</style>'
+)
 
 
 def graph_html(graph: Graph) -> str:
     """Return the page of `hloc graph` in a frame."""
     scene = draw(picked(graph.module), before=graph.before)
     return framed(page(scene, BOXES_AT_START), _GRAPH_HEIGHT, "allow-scripts")
+
+
+def memory_html(report: MemoryReport) -> str:
+    """Return the chart of the arena in a frame, and the report below it to open."""
+    compiled = report.compiled
+    chart = memory_chart(compiled.module, compiled.plan.assignment)
+    return _framed_chart(chart) + _text(report, "buffers")
+
+
+def roofline_html(found: Roofline) -> str:
+    """Return the chart of `hloc roofline` in a frame, and the table below it to open."""
+    chart = roofline(f"{found.name}: roofline of one thread", found.roofs, found.kernels)
+    return _framed_chart(chart) + _text(str(found), "kernels")
+
+
+def _framed_chart(svg: str) -> str:
+    width, height = re.findall(r"\d+", svg[svg.index("viewBox") :])[2:4]
+    return framed(_CHART_HEAD + svg, f"max-width:{width}px;aspect-ratio:{width}/{height}")
+
+
+def _text(report: str, title: str) -> str:
+    return f"<details><summary>{title}</summary><pre>{escape(report)}</pre></details>"
 
 
 def framed(document: str, size: str, allowed: str = "") -> str:

@@ -17,7 +17,9 @@ USAGE = """%%hlo [OPTIONS] above HLO text; %hlo MODULE [OPTIONS] of a variable o
   --name=NAME     let the Python variable NAME be the module after the passes
   --diff          show what the passes changed
   --graph         draw the module after the passes, with what they changed
-  --run           run it, compiled, on random inputs, and compare with the evaluator"""
+  --run           run it, compiled, on random inputs, and compare with the evaluator
+  --memory        draw where its arrays lie
+  --roofline      compare its kernels with the peaks of this machine; with --run, measured"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class MagicOptions:
     views: tuple[str, ...] = ()
 
 
-VIEWS = ("diff", "graph", "run")
+VIEWS = ("diff", "graph", "run", "memory", "roofline")
 
 
 def read_options(line: str, *, is_cell: bool) -> MagicOptions:

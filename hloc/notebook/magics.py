@@ -58,7 +58,7 @@ def hlo_magic(
         if options.name:
             variables[options.name] = after
         for view in views_of(options, module, after):
-            show = print if isinstance(view, str) else display
+            show = print if type(view) is str else display
             show(view)
         return Exit.OK
 

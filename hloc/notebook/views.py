@@ -16,6 +16,9 @@ from repl.running import run
 from repl.session import Session
 from repl.state import State
 
+_AS_IT_STANDS = 0
+"""Level that leaves a module as the passes of the cell have made it."""
+
 CELL = "<cell>"
 """What messages call the text of a cell."""
 
@@ -70,8 +73,12 @@ def views_of(options: MagicOptions, before: Module, after: Module) -> Iterator[o
             yield before.diff(after)
         elif view == "graph":
             yield after.graph(None if after is before else before)
-        else:
+        elif view == "run":
             yield run_text(before, after, options.passes)
+        elif view == "memory":
+            yield after.memory(_AS_IT_STANDS)
+        else:
+            yield after.roofline(_AS_IT_STANDS, run="run" in options.views)
     if not options.views and not options.name:
         yield after
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 200
 
 STYLE = (
-    "<style>.hloc{font:13px/1.4 ui-monospace,monospace;text-align:left}"
+    "<style>.hloc{font:13px/1.4 ui-monospace,monospace;text-align:left;overflow-x:auto}"
     ".hloc td{border:0;padding:0 .8em 0 0;text-align:left;white-space:pre}"
     ".hloc .add{color:#2a8a2a}.hloc .gone{color:#c84040}.hloc .other{color:#a07000}"
     ".hloc .quiet{opacity:.6}</style>"

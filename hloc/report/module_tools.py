@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hloc import driver
 from hloc.analysis.diff_rows import DiffTable, diff_table
 from hloc.analysis.file_diff import table_of_modules
@@ -17,9 +19,14 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pattern import match
 from hloc.opt.pattern_text import parse_pattern
 from hloc.options import CompileOptions
+from hloc.pictures.roofline import Kernel, Roofs
 from hloc.report.diff_lines import DiffView, plain, unified_lines
 from hloc.report.memory_report import memory_lines
+from hloc.report.roofline_table import roofline_table
 from hloc.report.statistics_text import largest_arrays, overview
+
+if TYPE_CHECKING:
+    from hloc.codegen.cpu.backend import CpuModule
 
 _LEVELS = ("-O0", "-O1", "-O2", "-O3")
 _MOST_DRAWN = 50_000
@@ -79,6 +86,32 @@ class Graph(PrintedView):
         return f"graph of {self.module!r}: notebooks draw it, `hloc graph FILE -o OUT.svg` too"
 
 
+class MemoryReport(PrintedView, str):
+    """What the buffers of a compiled module take, as text; notebooks draw the arena.
+
+    Attributes:
+        compiled: the module, lowered for the CPU.
+    """
+
+    compiled: CpuModule
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline(PrintedView):
+    """The kernels of a module beside the peaks of this machine; prints as a table.
+
+    Attributes:
+        name: of the module.
+    """
+
+    name: str
+    roofs: Roofs
+    kernels: tuple[Kernel, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(roofline_table(self.roofs, self.kernels)) or "no kernels"
+
+
 def stats(module: Module) -> Statistics:
     """Return the statistics of `module`."""
     return Statistics(module_statistics(module))
@@ -119,12 +152,12 @@ def graph(module: Module, before: Module | None) -> Graph:
     return Graph(module, before)
 
 
-def memory(module: Module, opt_level: int) -> str:
+def memory(module: Module, opt_level: int) -> MemoryReport:
     """Return the buffers of the program that `module` becomes at a level of optimisation."""
     return memory_text(module, CompileOptions(opt_level=opt_level))
 
 
-def memory_text(module: Module, options: CompileOptions) -> str:
+def memory_text(module: Module, options: CompileOptions) -> MemoryReport:
     """Return the buffers of the program that `module` becomes with `options`."""
     from hloc.codegen.cpu.backend import CpuModule
 
@@ -132,7 +165,24 @@ def memory_text(module: Module, options: CompileOptions) -> str:
     driver.optimise(module, options)
     compiled = driver.generate(module, options)
     assert isinstance(compiled, CpuModule)
-    return "\n".join(memory_lines(compiled.plan.assignment))
+    found = MemoryReport("\n".join(memory_lines(compiled.plan.assignment)))
+    found.compiled = compiled
+    return found
+
+
+def roofline(module: Module, opt_level: int, run: bool) -> Roofline:
+    """Return the kernels that `module` has at a level of optimisation, and the machine's peaks."""
+    from hloc.report.roofline_kernels import measured_kernels, modelled_kernels
+    from hloc.runtime.machine_peaks import measure_peaks
+
+    module = clone_module(module)
+    driver.optimise(module, CompileOptions(opt_level=opt_level))
+    peaks = measure_peaks()
+    roofs = Roofs(peaks.flops, peaks.memories)
+    found = modelled_kernels(module, roofs)
+    if run:
+        found = measured_kernels(found, lambda _: None)
+    return Roofline(module.name, roofs, tuple(kernel for _, kernel in found))
 
 
 def find(module: Module, pattern: str) -> tuple[Instruction, ...]:

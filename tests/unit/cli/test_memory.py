@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import main
-from hloc.cli.memory_chart import memory_chart
 from hloc.codegen.cpu.backend import CpuBackend
 from hloc.driver import parse_text
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment
 from hloc.options import CompileOptions
 from hloc.pictures.colours import TITLES
+from hloc.report.memory_chart import memory_chart
 from hloc.report.memory_report import memory_lines
 
 CHAIN = """HloModule chain

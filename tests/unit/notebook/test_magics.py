@@ -1,7 +1,6 @@
 """`%hlo` and `%%hlo` without IPython: options, what is shown, faults as text, names as HTML."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -135,34 +134,6 @@ def test_a_fault_of_hloc_itself_is_text(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Module, "apply", fail)
     assert "internal error: ZeroDivisionError" in fault("-O2")
-
-
-class Elements(HTMLParser):
-    """Keeps the elements, and the documents in frames."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.frames: list[dict[str, str | None]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        if tag == "iframe":
-            self.frames.append(dict(attrs))
-
-
-def test_names_cannot_become_markup_in_a_frame() -> None:
-    (module,) = shown("")
-    module.entry.rename(module.entry.root, '"><img src=x onerror=alert(1)></script>')
-    page = module.graph()._repr_html_()
-    found = Elements()
-    found.feed(page)
-    assert found.tags == {"iframe"}
-    (frame,) = found.frames
-    assert frame["sandbox"] == "allow-scripts"
-    inner = Elements()
-    inner.feed(frame["srcdoc"] or "")
-    assert "img" not in inner.tags
 
 
 def test_a_graph_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

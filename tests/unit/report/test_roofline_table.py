@@ -1,7 +1,7 @@
 """The table of `hloc roofline`: order, width, shares of the roof, and what is only modelled."""
 
-from hloc.cli.roofline_table import BEYOND, CACHED, roofline_table
 from hloc.pictures.roofline import Kernel, Roofs
+from hloc.report.roofline_table import BEYOND, CACHED, roofline_table
 
 ROOFS = Roofs(1e11, (("L1", 2e11), ("memory", 2e10)))
 
