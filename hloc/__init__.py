@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hloc.ir.module import Module
     from hloc.jax.tracing import from_jax as from_jax
     from hloc.jax.tracing import jit as jit
+    from hloc.notebook.show import show as show
     from hloc.opt.pipeline import Pipeline as Pipeline
     from hloc.runtime.executable import Executable
     from hloc.runtime.loading import Runnable
@@ -36,6 +37,7 @@ __all__ = [
     "parse",
     "partition",
     "register_custom_call",
+    "show",
 ]
 
 _LAZY = {
@@ -43,6 +45,7 @@ _LAZY = {
     "Pipeline": "hloc.opt.pipeline:Pipeline",
     "from_jax": "hloc.jax.tracing:from_jax",
     "jit": "hloc.jax.tracing:jit",
+    "show": "hloc.notebook.show:show",
     "load_ipython_extension": "hloc.notebook.magics:load_ipython_extension",
 }
 _DRAWN = {
@@ -50,6 +53,7 @@ _DRAWN = {
     "DiffTable": "hloc.pictures.diff_html:diff_html",
     "Graph": "hloc.notebook.drawings:graph_html",
     "MemoryReport": "hloc.notebook.drawings:memory_html",
+    "PassReport": "hloc.notebook.show:report_html",
     "Roofline": "hloc.notebook.drawings:roofline_html",
 }
 """Classes whose objects notebooks draw, with the function that does."""

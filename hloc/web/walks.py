@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import field
 
+from hloc import driver
 from hloc.errors import HloError
+from hloc.ir.module import Module
 from hloc.ir.verifier import check
 from hloc.lazy_dataclass import dataclass
 from hloc.report.text import plural
@@ -118,16 +120,23 @@ class Walks:
             HloError: the text or the pipeline has faults, or a pass fails.
         """
         key = text, pipeline
-        found = self._kept.pop(key, None) or _walked(text, pipeline)
+        found = self._kept.pop(key, None)
+        if found is None:
+            found = walked(driver.parse_text(text, name="module"), pipeline)
         self._kept[key] = found
         while len(self._kept) > KEPT_WALKS:
             self._kept.popitem(last=False)[1].session.close()
         return found
 
 
-def _walked(text: str, pipeline: str) -> Walked:
+def walked(module: Module, pipeline: str) -> Walked:
+    """Return the states that `pipeline`, a level or passes, makes of `module`.
+
+    Raises:
+        HloError: the pipeline has faults, or a pass fails.
+    """
     session = Session()
-    session.load_text(text, "module")
+    session.load_module(module)
     passes: list[Applied] = []
     notes: list[str] = []
     for outcome in follow(session, Walk.of(pipeline, pipeline_of(pipeline).passes)):
