@@ -116,10 +116,11 @@ bench-passes: setup ## time of the passes against the number of instructions, up
 footprint: setup ## disk, memory and time of compiled programs, NumPy and jaxlib: docs/footprint.md
 	$(BIN)/python benchmarks/footprint.py --runs 9 --write
 
-docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numerics,opcodes,passes,rules}.md
+docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numerics,opcodes,passes,rules}.md, and the colours of VS Code
 	for page in command_line diagnostics numerics passes rules opcodes; do \
 		$(BIN)/python -m docs.generators.$$page > docs/.page.md && \
 		mv docs/.page.md docs/$$(echo $$page | tr _ -).md || exit 1; done
+	$(BIN)/python -m docs.generators.textmate > editors/vscode/syntaxes/hlo.tmLanguage.json
 
 screens: setup ## draw the pictures of README and docs/pictures.md again, from the examples
 	$(BIN)/python benchmarks/repl_picture.py

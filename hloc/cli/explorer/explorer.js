@@ -1,9 +1,11 @@
 "use strict";
 // The page of `--dump-dir`: passes, the diff of the chosen one, and its graph in a frame, which is a
-// page of `hloc graph` that lies beside this one and is loaded when it is looked at.
+// page of `hloc graph` that lies beside this one, or in it where there are no files beside it, and
+// is loaded when it is looked at.
 // Every text from the module goes in through textContent.
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
+const graphs = byId("graphs") ? JSON.parse(byId("graphs").textContent) : {};
 const [list, view, search, idle, oneColumn, withGraph, picture, said] =
   ["steps", "step", "search", "idle", "column", "beside", "graph", "said"].map(byId);
 let chosen = data.steps.findIndex((step) => step.changed);
@@ -154,7 +156,8 @@ function drawGraph() {
     frame.title = "Graph after the pass";
     frame.dataset.file = file;
     frame.setAttribute("sandbox", "allow-scripts");
-    frame.src = file;
+    if (file in graphs) frame.srcdoc = graphs[file];
+    else frame.src = file;
     frame.addEventListener("load", showInGraph);
   }, WAIT_MS);
 }
@@ -222,9 +225,9 @@ function move(by) {
   choose(shown[next]);
 }
 
-const WIDE = 1800;  // pixels that two columns and a graph need
+const WIDE = 1800, NARROW = 1000;  // pixels that two columns need, with a graph and without
 function showGraph() {
-  oneColumn.checked = withGraph.checked && innerWidth < WIDE;
+  oneColumn.checked = innerWidth < (withGraph.checked ? WIDE : NARROW);
   draw();
 }
 

@@ -232,8 +232,12 @@ addEventListener("message", (event) => {
 """
 
 
-def test_rows_and_boxes_of_a_dump_are_linked(tmp_path: Path) -> None:
-    """A row shows its instruction in the graph, removed ones too; a box marks its row."""
+@pytest.mark.parametrize("in_one_page", [False, True])
+def test_rows_and_boxes_of_a_dump_are_linked(tmp_path: Path, in_one_page: bool) -> None:
+    """A row shows its instruction in the graph, removed ones too; a box marks its row.
+
+    The graph lies beside the page, or in it as the extension for VS Code has it.
+    """
     file = tmp_path / "twice.hlo"
     file.write_text(TWICE)
     passes = "--passes=algebraic-simplifier"
@@ -241,7 +245,13 @@ def test_rows_and_boxes_of_a_dump_are_linked(tmp_path: Path) -> None:
     graph_file = tmp_path / "01-algebraic-simplifier.html"
     graph_file.write_text(driven(graph_file.read_text(), INSIDE))
     index = tmp_path / "index.html"
-    index.write_text(index.read_text().replace("</body>", f"<script>{OUTSIDE}</script></body>"))
+    text = index.read_text().replace("</body>", f"<script>{OUTSIDE}</script></body>")
+    if in_one_page:
+        graphs = json.dumps({graph_file.name: graph_file.read_text()}).replace("<", "\\u003c")
+        element = f'<script type="application/json" id="graphs">{graphs}</script>'
+        text = text.replace("<script", f"{element}<script", 1)
+        graph_file.unlink()
+    index.write_text(text)
     gone = "a = f32[4] negate(x)"
     changed = "ROOT c = f32[4] exponential(x)"
     expected = [gone, "", "nothing has no box of its own", changed]
