@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hloc.jax.tracing import from_jax as from_jax
     from hloc.jax.tracing import jit as jit
     from hloc.notebook.show import show as show
+    from hloc.notebook.slider import slider as slider
     from hloc.opt.pipeline import Pipeline as Pipeline
     from hloc.runtime.executable import Executable
     from hloc.runtime.loading import Runnable
@@ -38,6 +39,7 @@ __all__ = [
     "partition",
     "register_custom_call",
     "show",
+    "slider",
 ]
 
 _LAZY = {
@@ -46,6 +48,7 @@ _LAZY = {
     "from_jax": "hloc.jax.tracing:from_jax",
     "jit": "hloc.jax.tracing:jit",
     "show": "hloc.notebook.show:show",
+    "slider": "hloc.notebook.slider:slider",
     "load_ipython_extension": "hloc.notebook.magics:load_ipython_extension",
 }
 _DRAWN = {

@@ -94,6 +94,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "torch": ("hloc.torch",),
     "z3": ("hloc.prove",),
     "IPython": ("hloc.notebook",),
+    "anywidget": ("hloc.notebook",),
+    "traitlets": ("hloc.notebook",),
     "functorch": ("hloc.torch",),
     "anyio": ("hloc.web",),
     "starlette": ("hloc.web",),

@@ -16,6 +16,7 @@ USAGE = """%%hlo [OPTIONS] above HLO text; %hlo MODULE [OPTIONS] of a variable o
   --passes=LIST   run passes: cse,fix(algsimp,dce)
   --name=NAME     let the Python variable NAME be the module after the passes
   --diff          show what the passes changed
+  --slider        walk through the passes with a slider, and the diff of each
   --graph         draw the module after the passes, with what they changed
   --run           run it, compiled, on random inputs, and compare with the evaluator
   --memory        draw where its arrays lie
@@ -39,7 +40,7 @@ class MagicOptions:
     views: tuple[str, ...] = ()
 
 
-VIEWS = ("diff", "graph", "run", "memory", "roofline")
+VIEWS = ("diff", "slider", "graph", "run", "memory", "roofline")
 
 
 def read_options(line: str, *, is_cell: bool) -> MagicOptions:

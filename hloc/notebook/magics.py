@@ -9,7 +9,8 @@ from typing import Any
 from hloc.cli.guard import guarded
 from hloc.cli.talk import Talk
 from hloc.notebook.magic_options import USAGE, read_options
-from hloc.notebook.views import module_named, module_of_cell, views_of
+from hloc.notebook.sources import module_named, module_of_cell
+from hloc.notebook.views import views_of
 from hloc.report.exits import Exit
 
 

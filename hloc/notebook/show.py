@@ -13,7 +13,7 @@ from hloc.ir.notebook import PrintedView
 from hloc.jax.installed import jax_package
 from hloc.jax.tracing import from_jax
 from hloc.lazy_dataclass import dataclass
-from hloc.notebook.views import module_in
+from hloc.notebook.sources import module_in
 from hloc.pictures.diff_html import diff_html
 from hloc.pictures.html_text import STYLE, module_html
 from hloc.report.measure_text import effect_text

@@ -50,8 +50,8 @@ FORMS = ("hlo", "schedule", "llvm-ir", "llvm-ir-opt", "asm")
 class Answerer:
     """Answers questions; keeps the states of the latest modules."""
 
-    def __init__(self) -> None:
-        self._walks = Walks()
+    def __init__(self, walks: Walks | None = None) -> None:
+        self._walks = walks or Walks()
         self._table: dict[str, Callable[[Data], Data]] = {
             "open": self._open,
             "check": self._check,

@@ -6,7 +6,7 @@ const isLine = ([kind]) => !kind.startsWith("#") && kind !== "...";
 const nameIn = (text) => (/^(?:ROOT )?(\S+) = /.exec(text) || [])[1];
 export const nameOf = (row) => (isLine(row) ? nameIn(row[2]) || nameIn(row[1]) : undefined);
 
-function words(text) {
+function wordsOf(text) {
   return new Set([...tokens(text)].filter(([kind]) => kind !== "punctuation").map(([, word]) => word));
 }
 
@@ -14,7 +14,7 @@ function line(table, name, mark, text, other, by) {
   const row = make("tr", name, undefined, table);
   make("td", "kind", mark, row);
   const cell = make("td", "", undefined, row);
-  const known = other ? words(other) : null;
+  const known = other ? wordsOf(other) : null;
   put(text, cell, (word) => known && /[\w%]/.test(word) && !known.has(word));
   make("td", "by", by ? `← ${by}` : "", row);
   return row;

@@ -5,7 +5,8 @@ import { Editor } from "./editor.js";
 import { learn } from "./highlight.js";
 import { packed, unpacked } from "./link.js";
 import { Steps } from "./steps.js";
-import { drawTold, VIEWS, viewOf } from "./views.js";
+import { drawTold } from "./told.js";
+import { VIEWS, viewOf } from "./views.js";
 
 const LEVELS = ["-O0", "-O1", "-O2", "-O3"];
 const page = { pipeline: "-O2", state: 0, rewrite: 0, view: "diff", program: null, opened: "" };
@@ -97,7 +98,7 @@ async function choose(state, rewrite) {
     if (mine !== choices) return;
     told = answer;
     byId("effect").textContent = answer.effect;
-    drawTold(answer, pass);
+    drawTold(byId("told"), answer, pass);
     await drawView();
     if (pass && !known && mine === choices) {
       const rewrites = await ask({ ...question(), ask: "rewrites" });

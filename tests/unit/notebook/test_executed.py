@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.notebook.executed import executed, html_of, text_of
 from tests.unit.notebook.test_magics import TEXT
 
@@ -23,3 +25,16 @@ def test_magics_in_a_kernel(tmp_path: Path) -> None:
     assert "dce" in text_of(bad_pass)
     assert text_of(broken).startswith("<cell>:6:14: error[HLOC0104]: unknown opcode: negat")
     assert "Traceback" not in text_of(bad_pass) + text_of(broken)
+
+
+def test_the_slider_in_a_kernel(tmp_path: Path) -> None:
+    pytest.importorskip("anywidget", reason="the extra hloc[notebook]")
+    cells = [
+        "%load_ext hloc\nimport hloc",
+        f"%%hlo --slider --name=m\n{TEXT}",
+        "walk = hloc.slider(m)\nwalk.state = 1\nprint(walk.module.instruction_count)\nwalk",
+    ]
+    _, magic, walk = executed(cells, tmp_path)
+    assert text_of(walk).startswith("2\n")
+    for outputs in (magic, walk):
+        assert "application/vnd.jupyter.widget-view+json" in outputs[-1]["data"]
