@@ -127,9 +127,12 @@ def _recovered_quotient(b: ScalarBuilder, z: Value, w: Value, quotient: Value) -
     pole_real, pole_imag = b.fmul(pole, x), b.fmul(pole, y)
     x, y = (b.select(huge, _direction(b, part), part) for part in (x, y))
     u, v = (b.select(tiny, _direction(b, part), part) for part in (u, v))
-    factor = b.select(tiny, zero, infinity)
-    toward_real = b.fmul(factor, b.fadd(b.fmul(x, u), b.fmul(y, v)))
-    toward_imag = b.fmul(factor, b.fsub(b.fmul(y, u), b.fmul(x, v)))
+    along = b.fadd(b.fmul(x, u), b.fmul(y, v)), b.fsub(b.fmul(y, u), b.fmul(x, v))
+    toward_real, toward_imag = (
+        # The sum of two large parts may be infinite: 0 times that is NaN, but its sign counts.
+        b.select(tiny, b.intrinsic("copysign", zero, size), b.fmul(infinity, size))
+        for size in along
+    )
     toward_real = b.select(by_zero, pole_real, toward_real)
     toward_imag = b.select(by_zero, pole_imag, toward_imag)
     recovers = b.and_(lost, b.or_(by_zero, b.or_(huge, tiny)))

@@ -47,11 +47,12 @@ def _recovered(z: Array, w: Array, quotient: Array) -> Array:
     tiny = lost & np.isfinite(z) & np.isinf(w)
     pole = np.copysign(np.inf, w.real)
     quotient = _where_parts(by_zero, pole * z.real, pole * z.imag, quotient)
-    for case, factor in ((huge, np.inf), (tiny, 0.0)):
-        x, y = _directions(z) if case is huge else (z.real, z.imag)
-        u, v = _directions(w) if case is tiny else (w.real, w.imag)
-        quotient = _where_parts(case, factor * (x * u + y * v), factor * (y * u - x * v), quotient)
-    return quotient
+    (x, y), (u, v) = _directions(z), (w.real, w.imag)
+    quotient = _where_parts(huge, np.inf * (x * u + y * v), np.inf * (y * u - x * v), quotient)
+    (x, y), (u, v) = (z.real, z.imag), _directions(w)
+    # The sum of two large parts may be infinite: 0 times that is NaN, but its sign counts.
+    real, imag = (np.copysign(0.0, part) for part in (x * u + y * v, y * u - x * v))
+    return _where_parts(tiny, real, imag, quotient)
 
 
 def _directions(z: Array) -> tuple[Array, Array]:
