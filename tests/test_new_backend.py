@@ -110,6 +110,33 @@ def test_without_a_compiler_only_the_run_is_refused(
 
 
 @needs_compiler
+def test_rows_beyond_the_cache_need_no_word_for_prefetching() -> None:
+    check(
+        """HloModule m
+        larger {
+          a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] maximum(a, b)
+        }
+        sum {
+          a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b)
+        }
+        ENTRY e {
+          x = f32[512,16384] parameter(0)
+          low = f32[] constant(-inf)
+          zero = f32[] constant(0)
+          m = f32[512] reduce(x, low), dimensions={1}, to_apply=larger
+          ms = f32[512,16384] broadcast(m), dimensions={0}
+          d = f32[512,16384] subtract(x, ms)
+          e = f32[512,16384] exponential(d)
+          ROOT s = f32[512] reduce(e, zero), dimensions={1}, to_apply=sum
+        }"""
+    )
+
+
+@needs_compiler
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: str(path.stem))
 def test_the_examples_give_the_answers_of_the_evaluator(path: Path) -> None:
     check(path.read_text())

@@ -118,6 +118,13 @@ class ElementBuilder(ABC):
     def offset_pointer(self, pointer: Value, bytes_: int) -> Value:
         """Return `pointer` moved by a constant number of bytes."""
 
+    def prefetch(self, pointer: Value, dtype: DType, index: Value) -> None:
+        """Ask for the line of element `index`, to be read soon; it may lie outside of the array.
+
+        A hint: a language that has no word for it writes nothing.
+        """
+        return
+
     def half_to_float(self, x: Value) -> Value:
         """Write the conversion of f16 to f32; called only with `has_half`."""
         raise NotImplementedError

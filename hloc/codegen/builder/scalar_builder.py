@@ -396,7 +396,6 @@ class LlvmBuilder(ElementBuilder):
         return Value(S64, real), Value(S64, self.fn.value(f"or disjoint i64 {real}, 1"))
 
     def prefetch(self, pointer: Value, dtype: DType, index: Value) -> None:
-        """Ask for the line of element `index`, to be read soon; it may lie outside of the array."""
         kind = REPRESENTATIONS[dtype].memory
         self.prefetch_at(
             self.fn.value(f"getelementptr {kind}, ptr {pointer.text}, i64 {index.text}")
