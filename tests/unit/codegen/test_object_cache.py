@@ -33,7 +33,7 @@ def test_the_second_time_llvm_is_not_asked(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _object()
-    monkeypatch.setattr(object_cache, "compile_object", None)
+    monkeypatch.setattr(object_cache, "compile_in_long_use", None)
     assert _object() == first
 
 
@@ -77,7 +77,7 @@ def test_what_was_installed_needs_neither_llvm_nor_the_cache(
     directory: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill_directory(installed, host_target(), [UNIT])
-    monkeypatch.setattr(object_cache, "compile_object", None)
+    monkeypatch.setattr(object_cache, "compile_in_long_use", None)
     assert _object()[:4] == b"\x7fELF"
     assert not list(directory.glob("object-*"))
 
@@ -95,7 +95,7 @@ def test_another_processor_finds_nothing(
 ) -> None:
     other = replace(host_target(), features="", vector_bits=128)
     fill_directory(installed, other, [UNIT])
-    monkeypatch.setattr(object_cache, "compile_object", lambda *_, **__: b"made")
+    monkeypatch.setattr(object_cache, "compile_in_long_use", lambda *_, **__: b"made")
     assert _object() == b"made"
 
 
