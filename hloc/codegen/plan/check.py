@@ -150,10 +150,9 @@ class _Checker:
     ) -> tuple[list[_Area], list[_Area], list[_Area]]:
         """Return the areas of operands, results and scratch memory."""
         leaves, operands = self._leaves(number, request.inst)
-        planned, rest = request.planned, list(places[len(leaves) :])
-        if planned is not None and planned.library_function and rest:
+        scratch, rest = request.scratch_bytes, list(places[len(leaves) :])
+        if request.library_function and rest:
             self._check_function(rest.pop(0))
-        scratch = planned.scratch_bytes if planned is not None else 0
         room = [_Area(place, scratch) for place in rest]
         if len(places) < len(leaves) or len(room) != (scratch > self.stack_bytes):
             raise _Fault(f"{len(places)} arguments for {len(leaves)} arrays, {scratch} bytes more")

@@ -6,8 +6,9 @@ Instructions are numbered by post order; names, metadata and the kind of a fusio
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -16,19 +17,52 @@ from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.ops.custom_call import is_linalg
 
+Result = TypeVar("Result")
 
-def request_key(inst: Instruction, aliased: tuple[int | None, ...]) -> str:
-    """Return the key of a kernel for `inst`."""
+
+class InstructionKeys:
+    """Canonical texts of instructions, fusions whole; each is kept until the instruction changes.
+
+    Instructions with equal texts compute the same, so that what is found out about one holds for
+    the others: the layers of a model are planned once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Instruction, tuple[object, str]] = {}
+
+    def of(self, inst: Instruction) -> str:
+        """Return the text of `inst`."""
+        called = reachable_computations(*inst.called)
+        versions = tuple(computation.version for computation in called)
+        shapes = [operand.shape for operand in inst.operands]
+        state = (inst.operands, shapes, inst.shape, inst.attributes, inst.called, versions)
+        kept = self._kept.get(inst)
+        if kept is None or kept[0] != state:
+            kept = self._kept[inst] = (state, _key(inst, called))
+        return kept[1]
+
+    def once(self, ask: Callable[[Instruction], Result]) -> Callable[[Instruction], Result]:
+        """Return a function like `ask` that asks once for instructions of equal text."""
+        answers: dict[str, Result] = {}
+
+        def answer(inst: Instruction) -> Result:
+            key = self.of(inst)
+            if key not in answers:
+                answers[key] = ask(inst)
+            return answers[key]
+
+        return answer
+
+
+def _key(inst: Instruction, called: list[Computation]) -> str:
     numbers: dict[Computation, int] = {}
     parts: list[str] = []
-    for root in inst.called:
-        for computation in reachable_computations(root):
-            if computation not in numbers:
-                numbers[computation] = len(numbers)
-                parts.append(_computation_key(computation, numbers))
+    for computation in called:
+        numbers[computation] = len(numbers)
+        parts.append(_computation_key(computation, numbers))
     operands = {operand: i for i, operand in enumerate(dict.fromkeys(inst.operands))}
     shapes = ",".join(str(operand.shape) for operand in operands)
-    parts.append(f"{shapes}|{_instruction_key(inst, operands, numbers)}|{aliased}")
+    parts.append(f"{shapes}|{_instruction_key(inst, operands, numbers)}")
     return "\n".join(parts)
 
 
@@ -92,10 +126,20 @@ class KernelRequest:
     aliased: tuple[int | None, ...]
     planned: PlannedKernel | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory the kernel needs beside operands and results, as far as it is planned."""
+        return self.planned.scratch_bytes if self.planned else 0
 
-def kernel_key(request: KernelRequest) -> str:
+    @property
+    def library_function(self) -> str:
+        """Name of the LAPACK routine whose address the kernel gets, "" if none."""
+        return self.planned.library_function if self.planned else ""
+
+
+def kernel_key(request: KernelRequest, keys: InstructionKeys) -> str:
     """Return a canonical text; equal texts mean equal machine code."""
-    return request_key(request.inst, request.aliased)
+    return f"{keys.of(request.inst)}|{request.aliased}"
 
 
 def kernel_symbol(key: str) -> str:

@@ -7,14 +7,14 @@ pointer table that the entry function receives.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from hloc.analysis.dataflow import forwards
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction, host_function, library_function
-from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel, kernel_key
+from hloc.codegen.plan.kernel_request import InstructionKeys, KernelRequest, kernel_key
 from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT as DEVICE_SLOT
 from hloc.codegen.plan.pointer_table import FIRST_SLOT as FIRST_SLOT
@@ -175,7 +175,8 @@ def plan_module(
     module: Module,
     schedule: Schedule,
     assignment: BufferAssignment,
-    planned: Mapping[Instruction, PlannedKernel],
+    keys: InstructionKeys,
+    requests: Mapping[Instruction, KernelRequest],
     exchanges: Mapping[Instruction, PlannedExchange] = MappingProxyType({}),
 ) -> Plan:
     """Return the steps of a scheduled module.
@@ -184,14 +185,15 @@ def plan_module(
         module: every instruction in it can be run.
         schedule: the order of its computations.
         assignment: the memory of its arrays.
-        planned: what the target planned for each instruction that needs a kernel.
+        keys: of the instructions.
+        requests: what to make for each instruction that needs a kernel, aliases aside.
         exchanges: of the instructions that several devices run together.
     """
     hosts = [
         inst
         for computation in schedule
         for inst in schedule.order(computation)
-        if runs_as(inst) == "host" or (inst in planned and planned[inst].library_function)
+        if runs_as(inst) == "host" or (inst in requests and requests[inst].library_function)
     ]
     table = TableLayout(
         len(assignment.constants),
@@ -202,7 +204,7 @@ def plan_module(
     numbers = {module.entry: 0}
     for computation in schedule:
         numbers.setdefault(computation, len(numbers))
-    planner = _Planner(assignment, table, numbers, planned, exchanges)
+    planner = _Planner(assignment, table, numbers, keys, requests, exchanges)
     steps = {c: tuple(planner.steps(schedule.order(c))) for c in numbers}
     return Plan(
         tuple(steps[c] for c in numbers),
@@ -254,7 +256,8 @@ class _Planner:
     assignment: BufferAssignment
     table: TableLayout
     numbers: dict[Computation, int]
-    planned: Mapping[Instruction, PlannedKernel]
+    keys: InstructionKeys
+    requests: Mapping[Instruction, KernelRequest]
     planned_exchanges: Mapping[Instruction, PlannedExchange]
     kernels: list[KernelRequest] = field(default_factory=list)
     kernel_numbers: dict[str, int] = field(default_factory=dict)
@@ -302,9 +305,9 @@ class _Planner:
 
     def _kernel(self, inst: Instruction) -> Step:
         usual = self.assignment.aliased(inst)
-        number = self._kernel_number(KernelRequest(inst, usual, self.planned[inst]))
+        number = self._kernel_number(replace(self.requests[inst], aliased=usual))
         arguments = self._arguments(inst)
-        function = self.planned[inst].library_function
+        function = self.requests[inst].library_function
         if function:
             arguments = (*arguments, Place(self._host_slot(library_function(inst, function))))
         scratch = self.assignment.scratch(inst)
@@ -313,7 +316,7 @@ class _Planner:
         return KernelStep(number, arguments, self._in_place(inst))
 
     def _kernel_number(self, request: KernelRequest) -> int:
-        number = self.kernel_numbers.setdefault(kernel_key(request), len(self.kernels))
+        number = self.kernel_numbers.setdefault(kernel_key(request, self.keys), len(self.kernels))
         if number == len(self.kernels):
             self.kernels.append(request)
         return number
@@ -334,7 +337,7 @@ class _Planner:
         assert operand is not None
         places = self._arguments(inst)
         results = len(data_leaves(inst.shape))
-        number = self._kernel_number(KernelRequest(inst, aliased, self.planned[inst]))
+        number = self._kernel_number(replace(self.requests[inst], aliased=aliased))
         return InPlaceKernel(number, places[operand], places[len(places) - results + output])
 
     def _host_call(self, inst: Instruction) -> Step:

@@ -18,7 +18,7 @@ from hloc.codegen.lower.lowering import lower, refuse_unsupported
 from hloc.codegen.plan.check import check_plan
 from hloc.codegen.plan.collective_exchange import exchange_of
 from hloc.codegen.plan.exchange import MOST_COMBINED
-from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel
+from hloc.codegen.plan.kernel_request import InstructionKeys, KernelRequest, PlannedKernel
 from hloc.codegen.plan.plan import Plan, PlannedExchange, plan_module, runs_as
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -82,17 +82,18 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
         HloError: constants that the text left out; see `CompileOptions.fill_constants`.
         InternalError: the plan is not sound, see `check_plan`.
     """
-    plans = _KernelPlans(rules)
-    boundary = expand(module, rules.needs_defusion)
+    keys = InstructionKeys()
+    plans = _KernelPlans(rules, keys)
+    boundary = expand(module, keys.once(rules.needs_defusion))
     refuse_unsupported(module, plans.refusal)
     version = module.version
     lower(module, options)
     if module.version != version:
         refuse_unsupported(module, plans.refusal)
-    planned = plans.of_module(module)
+    requests = plans.requests(module)
 
     def scratch_bytes(inst: Instruction) -> int:
-        size = planned[inst].scratch_bytes if inst in planned else 0
+        size = requests[inst].scratch_bytes if inst in requests else 0
         return size if size > rules.stack_bytes else 0
 
     started = time.perf_counter()
@@ -101,7 +102,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     )
     store_schedule(module, schedule)
     seconds = time.perf_counter() - started
-    plan = plan_module(module, schedule, assignment, planned, plans.exchanges(module))
+    plan = plan_module(module, schedule, assignment, keys, requests, plans.exchanges(module))
     check_plan(plan, rules.stack_bytes)
     return PlannedProgram(plan, boundary, seconds)
 
@@ -116,11 +117,12 @@ def _layout_reason(inst: Instruction) -> str:
 
 
 class _KernelPlans:
-    """The plan of each kernel, computed on demand and again if its instruction changed."""
+    """The plans of kernels; instructions that compute the same share one."""
 
-    def __init__(self, rules: KernelRules) -> None:
+    def __init__(self, rules: KernelRules, keys: InstructionKeys) -> None:
         self._rules = rules
-        self._kept: dict[Instruction, tuple[object, PlannedKernel | None]] = {}
+        self._keys = keys
+        self._plan = keys.once(rules.plan)
 
     def refusal(self, inst: Instruction) -> str:
         """Return why the target cannot run `inst`, "" if it can."""
@@ -135,16 +137,25 @@ class _KernelPlans:
             return refusal_of(inst)
         return self._rules.refusal if how == "kernel" and self._plan(inst) is None else ""
 
-    def of_module(self, module: Module) -> dict[Instruction, PlannedKernel]:
-        """Return the plans of all instructions that need a kernel."""
-        result: dict[Instruction, PlannedKernel] = {}
-        for computation in control_flow_computations(module):
-            for inst in computation.instructions:
-                if runs_as(inst) == "kernel":
-                    plan = self._plan(inst)
-                    assert plan is not None, inst.name  # else it was refused
-                    result[inst] = plan
-        return result
+    def requests(self, module: Module) -> dict[Instruction, KernelRequest]:
+        """Return what to make for each instruction that needs a kernel, as if nothing is aliased.
+
+        A plan names instructions of what was planned; so a request holds that very instruction,
+        and is made after the last change of the module.
+        """
+
+        def request(inst: Instruction) -> KernelRequest:
+            plan = self._rules.plan(inst)
+            assert plan is not None, inst.name  # else it was refused
+            return KernelRequest(inst, (), plan)
+
+        request_once = self._keys.once(request)
+        return {
+            inst: request_once(inst)
+            for computation in control_flow_computations(module)
+            for inst in computation.instructions
+            if runs_as(inst) == "kernel"
+        }
 
     def exchanges(self, module: Module) -> dict[Instruction, PlannedExchange]:
         """Return the exchanges of all collectives, and the kernels of their reductions."""
@@ -166,12 +177,3 @@ class _KernelPlans:
             kernel = combiner(inst.called[0], dtype, wanted.members, MOST_COMBINED)
             requests.append(KernelRequest(kernel, (None,), self._rules.plan(kernel)))
         return PlannedExchange(exchange, tuple(requests))
-
-    def _plan(self, inst: Instruction) -> PlannedKernel | None:
-        versions = tuple(computation.version for computation in inst.called)
-        shapes = [operand.shape for operand in inst.operands]
-        state = (inst.operands, shapes, inst.shape, inst.attributes, inst.called, versions)
-        kept = self._kept.get(inst)
-        if kept is None or kept[0] != state:
-            kept = self._kept[inst] = (state, self._rules.plan(inst))
-        return kept[1]

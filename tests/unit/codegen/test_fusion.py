@@ -9,7 +9,8 @@ import hloc
 from hloc.codegen.cpu.kernel import emit_kernel, needs_defusion
 from hloc.codegen.llvm.target import host_target
 from hloc.codegen.lower.fusion_splitter import FusionSplitter
-from hloc.codegen.plan.kernel_request import KernelRequest, kernel_key
+from hloc.codegen.plan.kernel_request import InstructionKeys, KernelRequest, kernel_key
+from hloc.ir.instruction import Instruction
 from hloc.opt.pass_base import PassContext
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
@@ -126,12 +127,37 @@ f {{
   ROOT {r} = f32[8] add({a}, b)
 }}"""
         inst = parse_text(_fusion(body, ["f32[8]"], "f32[8]", "f")).entry.root
-        return kernel_key(KernelRequest(inst, (aliased,)))
+        return kernel_key(KernelRequest(inst, (aliased,)), InstructionKeys())
 
     assert key(("x", "y"), "1") == key(("z", "w"), "1")
     assert key(("x", "y"), "1") != key(("x", "y"), "2")
     assert key(("x", "y"), "0") != key(("x", "y"), "-0.0")
     assert key(("x", "y"), "1") != key(("x", "y"), "1", 0)
+
+
+def test_equal_work_is_asked_for_once_until_it_changes() -> None:
+    body = "{\n x = f32[8] parameter(0)\n y = f32[8] negate(x)\n ROOT r = f32[8] add(x, y)\n}\n"
+    module = parse_text(
+        f"""HloModule test
+f {body}g {body}
+ENTRY e {{
+  p = f32[8] parameter(0)
+  a = f32[8] fusion(p), kind=kLoop, calls=f
+  b = f32[8] fusion(a), kind=kLoop, calls=g
+  ROOT r = (f32[8], f32[8]) tuple(a, b)
+}}"""
+    )
+    a, b = module.entry.root.operands
+    asked: list[Instruction] = []
+    ask = InstructionKeys().once(asked.append)
+    for inst in (a, b):
+        ask(inst)
+    assert asked == [a]
+    (g,) = b.called
+    g.set_operands(g.root, reversed(g.root.operands))
+    for inst in (a, b):
+        ask(inst)
+    assert asked == [a, b]
 
 
 def test_fusions_that_no_emitter_takes_are_split() -> None:
