@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import Opcode
 from hloc.lazy_dataclass import dataclass
 
 Found: TypeAlias = Mapping[str, Instruction]
@@ -53,6 +54,22 @@ class P:
         object.__setattr__(self, "is_flat", is_flat)
 
 
+def may_match(pattern: P, opcode: Opcode, operands: tuple[str, ...]) -> bool:
+    """False if no instruction with this opcode, and operands of these opcodes, is of the form."""
+    if pattern.opcodes and opcode.name not in pattern.opcodes:
+        return False
+    if pattern.operands is None:
+        return True
+    wanted = [operand.opcodes for operand in pattern.operands]
+    if len(operands) < len(wanted) or (len(operands) > len(wanted) and not pattern.more):
+        return False
+    orders = (operands, operands[::-1]) if opcode.commutative else (operands,)
+    return any(
+        all(not names or name in names for names, name in zip(wanted, order, strict=False))
+        for order in orders
+    )
+
+
 def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
     """Return what the names of `pattern` stand for if `inst` is of that form, else None.
 
@@ -63,13 +80,6 @@ def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
         return None
     if pattern.is_flat:
         return _flat_match(pattern, inst)
-    for wanted in pattern.operands or ():
-        if wanted.opcodes:
-            for operand in inst.operands:
-                if operand.opcode.name in wanted.opcodes:
-                    break
-            else:
-                return None  # most patterns end here
     return next(_matches(pattern, inst, {}), None)
 
 

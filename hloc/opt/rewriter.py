@@ -11,7 +11,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
-from hloc.opt.pattern import match
+from hloc.opt.pattern import match, may_match
 from hloc.opt.rule import Rule, RuleSet
 from hloc.shapes import ArrayShape
 
@@ -32,14 +32,22 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
     return context.rewrites > before
 
 
-class _AllowedRules(dict[str, tuple[Rule, ...]]):
-    """The rules that may fire per opcode, filtered on first use."""
+class _AllowedRules:
+    """The rules that may fire, by the opcodes of an instruction and of its operands."""
 
     def __init__(self, rules: RuleSet, context: PassContext) -> None:
         self.rules, self.context = rules, context
+        self._kept: dict[tuple[str, ...], tuple[Rule, ...]] = {}
 
-    def __missing__(self, opcode: str) -> tuple[Rule, ...]:
-        found = self[opcode] = tuple(filter(self._may_fire, self.rules.for_opcode(opcode)))
+    def of(self, inst: Instruction) -> tuple[Rule, ...]:
+        """Return the rules whose patterns `inst` and its operands may match, by their opcodes."""
+        operands = tuple([operand.opcode.name for operand in inst.operands])
+        key = (inst.opcode.name, *operands)
+        found = self._kept.get(key)
+        if found is None:
+            rules = filter(self._may_fire, self.rules.for_opcode(inst.opcode.name))
+            found = tuple(r for r in rules if may_match(r.pattern, inst.opcode, operands))
+            self._kept[key] = found
         return found
 
     def _may_fire(self, rule: Rule) -> bool:
@@ -86,7 +94,7 @@ class _Rewriter:
         return inst not in self.pinned and not _is_dynamic(inst)
 
     def _try_rules(self, inst: Instruction) -> None:
-        for rule in self.rules[inst.opcode.name]:
+        for rule in self.rules.of(inst):
             found = match(rule.pattern, inst)
             if found is None or (rule.when is not None and not rule.when(inst, found)):
                 continue
