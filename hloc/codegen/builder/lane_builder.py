@@ -8,7 +8,7 @@ raise `NeedsScalars`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hloc.codegen.builder.divisor import Divisor, divisor_of, quotient
@@ -27,7 +27,7 @@ from hloc.codegen.builder.values import (
 )
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
-from hloc.dtypes import F32, PRED, DType, complex_of, component_of
+from hloc.dtypes import F32, PRED, S64, DType, complex_of, component_of
 
 _IN_FUNCTION = "%"
 _MOST_APART = 4
@@ -244,6 +244,27 @@ class LaneBuilder(LlvmBuilder):
             found = self._picked(kind, found, part, picked)
             picked = list(range(lanes))
         return found
+
+    def load_each(self, pointer: Value, dtype: DType, index: LaneIndex) -> Value:
+        """Return the elements at `index`, however far apart, loaded one by one.
+
+        `load` refuses that: where memory is read so, the loop should go another way.
+        """
+        steps = (f"add i64 {index.text}, {lane * index.stride}" for lane in range(self.lanes))
+        places = [Value(S64, self.fn.value(step)) for step in steps]
+        elements = [super(LaneBuilder, self).load(pointer, dtype, place) for place in places]
+        if not dtype.is_complex:
+            return self._gathered(elements)
+        parts = (self._gathered([part(x) for x in elements]) for part in (self.real, self.imag))
+        return self.complex(*parts)
+
+    def _gathered(self, elements: Sequence[Value]) -> Lanes:
+        """Return one value per lane."""
+        dtype, text = elements[0].dtype, "poison"
+        kind, element = self.kind(dtype), REPRESENTATIONS[dtype].register
+        for lane, x in enumerate(elements):
+            text = self.fn.value(f"insertelement {kind} {text}, {element} {x.text}, i64 {lane}")
+        return Lanes(dtype, text)
 
     def store_number(self, pointer: Value, index: Value | int, value: Value) -> None:
         if isinstance(pointer, LaneSlot):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.report.inputs import random_inputs
+from tests.tolerance import assert_close
 
 TYPES = {"f32": np.float32, "u8": np.uint8, "c64": np.complex64, "s64": np.int64}
 
@@ -43,3 +45,48 @@ def test_each_element_moves_to_its_place(
         (got,) = hloc.compile(module(dtype, dims, order, then))(x)
         want = x.transpose(order)
         np.testing.assert_array_equal(got, want if then == "copy(t)" else want + want)
+
+
+OPERATIONS = {
+    "f32": "multiply(e, n)",
+    "f16": "add(e, n)",
+    "u8": "add(e, n)",
+    "c64": "multiply(e, n)",
+    "f64": "subtract(e, n)",
+    "s64": "xor(e, n)",
+    "pred": "and(e, n)",
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", sorted(OPERATIONS))
+@pytest.mark.parametrize("dims", [(64, 64), (97, 130), (3, 70, 65), (200, 128)])
+def test_arrays_of_two_layouts_meet_element_by_element(
+    dtype: str, dims: tuple[int, ...], threads: int
+) -> None:
+    """The layouts are those of a transpose as JAX writes it; tiles of `y` are copied."""
+    rows = ",".join(map(str, reversed(range(len(dims)))))
+    columns = ",".join(map(str, (len(dims) - 2, len(dims) - 1, *reversed(range(len(dims) - 2)))))
+    shape = f"{dtype}[{','.join(map(str, dims))}]"
+    across, along = f"{shape}{{{columns}}}", f"{shape}{{{rows}}}"
+    text = f"""HloModule m, entry_computation_layout={{({along}, {across})->{along}}}
+
+f {{
+  e = {along} parameter(0)
+  y = {across} parameter(1)
+  n = {along} {"not" if dtype == "pred" else "negate"}(y)
+  o = {along} {OPERATIONS[dtype]}
+  ROOT r = {along} {"or" if dtype == "pred" else "add"}(o, y)
+}}
+
+ENTRY e {{
+  a = {along} parameter(0)
+  b = {across} parameter(1)
+  ROOT r = {along} fusion(a, b), kind=kLoop, calls=f
+}}
+"""
+    module = hloc.parse(text)
+    inputs = random_inputs(module, 0)
+    (got,) = hloc.compile(module, opt_level=0, threads=threads)(*inputs)
+    (want,) = hloc.evaluate(module, *inputs)
+    assert_close(np.asarray(got), np.asarray(want), dtype)

@@ -1,14 +1,14 @@
 """The general emitter: one loop nest over the result; the element generator computes each element.
 
 Where all arrays have the same order in memory, one loop runs over all elements; otherwise one loop
-per dimension in the order of the first result, so that the innermost loop writes contiguously.
-Large transposes are tiled.
+per dimension in the order of the first result, so that the innermost loop writes contiguously, in
+tiles if an array is read across that order (`movement/tiles.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise, product
 
@@ -16,6 +16,7 @@ from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters import repeated_rows
+from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.boundaries import boundaries
@@ -114,7 +115,7 @@ def _nest(
 ) -> None:
     order = loop_order(shape)
     first_range = (0, shape.dims[order[0]]) if whole and order else (k.begin, k.end)
-    if order and read_fastest(k.inst, shape, order) is None:
+    if order and not read_across(k.inst, shape, order):
         lanes = streaming_lanes(k, shape, shape.dims[order[-1]])
         if lanes is not None:
             _stream_rows(k, lanes, outputs[0], shape, order)
@@ -130,7 +131,9 @@ def _nest(
         k.is_final = False
         _split_nest(k, shape.dims, order, edges, first_range, write)
         return
-    with _loops(k, shape, order, first_range) as at:
+    across = read_across(k.inst, shape, order)
+    loops = tiled_loops(k, shape, order, first_range, across) if across else None
+    with loops or lanes_nest(k, shape.dims, order, first_range) as at:
         write(tuple(at))
 
 
@@ -200,77 +203,6 @@ def _stream_rows(
         first = (*index[:last], start, *index[last + 1 :])
         stream(lanes, output, first, last, stop, write)
     end_streaming(k)
-
-
-# ---------------------------------------------------------------- transposes
-
-_TILE_ROWS, _TILE_COLUMNS = 16, 8
-"""Elements of a tile along the dimension that is read fastest, and the one that is written so.
-
-Measured for a transpose of f32[2048,2048]: 45 ms without tiles, 16 with 16x16, 10 with 16x8.
-"""
-_SMALLEST_TILED = 64
-
-
-@contextmanager
-def _loops(
-    k: KernelContext,
-    shape: ArrayShape,
-    order: Sequence[int],
-    first_range: tuple[IndexValue, IndexValue],
-) -> Iterator[list[IndexValue]]:
-    """Run the region for every index, in tiles if an array is read across the order of writing.
-
-    A line of memory that is read for one element then serves the next rows too before it is lost.
-    """
-    read = read_fastest(k.inst, shape, order)
-    if read is None:
-        with lanes_nest(k, shape.dims, order, first_range) as at:
-            yield at
-        return
-    k.is_final = False
-    written = order[-1]
-    ranges: dict[int, tuple[IndexValue, IndexValue]] = {d: (0, shape.dims[d]) for d in order}
-    ranges[order[0]] = first_range
-    index: list[IndexValue] = [0] * len(shape.dims)
-    with ExitStack() as stack:
-        for dim in order:
-            if dim not in (read, written):
-                index[dim] = stack.enter_context(k.body.loop(*ranges[dim]))
-        tiles: list[tuple[int, IndexValue, IndexValue]] = []
-        for dim, size in ((read, _TILE_ROWS), (written, _TILE_COLUMNS)):
-            start, stop = ranges[dim]
-            first = stack.enter_context(k.body.loop(start, stop, size))
-            tiles.append((dim, first, k.math.minimum(stop, k.math.add(first, size))))
-        for dim, first, end in tiles:
-            index[dim] = stack.enter_context(k.body.loop(first, end))
-        yield index
-
-
-def read_fastest(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> int | None:
-    """Return the dimension along which an array is read that is written along another.
-
-    Args:
-        inst: a fusion or a single instruction.
-        shape: of its result.
-        order: dimensions of the result, slowest first.
-    """
-    members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
-    for member in members:
-        if not member.is_a("transpose", "copy") or member.array.dims != shape.dims:
-            continue
-        minor = _minor(member.operands[0].array)
-        if minor is None:
-            continue
-        dim = minor if member.is_a("copy") else member.attributes.dimensions.index(minor)
-        sizes = shape.dims[dim], shape.dims[order[-1]]
-        if dim != order[-1] and min(sizes) >= _SMALLEST_TILED:
-            return dim
-    return None
-
-
-def _minor(shape: ArrayShape) -> int | None:
-    return next((dim for dim in shape.minor_to_major if shape.dims[dim] != 1), None)
 
 
 def _repeated(inst: Instruction) -> RepeatedRows | None:
