@@ -28,7 +28,7 @@ TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 NUMPY: dict[str, Any] = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
 
 CASES: tuple[tuple[str, tuple[int, ...], int], ...] = (
-    *(("cpu", (), n) for n in (0, 1, 2, 5, 17, 64)),
+    *(("cpu", (), n) for n in (0, 1, 2, 5, 17, 64, 150)),
     *(("cpu", (2, 20), n) for n in (1, 3, 8)),
     ("cpu", (20,), 18),
     ("cpu", (3,), 33),

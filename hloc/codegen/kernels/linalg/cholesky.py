@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.linalg.trailing import (
     PANEL,
+    Block,
     Panel,
-    columns_behind,
+    blocks,
+    column_groups,
     less_products,
+    packed_strips,
     panels,
     take_products,
 )
@@ -21,19 +28,44 @@ REGIONS = (Region("n", "n"), Region(kind=NUMBER))
 
 def factor(work: Work) -> None:
     """Factor in place as LAPACK's `potrf`; the upper triangle stays as it is."""
-    a, info = work.regions
-    m, size = work.math, work.sizes["n"]
+    info, size = work.regions[1], work.sizes["n"]
     info.store(0, 0, work.b.const(S32, 0))
-    with panels(work, size, size) as panel:
-        _eliminate(work, panel)
-        for group in columns_behind(work, panel, size):
-            left = [[a.load(j, m.add(panel.first, c)) for c in range(PANEL)] for j in group]
-            factors = [[work.conjugate(x) for x in numbers] for numbers in left]
-            for n, j in enumerate(group):  # the triangle between the first and the last column
-                for row in range(n, len(group) - 1):
-                    x = less_products(work, a.load(group[row], j), left[row], factors[n])
-                    a.store(group[row], j, x)
-            take_products(work, a, panel, group, factors, (group[-1], size))
+    with blocks(work, size, size) as block:
+        with panels(work, block) as panel:
+            _eliminate(work, panel)
+            for group in column_groups(work, panel.behind, block.limit):
+                _take_panel(work, panel, group)
+        if work.strips:
+            _take_block(work, block)
+
+
+def _take_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
+    """Update columns behind a panel."""
+    a, m = work.regions[0], work.math
+    left = [[a.load(j, m.add(panel.first, c)) for c in range(PANEL)] for j in group]
+    factors = [[work.conjugate(x) for x in numbers] for numbers in left]
+    for n, j in enumerate(group):  # the triangle between the first and the last column
+        for row in range(n, len(group) - 1):
+            x = less_products(work, a.load(group[row], j), left[row], factors[n])
+            a.store(group[row], j, x)
+    take_products(work, a, panel, group, factors, (group[-1], work.sizes["n"]))
+
+
+def _take_block(work: Work, block: Block) -> None:
+    """Update the columns behind a block."""
+    a, b, m = work.regions[0], work.b, work.math
+
+    def factor(c: IndexValue, j: IndexValue) -> Value:
+        return work.conjugate(a.load(j, m.add(block.first, c)))
+
+    for strip in packed_strips(work, a, block, (block.limit, work.sizes["n"])):
+        for group in column_groups(work, block.limit, strip.first):
+            for j, x in zip(group, strip.less_block(a, group, factor), strict=True):
+                a.store(strip.at, j, x)
+        with work.loop(strip.first, m.add(strip.first, strip.lanes)) as j:
+            (x,) = strip.less_block(a, (j,), factor)
+            is_below = b.compare("GE", m.value(strip.at), m.value(j))
+            a.store(strip.at, j, b.select(is_below, x, a.load(strip.at, j)))
 
 
 def _eliminate(work: Work, panel: Panel) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import VARYING, Value
 from hloc.codegen.kernels.linalg.trailing import (
     PANEL,
+    Block,
     Panel,
-    columns_behind,
+    blocks,
+    column_groups,
     less_products,
+    packed_strips,
     panels,
     take_products,
 )
@@ -21,25 +26,50 @@ REGIONS = (Region("m", "n"), Region("r", kind=NUMBER), Region(kind=NUMBER))
 
 def factor(work: Work) -> None:
     """Factor the matrix in the first region; its columns that are done lie on the left."""
-    a, _, info = work.regions
+    info = work.regions[2]
     rows, columns = work.sizes["m"], work.sizes["n"]
     info.store(0, 0, work.b.const(S32, 0))
-    with panels(work, work.sizes["r"], columns) as panel:
-        _eliminate(work, panel)
-        for group in columns_behind(work, panel, columns):
-            factors = [_upper_rows(work, a, panel, j) for j in group]
-            take_products(work, a, panel, group, factors, (panel.stop, rows))
+    with blocks(work, work.sizes["r"], columns) as block:
+        with panels(work, block) as panel:
+            _eliminate(work, block, panel)
+            for group in column_groups(work, panel.behind, block.limit):
+                _take_panel(work, panel, group, rows)
+        if work.strips:
+            _exchange_elsewhere(work, block)
+            _take_block(work, block)
 
 
-def _eliminate(work: Work, panel: Panel) -> None:
-    """Factor a panel; rows are exchanged in all columns."""
+def _take_panel(work: Work, panel: Panel, columns: Sequence[IndexValue], rows: IndexValue) -> None:
+    """Finish the rows of a panel in columns behind it, and update those below it."""
+    a = work.regions[0]
+    factors = [_upper_rows(work, a, panel, j) for j in columns]
+    take_products(work, a, panel, columns, factors, (panel.stop, rows))
+
+
+def _take_block(work: Work, block: Block) -> None:
+    """Finish the rows of a block in the columns behind it, and update those below it."""
+    a, m = work.regions[0], work.math
+    rows, columns = work.sizes["m"], work.sizes["n"]
+    for group in column_groups(work, block.limit, columns):
+        with panels(work, block) as panel:
+            _take_panel(work, panel, group, block.stop)
+    with work.body.when(m.compare("LT", block.limit, columns)):
+        for strip in packed_strips(work, a, block, (block.stop, rows)):
+            for group in column_groups(work, block.limit, columns):
+                found = strip.less_block(a, group, lambda c, j: a.load(m.add(block.first, c), j))
+                for j, x in zip(group, found, strict=True):
+                    a.store(strip.at, j, x)
+
+
+def _eliminate(work: Work, block: Block, panel: Panel) -> None:
+    """Factor a panel; rows are exchanged in all columns that the block's panels update."""
     a, pivots, info = work.regions
     b, m, rows = work.b, work.math, work.sizes["m"]
     with work.loop(panel.first, panel.stop) as k:
         after = m.add(k, 1)
         pivot_row = _pivot_row(work, a, k)
         pivots.store(k, 0, b.iadd(pivot_row, b.const(S32, 1)))
-        _exchange(work, a, k, pivot_row)
+        _exchange(work, a, k, pivot_row, (block.first, block.limit))
         pivot = a.load(k, k)
         is_zero = b.compare("EQ", pivot, work.const(0))
         found = info.load(0)
@@ -78,19 +108,34 @@ def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:
     return row.load(0)
 
 
-def _exchange(work: Work, a: Matrix, k: IndexValue, other: Value) -> None:
-    """Exchange row `k` with one that may be another in every lane."""
-    b, columns = work.b, work.sizes["n"]
+def _exchange(
+    work: Work, a: Matrix, k: IndexValue, other: Value, columns: tuple[IndexValue, IndexValue]
+) -> None:
+    """Exchange row `k` with one that may be another in every lane, in a range of columns."""
+    b = work.b
     if not isinstance(other, VARYING):
-        row = b.convert(other, S64)
-        with work.loop(0, columns) as j:
-            x, y = a.load(k, j), a.load(row, j)
-            a.store(k, j, y)
-            a.store(row, j, x)
+        with work.loop(*columns) as j:
+            _exchange_elements(a, k, b.convert(other, S64), j)
         return
     with work.loop(work.math.add(k, 1), work.sizes["m"]) as i:
         is_this = b.compare("EQ", other, work.number(i))
-        with work.when(is_this), work.loop(0, columns) as j:
+        with work.when(is_this), work.loop(*columns) as j:
             x, y = a.load(k, j), a.load(i, j)
             a.store(k, j, b.select(is_this, y, x))
             a.store(i, j, b.select(is_this, x, y))
+
+
+def _exchange_elements(a: Matrix, row: IndexValue, other: IndexValue, j: IndexValue) -> None:
+    x, y = a.load(row, j), a.load(other, j)
+    a.store(row, j, y)
+    a.store(other, j, x)
+
+
+def _exchange_elsewhere(work: Work, block: Block) -> None:
+    """Exchange the rows of a block's pivots in the other columns, one column after another."""
+    a, pivots, _ = work.regions
+    b = work.b
+    for columns in ((0, block.first), (block.limit, work.sizes["n"])):
+        with work.loop(*columns) as j, work.loop(block.first, block.stop) as k:
+            other = b.convert(b.isub(pivots.load(k), b.const(S32, 1)), S64)
+            _exchange_elements(a, k, other, j)

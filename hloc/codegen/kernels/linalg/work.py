@@ -174,13 +174,16 @@ class Work:
         """Return whether a condition holds in any lane."""
         return self.vectors.any_lane(condition) if isinstance(condition, VARYING) else condition
 
-    def strip(self, start: IndexValue, stop: IndexValue) -> Iterator[IndexValue]:
+    def strip(
+        self, start: IndexValue, stop: IndexValue, *, twice: bool = False
+    ) -> Iterator[IndexValue]:
         """Yield what stands for all positions from `start` to below `stop`, which is not less.
 
-        The code of one turn is written several times: for vectors of positions and for single ones.
-        Turns must not depend on each other.
+        The code of one turn is written several times: for vectors of positions and for single ones,
+        and first for vectors of two registers if `twice`. Turns must not depend on each other.
         """
-        for lanes in self.strips:
+        longest = [2 * self.strips[0]] if twice and self.strips else []
+        for lanes in (*longest, *self.strips):
             end = self._whole(start, stop, lanes)
             with self.body.loop(start, end, lanes) as at, self.with_lanes(lanes):
                 yield LaneIndex(S64, self.math.value(at).text)
