@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from hloc.formats.faults import BadMessage, name_of, number_of, text_of
+from hloc.formats.faults import BadMessage, bytes_of, name_of, number_of, text_of
 from hloc.formats.proto_metadata import fill_metadata, metadata_of
 from hloc.ir.attributes import Metadata, metadata_text
-from hloc.ir.replica_groups import IotaGroups, MeshGroups, ReplicaGroups
+from hloc.ir.axis_sharding import Axes
+from hloc.ir.axis_sharding_text import named_sharding
+from hloc.ir.replica_groups import DeviceMesh, IotaGroups, MeshGroups, ReplicaGroups
 from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
 
 MAX_DEVICES = 1 << 20
@@ -190,70 +192,42 @@ def fill_sharding(proto: Any, sharding: Sharding) -> None:
         )
 
 
-_AXIS = re.compile(r"['\"]([^'\"]*)['\"](?::\((\d+)\)(\d+))?|(\?)")
-_AXIS_SIZE = re.compile(r"['\"]([^'\"]*)['\"]=(\d+)")
-_DEVICE_IDS = re.compile(r", device_ids=\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\)")
-_AXES = re.compile(r"(replicated|unreduced|manual)=(?:max|min)?\{([^}]*)\}")
-_REDUCTION = re.compile(r"unreduced=(max|min)")
-_MAXIMAL = re.compile(r"maximal_mesh\[device_id=(-?\d+)\]")
-
-
 def _fill_named(proto: Any, sharding: LeafSharding) -> None:
     for metadata in sharding.metadata:
         fill_metadata(proto.metadata.add(), metadata)
-    if maximal := _MAXIMAL.fullmatch(sharding.name):
-        proto.mesh.device_ids.append(int(maximal.group(1)))
-        return
-    rest = _fill_mesh(proto.mesh, sharding.name)
-    places = {axis.name: place for place, axis in enumerate(proto.mesh.axes)}
-    word = rest.removeprefix(", ")
-    lists = {
-        "unreduced": proto.unreduced_axes,
-        "manual": proto.manual_axes,
-        "replicated": proto.replicated_axes,
-    }
-    if by := _REDUCTION.search(rest):
-        proto.reduction_op = number_of("reduction", by[1])
-        word = word if "{" in word else "unreduced"
-    if word in ("unreduced", "manual"):
-        for place in range(len(places)):
-            lists[word].add(mesh_axis_index=place)
-    for kind, axes in _AXES.findall(rest):
-        _fill_axes(lists[kind], axes, places)
-    if word.startswith("["):
-        for dim in re.findall(r"\{([^}]*)\}", word[: word.index("]")]):
-            entry = proto.dim_shardings.add()
-            entry.is_closed = not _fill_axes(entry.axes, dim, places)
+    found = named_sharding(sharding.name)
+    _fill_mesh(proto.mesh, found.mesh)
+    places = _places(found.mesh)
+    for dim, axes in enumerate(found.dims):
+        entry = proto.dim_shardings.add(is_closed=dim not in found.open_dims)
+        _fill_axes(entry.axes, axes, places)
+    _fill_axes(proto.unreduced_axes, found.unreduced, places)
+    _fill_axes(proto.manual_axes, found.manual, places)
+    if found.dims or len(found.replicated) < len(places):  # all axes of all dimensions: no list
+        _fill_axes(proto.replicated_axes, found.replicated, places)
+    if found.reduction != "sum":
+        proto.reduction_op = number_of("reduction", found.reduction)
 
 
-def _fill_mesh(proto: Any, text: str) -> str:
-    """Describe the mesh that `text` starts with and return what follows it."""
-    end = text.index("]") + 1
-    for name, size in _AXIS_SIZE.findall(text[:end]):
-        proto.axes.add(name=name.encode(), size=int(size))
-    rest = text[end:]
-    if found := _DEVICE_IDS.match(rest):
-        reshape, transpose, ids = found.groups()
-        if ids:
-            proto.device_ids.extend(_numbers(ids))
-        else:
-            proto.iota_transform.reshape_dims.extend(_numbers(reshape))
-            proto.iota_transform.transpose_perm.extend(_numbers(transpose or "0"))
-        rest = rest[found.end() :]
-    return rest
+def _places(mesh: DeviceMesh) -> dict[str, int]:
+    return {name: place for place, (name, _) in enumerate(mesh.axes)}
 
 
-def _fill_axes(proto: Any, text: str, places: dict[bytes, int]) -> bool:
-    """Add the axes that `text` lists; True if a `?` leaves the list open."""
-    is_open = False
-    for name, before, size, mark in _AXIS.findall(text):
-        if mark:
-            is_open = True
-            continue
-        axis = proto.add(mesh_axis_index=places[name.encode()])
-        if size:
-            axis.sub_axis_info.pre_size, axis.sub_axis_info.size = int(before), int(size)
-    return is_open
+def _fill_mesh(proto: Any, mesh: DeviceMesh) -> None:
+    for name, size in mesh.axes:
+        proto.axes.add(name=bytes_of(name), size=size)
+    if isinstance(mesh.devices, Iota):
+        proto.iota_transform.reshape_dims.extend(mesh.devices.reshape)
+        proto.iota_transform.transpose_perm.extend(mesh.devices.transpose)
+    elif mesh.devices:
+        proto.device_ids.extend(mesh.devices)
+
+
+def _fill_axes(proto: Any, axes: Axes, places: dict[str, int]) -> None:
+    for axis in axes:
+        row = proto.add(mesh_axis_index=places[axis.name])
+        if axis.size:
+            row.sub_axis_info.pre_size, row.sub_axis_info.size = axis.before, axis.size
 
 
 # ---------------------------------------------------------------- replica groups
@@ -277,10 +251,8 @@ def fill_groups(inst: Any, groups: ReplicaGroups) -> None:
     """Describe replica groups in an instruction."""
     if isinstance(groups, MeshGroups):
         proto = inst.mesh_axes_replica_group_list
-        text = str(groups)
-        rest = _fill_mesh(proto.mesh, text)
-        places = {axis.name: place for place, axis in enumerate(proto.mesh.axes)}
-        _fill_axes(proto.axes, rest, places)
+        _fill_mesh(proto.mesh, groups.mesh)
+        _fill_axes(proto.axes, groups.axes, _places(groups.mesh))
     elif isinstance(groups, IotaGroups):
         proto = inst.iota_collective_device_list
         proto.num_replica_groups, proto.num_devices_per_group = groups.group_count, groups.size
@@ -291,10 +263,6 @@ def fill_groups(inst: Any, groups: ReplicaGroups) -> None:
         proto.SetInParent()
         for group in groups.groups:
             proto.replica_groups.add(replica_ids=group)
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",") if number.strip()]
 
 
 def _commas(values: Iterable[int]) -> str:
