@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 from hloc.formats.faults import BadMessage, bytes_of, name_of, number_of, text_of
@@ -64,48 +65,42 @@ class Codec:
 # ---------------------------------------------------------------- simple codecs
 
 
-def _holder(inst: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        inst = getattr(inst, name)
-    return inst
+def _field(path: str, read: Callable[[Any], Any], written: Callable[[Any], Any]) -> Codec:
+    """Return the codec of one field: how its value is read, and what is written for one."""
+    get = attrgetter(path)
+    outer, _, name = path.rpartition(".")
+    holder: Callable[[Any], Any] = attrgetter(outer) if outer else lambda inst: inst
+
+    def write(inst: Any, value: Any, _context: Context) -> None:
+        setattr(holder(inst), name, written(value))
+
+    return Codec(lambda inst, _context: read(get(inst)), write)
 
 
 def _scalar(path: str, absent: Any) -> Codec:
     """A number or flag; 0 in the message stands for `absent`."""
-    *outer, name = path.split(".")
-    where = tuple(outer)
-
-    def read(inst: Any, _context: Context) -> Any:
-        return getattr(_holder(inst, where), name) or absent
-
-    def write(inst: Any, value: Any, _context: Context) -> None:
-        setattr(_holder(inst, where), name, value or 0)
-
-    return Codec(read, write)
+    return _field(path, lambda found: found or absent, lambda value: value or 0)
 
 
 def _text(path: str, absent: str = "") -> Codec:
-    def read(inst: Any, _context: Context) -> str:
-        return text_of(getattr(inst, path)) or absent
+    return _field(path, lambda found: text_of(found) or absent, bytes_of)
 
-    def write(inst: Any, value: str, _context: Context) -> None:
-        setattr(inst, path, bytes_of(value))
 
-    return Codec(read, write)
+def _enum(path: str, enum: str, absent: str | None = None) -> Codec:
+    def read(number: int) -> str:
+        return absent if number == 0 and absent is not None else name_of(enum, number)
+
+    return _field(path, read, partial(number_of, enum))
 
 
 def _ints(path: str, absent: tuple[int, ...] | None) -> Codec:
-    *outer, name = path.split(".")
-    where = tuple(outer)
-
-    def read(inst: Any, _context: Context) -> tuple[int, ...] | None:
-        return tuple(getattr(_holder(inst, where), name)) or absent
+    get = attrgetter(path)
 
     def write(inst: Any, value: tuple[int, ...] | None, _context: Context) -> None:
         if value:
-            getattr(_holder(inst, where), name).extend(value)
+            get(inst).extend(value)
 
-    return Codec(read, write)
+    return Codec(lambda inst, _context: tuple(get(inst)) or absent, write)
 
 
 def _one_int(path: str, absent: int | None = None) -> Codec:
@@ -120,20 +115,6 @@ def _one_int(path: str, absent: int | None = None) -> Codec:
     def write(inst: Any, value: int, _context: Context) -> None:
         if value != absent:
             getattr(inst, path).append(value)
-
-    return Codec(read, write)
-
-
-def _enum(path: str, enum: str, absent: str | None = None) -> Codec:
-    *outer, name = path.split(".")
-    where = tuple(outer)
-
-    def read(inst: Any, _context: Context) -> str:
-        number = getattr(_holder(inst, where), name)
-        return absent if number == 0 and absent is not None else name_of(enum, number)
-
-    def write(inst: Any, value: str, _context: Context) -> None:
-        setattr(_holder(inst, where), name, number_of(enum, value))
 
     return Codec(read, write)
 
@@ -196,17 +177,9 @@ def _read_groups(inst: Any, context: Context) -> Any:
     return context.grammar("replica_groups", groups_text(inst))
 
 
-def _write_groups(inst: Any, value: Any, _context: Context) -> None:
-    fill_groups(inst, value)
-
-
 def _read_channel(inst: Any, _context: Context) -> int | None:
     """Return the channel; 0 is none, but global device ids are never without one."""
     return inst.channel_id or (0 if inst.use_global_device_ids else None)
-
-
-def _write_channel(inst: Any, value: int | None, _context: Context) -> None:
-    inst.channel_id = value or 0
 
 
 def _read_pairs(inst: Any, _context: Context) -> tuple[tuple[int, int], ...]:
@@ -246,14 +219,6 @@ def _write_prefetch(inst: Any, value: int | None, _context: Context) -> None:
         inst.cross_program_prefetch_index = value
 
 
-def _read_associative(inst: Any, _context: Context) -> bool:
-    return name_of("tri_state", inst.is_associative) == "true"
-
-
-def _write_associative(inst: Any, value: bool, _context: Context) -> None:
-    inst.is_associative = number_of("tri_state", "true" if value else "false")
-
-
 # ---------------------------------------------------------------- the table
 
 _DOT = "dot_dimension_numbers."
@@ -279,9 +244,14 @@ _MESSAGES = {
 }
 """Opcode -> the message of those of its attributes that are no fields of the instruction."""
 
+_ASSOCIATIVE = _field(
+    "is_associative",
+    lambda number: name_of("tri_state", number) == "true",
+    lambda value: number_of("tri_state", "true" if value else "false"),
+)
 _SPECIAL: dict[str, Codec] = {
     "api_version": _enum("custom_call_api_version", "api_version", "API_VERSION_ORIGINAL"),
-    "channel_id": Codec(_read_channel, _write_channel),
+    "channel_id": Codec(_read_channel, _scalar("channel_id", None).write),
     "convolution_kind": _enum("conv_kind", "conv_kind"),
     "cross_program_prefetch_index": Codec(_read_prefetch, _write_prefetch),
     "dim_labels": Codec(read_dim_labels, fill_dim_labels),
@@ -291,7 +261,7 @@ _SPECIAL: dict[str, Codec] = {
     "fft_type": _enum("fft_type", "fft_type"),
     "inferred_dimension": _one_int("dimensions", -1),
     "iota_dimension": _one_int("dimensions"),
-    "is_associative": Codec(_read_associative, _write_associative),
+    "is_associative": _ASSOCIATIVE,
     "kind": _text("fusion_kind"),
     "literal": Codec(read_custom_literal, fill_custom_literal),
     "operand_layout_constraints": Codec(_read_constraints, _write_constraints),
@@ -300,7 +270,7 @@ _SPECIAL: dict[str, Codec] = {
     "output_to_operand_aliasing": Codec(read_aliasing, fill_aliasing),
     "padding": Codec(read_padding, fill_padding),
     "padding_type": _enum("padding_type", "padding_type"),
-    "replica_groups": Codec(_read_groups, _write_groups),
+    "replica_groups": Codec(_read_groups, fill_groups),
     "schedule": _enum("custom_call_schedule", "schedule"),
     "slice": Codec(read_slice, fill_slice),
     "source_target_pairs": Codec(_read_pairs, _write_pairs),

@@ -247,7 +247,7 @@ def groups_text(inst: Any) -> str:
     return "{" + ",".join("{" + _commas(group.replica_ids) + "}" for group in groups) + "}"
 
 
-def fill_groups(inst: Any, groups: ReplicaGroups) -> None:
+def fill_groups(inst: Any, groups: ReplicaGroups, _context: Any) -> None:
     """Describe replica groups in an instruction."""
     if isinstance(groups, MeshGroups):
         proto = inst.mesh_axes_replica_group_list
