@@ -27,7 +27,8 @@ class Program:
 _GROUPS = (
     "elementwise", "rows", "cumulative", "movement", "random_bits", "sorting", "indexing",
     "windows", "convolution", "matmul", "attention", "loops", "linear_algebra",
-    "factorisations", "small_matrices", "models",
+    "factorisations", "small_matrices", "models", "small_programs", "small_products",
+    "small_models", "general_matrices",
 )  # fmt: skip
 
 PROGRAMS: dict[str, Program] = {}
