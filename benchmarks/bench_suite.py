@@ -106,7 +106,7 @@ def measure(name: str, cores: int, rounds: int) -> dict[str, Any]:
 
     program = load_all()[name]
     arguments = program.arguments(np.random.default_rng(0))
-    with_doubles = any(a.dtype == np.float64 for a in jax.tree.leaves(arguments))
+    with_doubles = any(a.dtype in (np.float64, np.complex128) for a in jax.tree.leaves(arguments))
     jax.config.update("jax_enable_x64", with_doubles)
     clock = time.process_time if cores == 1 else time.perf_counter
     jitted = jax.jit(program.function, keep_unused=True)

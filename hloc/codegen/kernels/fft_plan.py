@@ -18,6 +18,9 @@ from hloc.lazy_dataclass import dataclass
 MOST_TABULATED = 8192
 """Length up to which the factors are part of the program; those of longer ones are computed."""
 
+TABLE_UNIT = 16
+"""What the size of a longer table is a multiple of: the lanes of every machine divide it."""
+
 LEAST_CONVOLVED = 23
 """Smallest prime factor for which a transform is done as a convolution (Bluestein).
 
@@ -112,8 +115,10 @@ def lane_count(root: Instruction, vector_bytes: int = _WIDEST_BYTES) -> int:
 
 
 def table_bytes(root: Instruction) -> int:
+    """Return the size of the table of the longest transform, in whole vectors."""
     longest: int = max(root.attributes.fft_length)
-    return longest * complex_dtype(root).storage_bytes if longest > MOST_TABULATED else 0
+    entries = -(-longest // TABLE_UNIT) * TABLE_UNIT
+    return entries * complex_dtype(root).storage_bytes if longest > MOST_TABULATED else 0
 
 
 def row_bytes(root: Instruction, lanes: int) -> int:

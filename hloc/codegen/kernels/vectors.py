@@ -35,6 +35,15 @@ class Vectors:
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         return self.fn.value(f"shufflevector {self.type} {one}, {self.type} poison, {zeros}")
 
+    def together(self, elements: Sequence[Value]) -> str:
+        """Return the vector of `lanes` elements."""
+        found = "poison"
+        for lane, x in enumerate(elements):
+            found = self.fn.value(
+                f"insertelement {self.type} {found}, {self.element} {x.text}, i64 {lane}"
+            )
+        return found
+
     def constant(self, x: float) -> str:
         """Return a vector whose lanes all are the number `x`."""
         text = float_text(self.dtype, x) if self.dtype.is_float else str(int(x))

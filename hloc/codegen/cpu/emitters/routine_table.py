@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from hloc.codegen.cpu.emitters.convolution import grouped_routine, padding_routine
-from hloc.codegen.cpu.emitters.fft import fft_routines
+from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
 from hloc.codegen.cpu.emitters.gemm import gemm_loops
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
@@ -135,6 +135,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     streaming_routines,
     inner_product_routines,
     fft_routines.listed_routines,
+    first_pass.listed_routines,
     plain_reduction.listed_routines,
     pool_routine.listed_routines,
     linalg_routines.listed_routines,

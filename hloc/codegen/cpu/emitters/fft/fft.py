@@ -9,11 +9,10 @@ longest of them, whose passes would be quadratic, are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import pi, prod
-from typing import TypeAlias
+from math import isqrt, pi, prod
 
 import numpy as np
 
@@ -21,22 +20,23 @@ from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.fft.fft_routines import (
-    RowForm,
     Rows,
-    entering_routine,
     joining_routine,
-    leaving_routine,
     pass_routine,
     table_entry,
+    table_routine,
     turning_routine,
 )
+from hloc.codegen.cpu.emitters.fft.first_pass import first_pass_routine, has_first_pass
+from hloc.codegen.cpu.emitters.fft.row_calls import RowCalls, RowPlace
 from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.fft_plan import (
     MOST_TABULATED,
+    TABLE_UNIT,
     Axis,
     Place,
     axes_of,
@@ -45,22 +45,16 @@ from hloc.codegen.kernels.fft_plan import (
     copies_spectrum,
     factors,
     is_convolved,
-    is_inverse,
     is_transform,
     lane_count,
     row_bytes,
     row_element,
-    row_length,
     table_bytes,
     write_element,
 )
-from hloc.codegen.kernels.vectors import Vectors
-from hloc.codegen.llvm.routine import FINAL_FORM, Routines
-from hloc.dtypes import F64, S64, component_of
+from hloc.codegen.llvm.routine import FINAL_FORM
+from hloc.dtypes import F64, DType
 from hloc.ir.instruction import Instruction
-
-RowPlace: TypeAlias = Callable[[IndexValue], Place]
-"""Returns the place of the row of a lane."""
 
 _PIECE = 16
 """Rows that one thread transforms at a time: a multiple of the lanes of every machine."""
@@ -115,34 +109,21 @@ def _emit(is_shared: bool, k: KernelContext) -> None:
         k.level = 0 if writer.all_calls else FINAL_FORM
 
 
-class _Writer:
+class _Writer(RowCalls):
     """Writes the passes.
 
     Attributes:
         all_vectors: nothing was written so far that LLVM should turn into vectors.
         all_calls: nor anything that runs often outside of routines.
-        starts: a table for routines.
     """
 
     def __init__(self, k: KernelContext, is_shared: bool) -> None:
-        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.dtype, self.inverse, self.is_shared = (
-            complex_dtype(k.root),
-            is_inverse(k.root),
-            is_shared,
-        )
-        self.part = component_of(self.dtype)
-        self.lanes = lane_count(k.root, k.target.vector_bytes)
-        self.v = Vectors(k.b, self.part, self.lanes)
+        super().__init__(k)
+        self.dtype, self.is_shared = complex_dtype(k.root), is_shared
         self.butterflies = Butterflies(self.v, self.inverse)
-        self.row_bytes = row_length(k.root) * self.lanes * self.part.storage_bytes
-        parts = [k.b.offset_pointer(k.scratch, self.row_bytes * i) for i in range(4)]
-        self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
-        self.table: tuple[Value, Value] = parts[0], parts[1]
-        self.all_vectors = max(k.root.attributes.fft_length) <= MOST_TABULATED
+        self.table: tuple[Value, Value] = self.parts_of(self.rows[0])
+        self.all_vectors = True
         self.all_calls = True
-        self.form = RowForm(self.part, self.lanes, k.target)
-        self.starts = k.b.allocate(S64, self.lanes)
 
     def along(self, a: Axis, source: Instruction | IrArray, target: IrArray) -> None:
         """Transform all rows of one dimension; what lies outside `target` is not written."""
@@ -160,9 +141,12 @@ class _Writer:
         count = prod(sizes)
         # Some rows are transformed twice rather than fewer at a time.
         whole = count % self.lanes == 0 or (count >= self.lanes and not in_place)
-        vectors_in = whole and array is not None and self._has_vectors(array, axis, n)
-        vectors_out = whole and self._has_vectors(target, axis, target.dims[axis])
-        self.all_vectors = self.all_vectors and vectors_in and vectors_out
+        vectors_in = whole and array is not None and self.has_vectors(array, axis, n)
+        vectors_out = whole and self.has_vectors(target, axis, target.dims[axis])
+        strided_in = array is not None and self.is_strided(array, axis, n)
+        strided_out = self.is_strided(target, axis, target.dims[axis])
+        by_routines = (vectors_in or strided_in) and (vectors_out or strided_out)
+        self.all_vectors = self.all_vectors and by_routines
         rows: tuple[IndexValue, IndexValue] = (0, count)
         if self.is_shared:
             m = self.math
@@ -180,7 +164,9 @@ class _Writer:
             size = n // 2 if halves else n
             in_order = not order or order[-1] == axis
             if vectors_in and array is not None:
-                self._vectors_in(array, place, a, halves)
+                self.vectors_in(array, place, a, halves)
+            elif strided_in and array is not None:
+                self.gathered(array, place, axis, width, halves)
             else:
                 with self._elements(size, width, in_order) as (i, lane):
                     self._bring_in(source, place, a, i, lane, halves)
@@ -188,7 +174,9 @@ class _Writer:
             if halves:
                 done = self._joined(done, n)
             if vectors_out:
-                self._vectors_out(done, target, place, axis, n)
+                self.vectors_out(done, target, place, axis, n)
+            elif strided_out:
+                self.scattered(done, target, place, (axis, n), width)
             else:
                 with self._elements(target.dims[axis], width, in_order) as (i, lane):
                     self._write(done, target, place, n, i, lane)
@@ -198,60 +186,6 @@ class _Writer:
         index = self.math.along(row, a.dims, others)
         index[a.axis] = i
         return tuple(index)
-
-    # ---------------------------------------------------------------- rows in vectors
-
-    def _has_vectors(self, array: IrArray, axis: int, size: int) -> bool:
-        """True if rows of `size` elements lie in one piece and are long enough."""
-        floats = size * (2 if array.dtype.is_complex else 1)
-        return (
-            component_of(array.dtype) is self.part
-            and array.strides[axis] == 1
-            and array.dims[axis] == size
-            and 1 < self.lanes <= floats
-        )
-
-    def _vectors_in(self, array: IrArray, place: RowPlace, a: Axis, halves: bool) -> None:
-        """Bring rows in; `halves` takes pairs for complex numbers."""
-        pairs = halves or array.dtype.is_complex
-        self._call(
-            entering_routine(self.form, pairs),
-            (array.pointer, self._starts(array, place), *self._parts(self.rows[0])),
-            self._floats(array, a.axis),
-        )
-
-    def _vectors_out(self, rows: Rows, target: IrArray, place: RowPlace, axis: int, n: int) -> None:
-        """Write rows to the result."""
-        number = self.b.const(self.part, 1 / n if self.inverse else 1)
-        number_type = REPRESENTATIONS[self.part].memory
-        self._call(
-            leaving_routine(self.form, target.dtype.is_complex),
-            (*self._parts(rows), target.pointer, self._starts(target, place)),
-            *(self._floats(target, axis), f"{number_type} {number.text}"),
-        )
-
-    def _starts(self, array: IrArray, place: RowPlace) -> Value:
-        """Return a table of where the rows begin, in floats."""
-        m, scale = self.math, 2 if array.dtype.is_complex else 1
-        for lane in range(self.lanes):
-            start = m.mul(m.linear(place(lane)(0), array.strides), scale)
-            self.b.store(self.starts, lane, m.value(start))
-        return self.starts
-
-    @staticmethod
-    def _floats(array: IrArray, axis: int) -> int:
-        """Return how many floats a row has."""
-        return array.dims[axis] * (2 if array.dtype.is_complex else 1)
-
-    @staticmethod
-    def _parts(rows: Rows) -> tuple[Value, Value]:
-        return rows.real, rows.imag
-
-    def _call(
-        self, routine: Routines, pointers: Sequence[Value], *numbers: IndexValue | str
-    ) -> None:
-        self.k.use(routine)
-        self.b.call_routine(routine.name, pointers, *numbers)
 
     # ---------------------------------------------------------------- rows in and out
 
@@ -309,26 +243,31 @@ class _Writer:
 
     def _tabulate(self, n: int) -> None:
         """Make the table of exp(-2 pi i t / n), or its conjugate for inverses."""
-        b = self.b
         if n <= MOST_TABULATED:
             angles = np.arange(n) * (2 * pi / n)
             sine = np.sin(angles) if self.inverse else -np.sin(angles)
-            self.table = self._constants(np.cos(angles)), self._constants(sine)
+            self.table = (
+                self._constants(np.cos(angles), self.part),
+                self._constants(sine, self.part),
+            )
             return
-        size = max(self.k.root.attributes.fft_length) * self.part.storage_bytes
-        offset = row_bytes(self.k.root, self.lanes)
-        cosines, sines = (b.offset_pointer(self.k.scratch, offset + size * i) for i in (0, 1))
-        with self.body.loop(0, n) as t:
-            angle = b.fmul(b.convert(self.math.value(t), F64), b.const(F64, 2 * pi / n))
-            wave = b.libm("sin", angle)
-            at = self.math.value(t)
-            b.store(cosines, at, b.convert(b.libm("cos", angle), self.part))
-            b.store(sines, at, b.convert(wave if self.inverse else b.fneg(wave), self.part))
-        self.table = cosines, sines
+        offset, size = row_bytes(self.k.root, self.lanes), table_bytes(self.k.root) // 2
+        self.table = (
+            self.b.offset_pointer(self.k.scratch, offset),
+            self.b.offset_pointer(self.k.scratch, offset + size),
+        )
+        block = TABLE_UNIT * -(-isqrt(n) // TABLE_UNIT)
+        count = TABLE_UNIT * -(-n // TABLE_UNIT)
+        turn = (2j if self.inverse else -2j) * pi / n
+        waves = [np.exp(turn * np.arange(0, *step)) for step in ((count, block), (block, 1))]
+        parts = [self._constants(part, F64) for wave in waves for part in (wave.real, wave.imag)]
+        routine = table_routine(self.part, self.k.target)
+        self.call(routine, (*self.table, *parts), count, block, -(-count // block))
 
-    def _constants(self, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Value:
-        data = values.astype(self.part.numpy).tobytes()
-        return pointer_value(self.b.fn.byte_constant(data))
+    def _constants(
+        self, values: np.ndarray[tuple[int], np.dtype[np.float64]], dtype: DType
+    ) -> Value:
+        return pointer_value(self.b.fn.byte_constant(values.astype(dtype.numpy).tobytes()))
 
     def _passes(self, size: int, n: int) -> Rows:
         """Transform the first rows, of length `size`; return those that hold the result.
@@ -357,12 +296,23 @@ class _Writer:
         table: tuple[Value, Value],
         stride: int,
     ) -> None:
-        """Call a pass from rows number `half`; see `pass_routine`."""
-        source, target = self.rows[half], self.rows[1 - half]
-        self._call(
-            pass_routine(self.form, factor, inverse, steps[1] == 1),
-            (*self._parts(source), *self._parts(target), *table),
-            *(*steps, stride),
+        """Call a pass from rows number `half`; see `pass_routine`.
+
+        The results of the passes before lie side by side, in every row: with few rows, vectors
+        hold several of them.
+        """
+        machine, (done, rest) = self.k.target, steps
+        pointers = (*self.parts_of(self.rows[half]), *self.parts_of(self.rows[1 - half]), *table)
+        if self.lanes == done == 1 and has_first_pass(self.part, factor, rest, machine):
+            routine = first_pass_routine(self.part, factor, inverse, machine)
+            self.call(routine, pointers, rest, stride)
+            return
+        form = self.form.widened(done)
+        together = form.lanes // self.lanes
+        self.call(
+            pass_routine(form, factor, inverse, rest == 1),
+            pointers,
+            *(done // together, rest, stride * together),
         )
 
     def _convolved(self, size: int) -> Rows:
@@ -379,7 +329,7 @@ class _Writer:
         around[length - size + 1 :] = chirp.conj()[:0:-1]
         waves = self._table(np.exp(-2j * pi / length * np.arange(length)))
         self._turn(0, self._table(chirp), size, conjugate=False)
-        for part in self._parts(self.rows[0]):
+        for part in self.parts_of(self.rows[0]):
             start = self.b.offset_pointer(part, size * self.lanes * self.part.storage_bytes)
             self.b.clear(start, (length - size) * self.lanes * self.part.storage_bytes)
         half = self._smooth(0, length, waves)
@@ -400,12 +350,12 @@ class _Writer:
     def _turn(self, half: int, table: tuple[Value, Value], count: int, *, conjugate: bool) -> None:
         """Multiply elements of rows number `half` by those of a table, and conjugate them."""
         routine = turning_routine(self.form, conjugate)
-        self._call(routine, (*self._parts(self.rows[half]), *table), count)
+        self.call(routine, (*self.parts_of(self.rows[half]), *table), count)
 
     def _table(
         self, values: np.ndarray[tuple[int], np.dtype[np.complex128]]
     ) -> tuple[Value, Value]:
-        return self._constants(values.real), self._constants(values.imag)
+        return self._constants(values.real, self.part), self._constants(values.imag, self.part)
 
     def _long_pass(
         self, size: int, stride: int, factor: int, rows: tuple[Rows, Rows], steps: tuple[int, int]
@@ -439,8 +389,8 @@ class _Writer:
     def _joined(self, rows: Rows, n: int) -> Rows:
         """Return the first half of the spectrum of real rows whose pairs were transformed."""
         target = self.rows[0] if rows is self.rows[1] else self.rows[1]
-        pointers = (*self._parts(rows), *self._parts(target), *self.table)
-        self._call(joining_routine(self.form), pointers, n // 2)
+        pointers = (*self.parts_of(rows), *self.parts_of(target), *self.table)
+        self.call(joining_routine(self.form), pointers, n // 2)
         return target
 
 

@@ -19,15 +19,15 @@ from hloc.codegen.kernels.butterflies import Butterflies, Complex
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, S64, DType
+from hloc.dtypes import F32, F64, S64, DType
 from hloc.lazy_dataclass import dataclass
 
-_TABLE = ("ptr %cosines", "ptr %sines")
-_FROM_ROWS = ("ptr noalias %from_real", "ptr noalias %from_imag")
-_TO_ROWS = ("ptr noalias %to_real", "ptr noalias %to_imag")
+TABLE = ("ptr %cosines", "ptr %sines")
+FROM_ROWS = ("ptr noalias %from_real", "ptr noalias %from_imag")
+TO_ROWS = ("ptr noalias %to_real", "ptr noalias %to_imag")
 
-LISTED_FACTORS = (2, 3, 4, 5, 8)
-"""Factors of the lengths that most programs use."""
+LISTED_FACTORS = (2, 3, 4, 5, 7, 8, 11, 13)
+"""Factors of the lengths that most programs use: those that are written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,13 @@ class RowForm:
     dtype: DType
     lanes: int
     target: Target
+
+    def widened(self, count: int) -> RowForm:
+        """Return the widest vectors that hold whole numbers of `count` neighbours of all rows."""
+        lanes, most = self.lanes, self.target.vector_bytes // self.dtype.storage_bytes
+        while 2 * lanes <= most and self.lanes * count % (2 * lanes) == 0:
+            lanes *= 2
+        return RowForm(self.dtype, lanes, self.target)
 
 
 def place(m: IndexMath, i: IndexValue, lanes: int) -> IndexValue:
@@ -129,7 +136,7 @@ def pass_routine(form: RowForm, factor: int, inverse: bool, is_last: bool) -> Ro
                 for at, value in zip(outputs, found, strict=True):
                     there.store(at, value)
 
-    return _routine(form, name, (*_FROM_ROWS, *_TO_ROWS, *_TABLE, *sizes), write)
+    return _routine(form, name, (*FROM_ROWS, *TO_ROWS, *TABLE, *sizes), write)
 
 
 @cache
@@ -155,7 +162,7 @@ def joining_routine(form: RowForm) -> Routines:
             total = butterflies.add(even, product)
             r.rows("to").store(r.at(at), (v.mul(total[0], scale), v.mul(total[1], scale)))
 
-    return _routine(form, "joined", (*_FROM_ROWS, *_TO_ROWS, *_TABLE, "i64 %half"), write)
+    return _routine(form, "joined", (*FROM_ROWS, *TO_ROWS, *TABLE, "i64 %half"), write)
 
 
 @cache
@@ -170,7 +177,7 @@ def turning_routine(form: RowForm, conjugate: bool) -> Routines:
             real, imag = butterflies.mul(rows.load(at), table_entry(r.v, r.table, i))
             rows.store(at, (real, r.v.neg(imag) if conjugate else imag))
 
-    return _routine(form, name, ("ptr %rows_real", "ptr %rows_imag", *_TABLE, "i64 %count"), write)
+    return _routine(form, name, ("ptr %rows_real", "ptr %rows_imag", *TABLE, "i64 %count"), write)
 
 
 @cache
@@ -180,7 +187,7 @@ def entering_routine(form: RowForm, pairs: bool) -> Routines:
     Row number i begins at `from` plus entry i of `starts`, and has so many floats, at least one
     vector of them; `pairs` are complex numbers, else imaginary parts are zero.
     """
-    parameters = ("ptr noalias %from", "ptr %starts", *_TO_ROWS, "i64 %floats")
+    parameters = ("ptr noalias %from", "ptr %starts", *TO_ROWS, "i64 %floats")
 
     def write(r: _Routine) -> None:
         v, m, rows = r.v, r.m, r.rows("to")
@@ -204,7 +211,7 @@ def entering_routine(form: RowForm, pairs: bool) -> Routines:
 def leaving_routine(form: RowForm, pairs: bool) -> Routines:
     """Return what writes rows to a result, times a number; arguments as for `entering_routine`."""
     number_type = REPRESENTATIONS[form.dtype].memory
-    parameters = (*_FROM_ROWS, "ptr noalias %to", "ptr %starts", "i64 %floats")
+    parameters = (*FROM_ROWS, "ptr noalias %to", "ptr %starts", "i64 %floats")
 
     def write(r: _Routine) -> None:
         v, m, rows = r.v, r.m, r.rows("from")
@@ -225,6 +232,97 @@ def leaving_routine(form: RowForm, pairs: bool) -> Routines:
     )
 
 
+@cache
+def gathering_routine(form: RowForm, pairs: bool) -> Routines:
+    """Return what brings `width` rows in, an element at a time.
+
+    Row number i begins at `from` plus entry i of `starts`, and has `count` elements `step` floats
+    apart. Imaginary parts are `second` floats behind real ones if there are `pairs`, else zero.
+    """
+    sizes = ("i64 %count", "i64 %step", "i64 %second", "i64 %width")
+
+    def write(r: _Routine) -> None:
+        rows, source = r.rows("to"), pointer_value("%from")
+        with _elements(r) as (at, place):
+            real = r.b.load(source, form.dtype, at)
+            imag = r.b.const(form.dtype, 0)
+            if pairs:
+                imag = r.b.load(source, form.dtype, r.m.value(r.m.add(at, argument("%second"))))
+            r.b.store(rows.real, place, real)
+            r.b.store(rows.imag, place, imag)
+
+    parameters = ("ptr noalias %from", "ptr %starts", *TO_ROWS, *sizes)
+    return _routine(form, "pairs_gathered" if pairs else "gathered", parameters, write)
+
+
+@cache
+def scattering_routine(form: RowForm, pairs: bool) -> Routines:
+    """Return what writes rows to a result, times a number; arguments as for `gathering_routine`."""
+    number_type = REPRESENTATIONS[form.dtype].memory
+    sizes = ("i64 %count", "i64 %step", "i64 %second", "i64 %width")
+
+    def write(r: _Routine) -> None:
+        rows, target = r.rows("from"), pointer_value("%to")
+        scale = Value(form.dtype, "%scale")
+        with _elements(r) as (at, place):
+            real = r.b.load(rows.real, form.dtype, place)
+            r.b.store(target, at, r.b.fmul(real, scale))
+            if pairs:
+                imag = r.b.load(rows.imag, form.dtype, place)
+                second = r.m.value(r.m.add(at, argument("%second")))
+                r.b.store(target, second, r.b.fmul(imag, scale))
+
+    parameters = (*FROM_ROWS, "ptr noalias %to", "ptr %starts", *sizes, f"{number_type} %scale")
+    return _routine(form, "pairs_scattered" if pairs else "scattered", parameters, write)
+
+
+@contextmanager
+def _elements(r: _Routine) -> Iterator[tuple[Value, Value]]:
+    """Run the region for every element of `width` rows: its place in the array, and that here."""
+    m = r.m
+    with r.body.loop(0, argument("%count")) as i, r.body.loop(0, argument("%width")) as lane:
+        start = r.w.offset("%starts", lane)
+        place = m.add(r.at(i), lane)
+        yield m.value(m.add(start, m.mul(i, argument("%step")))), m.value(place)
+
+
+@cache
+def table_routine(dtype: DType, target: Target) -> Routines:
+    """Return what makes a table of cosines and sines of `count` angles, in rising order.
+
+    It multiplies those of the first `block` angles by that of the angle with which each of the
+    `blocks` begins; these are of f64. Both counts are multiples of `TABLE_UNIT`.
+    """
+    lanes = target.vector_bytes // F64.storage_bytes
+    tables = [f"ptr noalias %{name}" for name in ("cosines", "sines")]
+    sources = [
+        f"ptr noalias readonly %{kind}_{name}"
+        for kind in ("first", "next")
+        for name in ("cosines", "sines")
+    ]
+
+    def write(w: RoutineWriter) -> None:
+        m, v = w.math, Vectors(w.b, F64, lanes)
+        count, block = argument("%count"), argument("%block")
+        first, following = (
+            tuple(pointer_value(f"%{kind}_{name}") for name in ("cosines", "sines"))
+            for kind in ("first", "next")
+        )
+        with w.body.loop(0, argument("%blocks")) as number:
+            begin, turn = m.mul(number, block), table_entry(v, (first[0], first[1]), number)
+            with w.body.loop(0, m.minimum(block, m.sub(count, begin)), lanes) as i:
+                wave = v.load(following[0], i), v.load(following[1], i)
+                found = Butterflies(v, inverse=False).mul(wave, turn)
+                for name, x in zip(("%cosines", "%sines"), found, strict=True):
+                    narrow = Vectors(w.b, dtype, lanes)
+                    if dtype is not F64:
+                        x = w.fn.value(f"fptrunc {v.type} {x} to {narrow.type}")
+                    narrow.store(pointer_value(name), m.add(begin, i), x)
+
+    parameters = (*tables, *sources, "i64 %count", "i64 %block", "i64 %blocks")
+    return routine_unit(f"fft_{dtype.name}_table", parameters, write, target)
+
+
 @contextmanager
 def _columns(r: _Routine) -> Iterator[IndexValue]:
     """Run the region for every `lanes` floats of the rows; the last ones may come twice."""
@@ -234,15 +332,26 @@ def _columns(r: _Routine) -> Iterator[IndexValue]:
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
-    """Yield the routines for rows of f32 that most programs use."""
-    form = RowForm(F32, target.vector_bytes // F32.storage_bytes, target)
+    """Yield the routines that most programs use: for one row, for a few, and for whole vectors."""
+    for dtype in (F32, F64):
+        yield table_routine(dtype, target)
+        lanes = 1
+        while lanes * dtype.storage_bytes <= target.vector_bytes:
+            yield from _listed_for(RowForm(dtype, lanes, target))
+            lanes *= 2
+
+
+def _listed_for(form: RowForm) -> Iterator[Routines]:
     for inverse in (False, True):
         for factor in LISTED_FACTORS:
             for is_last in (False, True):
                 yield pass_routine(form, factor, inverse, is_last)
     for pairs in (False, True):
-        yield entering_routine(form, pairs)
-        yield leaving_routine(form, pairs)
+        if form.lanes > 1:
+            yield entering_routine(form, pairs)
+            yield leaving_routine(form, pairs)
+        yield gathering_routine(form, pairs)
+        yield scattering_routine(form, pairs)
     for conjugate in (False, True):
         yield turning_routine(form, conjugate)
     yield joining_routine(form)

@@ -1,0 +1,151 @@
+"""How the rows of a Fourier transform come in from arrays and go out, by calls of routines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.fft.fft_routines import (
+    RowForm,
+    Rows,
+    entering_routine,
+    gathering_routine,
+    leaving_routine,
+    scattering_routine,
+)
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.fft_plan import (
+    Axis,
+    Place,
+    complex_dtype,
+    is_inverse,
+    lane_count,
+    row_length,
+)
+from hloc.codegen.kernels.vectors import Vectors
+from hloc.codegen.llvm.routine import Routines
+from hloc.dtypes import S64, component_of
+
+RowPlace: TypeAlias = Callable[[IndexValue], Place]
+"""Returns the place of the row of a lane."""
+
+
+class RowCalls:
+    """Writes calls for some rows at a time, one in each lane.
+
+    Attributes:
+        part: the type of real and imaginary parts.
+        rows: two sets of rows in scratch memory; they come in to the first.
+        starts: a table for routines.
+    """
+
+    def __init__(self, k: KernelContext) -> None:
+        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.inverse = is_inverse(k.root)
+        self.part = component_of(complex_dtype(k.root))
+        self.lanes = lane_count(k.root, k.target.vector_bytes)
+        self.form = RowForm(self.part, self.lanes, k.target)
+        self.v = Vectors(k.b, self.part, self.lanes)
+        size = row_length(k.root) * self.lanes * self.part.storage_bytes
+        parts = [k.b.offset_pointer(k.scratch, size * i) for i in range(4)]
+        self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
+        self.starts = k.b.allocate(S64, self.lanes)
+
+    # ---------------------------------------------------------------- rows in vectors
+
+    def has_vectors(self, array: IrArray, axis: int, size: int) -> bool:
+        """True if rows of `size` elements lie in one piece and are long enough."""
+        floats = size * (2 if array.dtype.is_complex else 1)
+        return (
+            component_of(array.dtype) is self.part
+            and array.strides[axis] == 1
+            and array.dims[axis] == size
+            and 1 < self.lanes <= floats
+        )
+
+    def vectors_in(self, array: IrArray, place: RowPlace, a: Axis, halves: bool) -> None:
+        """Bring rows in; `halves` takes pairs for complex numbers."""
+        pairs = halves or array.dtype.is_complex
+        self.call(
+            entering_routine(self.form, pairs),
+            (array.pointer, self._starts(array, place), *self.parts_of(self.rows[0])),
+            self._floats(array, a.axis),
+        )
+
+    def vectors_out(self, rows: Rows, target: IrArray, place: RowPlace, axis: int, n: int) -> None:
+        """Write rows to the result."""
+        self.call(
+            leaving_routine(self.form, target.dtype.is_complex),
+            (*self.parts_of(rows), target.pointer, self._starts(target, place)),
+            *(self._floats(target, axis), self._scale(n)),
+        )
+
+    # ---------------------------------------------------------------- rows by elements
+
+    def is_strided(self, array: IrArray, axis: int, size: int) -> bool:
+        """True if rows of `size` elements lie evenly spaced, in the type of the passes."""
+        return component_of(array.dtype) is self.part and array.dims[axis] == size
+
+    def gathered(
+        self, array: IrArray, place: RowPlace, axis: int, width: IndexValue, halves: bool
+    ) -> None:
+        """Bring `width` rows in; `halves` takes pairs for complex numbers."""
+        step = array.strides[axis]
+        sizes = (array.dims[axis], step, 0, width)
+        if array.dtype.is_complex:
+            sizes = (array.dims[axis], 2 * step, 1, width)
+        elif halves:
+            sizes = (array.dims[axis] // 2, 2 * step, step, width)
+        self.call(
+            gathering_routine(self.form, halves or array.dtype.is_complex),
+            (array.pointer, self._starts(array, place), *self.parts_of(self.rows[0])),
+            *sizes,
+        )
+
+    def scattered(
+        self,
+        rows: Rows,
+        target: IrArray,
+        place: RowPlace,
+        along: tuple[int, int],
+        width: IndexValue,
+    ) -> None:
+        """Write `width` rows along dimension `along[0]`, which has `along[1]` elements."""
+        axis, n = along
+        floats = 2 if target.dtype.is_complex else 1
+        self.call(
+            scattering_routine(self.form, target.dtype.is_complex),
+            (*self.parts_of(rows), target.pointer, self._starts(target, place)),
+            *(target.dims[axis], floats * target.strides[axis], 1, width, self._scale(n)),
+        )
+
+    def _scale(self, n: int) -> str:
+        """Return what results are multiplied by, as an argument."""
+        number = self.b.const(self.part, 1 / n if self.inverse else 1)
+        return f"{REPRESENTATIONS[self.part].memory} {number.text}"
+
+    def _starts(self, array: IrArray, place: RowPlace) -> Value:
+        """Return a table of where the rows begin, in floats."""
+        m, scale = self.math, 2 if array.dtype.is_complex else 1
+        for lane in range(self.lanes):
+            start = m.mul(m.linear(place(lane)(0), array.strides), scale)
+            self.b.store(self.starts, lane, m.value(start))
+        return self.starts
+
+    @staticmethod
+    def _floats(array: IrArray, axis: int) -> int:
+        """Return how many floats a row has."""
+        return array.dims[axis] * (2 if array.dtype.is_complex else 1)
+
+    @staticmethod
+    def parts_of(rows: Rows) -> tuple[Value, Value]:
+        return rows.real, rows.imag
+
+    def call(
+        self, routine: Routines, pointers: Sequence[Value], *numbers: IndexValue | str
+    ) -> None:
+        self.k.use(routine)
+        self.b.call_routine(routine.name, pointers, *numbers)
