@@ -10,7 +10,6 @@ Results are compared too: a program whose answer is wrong is no result.
 """
 
 import argparse
-import fnmatch
 import json
 import math
 import os
@@ -62,14 +61,7 @@ def chosen(names: list[str]) -> list[str]:
     """Return the programs that `names` (programs, groups, patterns) stand for, in table order."""
     from benchmarks.suite.program import load_all
 
-    found = [
-        p.name
-        for p in load_all().values()
-        if not names or any(fnmatch.fnmatch(part, n) for part in (p.name, p.group) for n in names)
-    ]
-    if not found:
-        sys.exit(f"no program or group is called {' or '.join(names)}")
-    return found
+    return harness.chosen(load_all(), names)
 
 
 def run_worker(name: str, cores: int, rounds: int) -> dict[str, Any]:

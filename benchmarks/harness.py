@@ -4,6 +4,7 @@ Two programs are compared in one run, round by round in turn, so that a busy mac
 A round repeats its call until it lasts `ROUND_SECONDS`; the figure is the median round.
 """
 
+import fnmatch
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUND_SECONDS = 0.02
@@ -69,6 +70,31 @@ def use_cores(count: int) -> None:
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+class Grouped(Protocol):
+    """A program in a table by name, in a group."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...
+
+
+def chosen(programs: Mapping[str, Grouped], names: list[str]) -> list[str]:
+    """Return the programs that `names` (programs, groups, patterns) stand for, in table order.
+
+    All if there are no names; the process ends with a message if none is found.
+    """
+    found = [
+        p.name
+        for p in programs.values()
+        if not names or any(fnmatch.fnmatch(part, n) for part in (p.name, p.group) for n in names)
+    ]
+    if not found:
+        sys.exit(f"no program or group is called {' or '.join(names)}")
+    return found
 
 
 def machine() -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import bench_suite, harness
-from benchmarks.jax_small import EngineError, Row, ask, worker
+from benchmarks.engine_process import EngineError, Row, ask, worker
 
 
 def main() -> None:

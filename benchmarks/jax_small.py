@@ -15,15 +15,10 @@ as far when the arguments move by one unit in the last place, as in chaotic syst
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,16 +26,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import bench_suite, harness, history
+from benchmarks.engine_process import EngineError, Row, ask, worker
 
-PLATFORMS = {"hloc": "hloc,cpu", "jax": "cpu"}
 STRETCH_SECONDS = 0.01
-TIME_LIMIT_SECONDS = 300
 MOVES = 3
 """Runs on arguments whose floats moved to a neighbour, which show how far roundings grow."""
 GROWTH = 16
 """Times that movement a result may be off: roundings inside a program are many."""
 PRINTED = ("run", "compile")
-Row = dict[str, Any]
 
 
 def main() -> None:
@@ -77,14 +70,7 @@ def chosen(names: list[str]) -> list[str]:
     """Return the programs that `names` (programs, groups, patterns) stand for, in table order."""
     from benchmarks.jax_programs.program import load_all
 
-    found = [
-        p.name
-        for p in load_all().values()
-        if not names or any(fnmatch.fnmatch(part, n) for part in (p.name, p.group) for n in names)
-    ]
-    if not found:
-        sys.exit(f"no program or group is called {' or '.join(names)}")
-    return found
+    return harness.chosen(load_all(), names)
 
 
 # ---------------------------------------------------------------- one program, two processes
@@ -94,7 +80,10 @@ def measure(name: str, stretches: int) -> Row:
     """Measure one program in a process per engine; `fault` in the row says what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with worker(name, "jax", folder) as jax, worker(name, "hloc", folder) as hloc:
+            with (
+                worker(name, "jax", folder, __file__) as jax,
+                worker(name, "hloc", folder, __file__) as hloc,
+            ):
                 engines = {"jax": jax, "hloc": hloc}
                 compiled = {engine: ask(process) for engine, process in engines.items()}
                 seconds: dict[str, list[float]] = {engine: [] for engine in engines}
@@ -111,57 +100,6 @@ def measure(name: str, stretches: int) -> Row:
         "jax_compile": compiled["jax"]["compile"],
         "wrong": wrong,
     }
-
-
-class EngineError(Exception):
-    """A worker ended before it answered."""
-
-
-@contextmanager
-def worker(
-    name: str, engine: str, folder: str, script: str = __file__
-) -> Iterator[subprocess.Popen[str]]:
-    """Start the process of one engine, which runs `script`; it ends with the block."""
-    results = Path(folder) / f"{engine}.npz"
-    environment = os.environ | {
-        "JAX_PLATFORMS": PLATFORMS[engine],
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(harness.ROOT), os.getenv("PYTHONPATH")))),
-        "HLOC_CACHE_DIR": str(Path(folder) / "cache"),
-    }
-    command = [sys.executable, script, "--worker", name, f"--results={results}"]
-    with tempfile.TemporaryFile("w+") as complaints:
-        process = subprocess.Popen(
-            command, text=True, env=environment,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints,
-        )  # fmt: skip
-        try:
-            yield process
-        except EngineError as error:
-            if process.poll() is None:  # it is the other engine's
-                raise
-            complaints.seek(0)
-            lines = [line for line in complaints.read().splitlines() if line.strip()]
-            last = ([line for line in lines if "Error: " in line] or lines)[-1:]
-            raise EngineError(f"{engine}: {(last or [str(error)])[0]}"[:200]) from None
-        finally:
-            process.kill()
-            process.communicate()
-
-
-def ask(process: subprocess.Popen[str], order: str = "") -> Row:
-    """Send an order, if any, and return the answer of a worker."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        if order:
-            print(order, file=process.stdin, flush=True)
-        line = process.stdout.readline()
-    except BrokenPipeError:
-        line = ""
-    if not line:
-        raise EngineError(f"exit {process.wait(TIME_LIMIT_SECONDS)}")
-    answer: Row = json.loads(line)
-    return answer
 
 
 def work(name: str, results: Path) -> None:
