@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -116,11 +116,15 @@ bench-passes: setup ## time of the passes against the number of instructions, up
 footprint: setup ## disk, memory and time of compiled programs, NumPy and jaxlib: docs/footprint.md
 	$(BIN)/python benchmarks/footprint.py --runs 9 --write
 
-docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numerics,opcodes,passes,rules}.md, and the colours of VS Code
+docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numerics,opcodes,passes,rules}.md, and the colours of editors
 	for page in command_line diagnostics numerics passes rules opcodes; do \
 		$(BIN)/python -m docs.generators.$$page > docs/.page.md && \
 		mv docs/.page.md docs/$$(echo $$page | tr _ -).md || exit 1; done
 	$(BIN)/python -m docs.generators.textmate > editors/vscode/syntaxes/hlo.tmLanguage.json
+	$(BIN)/python -m docs.generators.tree_sitter > editors/tree-sitter-hlo/queries/highlights.scm
+
+tree-sitter: setup ## the share of legal texts in a folder that the tree-sitter grammar reads without a fault: TEXTS=FOLDER (needs tree-sitter and cc)
+	$(BIN)/python -m tests.unit.editors.tree_sitter_hlo $(TEXTS)
 
 screens: setup ## draw the pictures of README and docs/pictures.md again, from the examples
 	$(BIN)/python benchmarks/repl_picture.py

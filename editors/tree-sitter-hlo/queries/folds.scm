@@ -1,0 +1,1 @@
+[(computation) (inline_computation) (table)] @fold
