@@ -155,8 +155,9 @@ class Recorder:
     def __init__(self) -> None:
         self._stream = io.StringIO()
         console = Console(
-            file=self._stream, width=WIDTH, highlight=False, soft_wrap=True, no_color=True
-        )
+            file=self._stream, width=WIDTH, highlight=False, soft_wrap=True, no_color=True,
+            force_terminal=False, force_jupyter=False,  # plain text in a notebook too
+        )  # fmt: skip
         self._session = Session()
         self._program = Program(self._session, console)
 

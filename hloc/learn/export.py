@@ -40,13 +40,14 @@ def writer_of(path: str) -> Callable[[Sequence[Cell], Files], str]:
 def notebook(cells: Sequence[Cell], files: Files) -> str:
     """Return a Jupyter notebook, format 4.5: `hlo("...")` runs a command of the REPL.
 
-    One session lives through the notebook; files that the commands read are written first.
+    One session lives through the notebook; files that the commands read are written first. Lines
+    `!hloc ...` run the hloc of the kernel, which need not be in PATH.
     """
     made: list[dict[str, Any]] = []
     rest = list(cells)
     if rest and isinstance(rest[0], Prose):
         made.append(_markdown(rest.pop(0)))
-    made.append(_code("from repl.program import Recorder\n\nhlo = Recorder().show"))
+    made.append(_code(_SET_UP))
     made += [_code(f"%%writefile {name}\n{text}") for name, text in files.items()]
     for cell in rest:
         if isinstance(cell, Commands):
@@ -63,6 +64,14 @@ def notebook(cells: Sequence[Cell], files: Files) -> str:
         "nbformat_minor": 5,
     }
     return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+
+
+_SET_UP = """import os, sys
+from repl.program import Recorder
+
+hlo = Recorder().show
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+os.environ.update(NO_COLOR="1", COLUMNS="100")"""
 
 
 def _call(language: str, command: str, _output: str) -> str:
