@@ -12,15 +12,13 @@ from html import escape
 from hloc.pictures.graph import draw
 from hloc.pictures.page import page
 from hloc.pictures.places import BOXES_AT_START
+from hloc.pictures.plain_page import chart_page
 from hloc.pictures.roofline import roofline
 from hloc.pictures.selection import picked
 from hloc.report.memory_chart import memory_chart
 from hloc.report.module_tools import Graph, MemoryReport, Roofline
 
 _GRAPH_HEIGHT = "height:32rem"
-_CHART_HEAD = (
-    '<meta name="color-scheme" content="light dark"><style>body{margin:0}svg{display:block}</style>'
-)
 
 
 def graph_html(graph: Graph) -> str:
@@ -33,18 +31,18 @@ def memory_html(report: MemoryReport) -> str:
     """Return the chart of the arena in a frame, and the report below it to open."""
     compiled = report.compiled
     chart = memory_chart(compiled.module, compiled.plan.assignment)
-    return _framed_chart(chart) + _text(report, "buffers")
+    return _framed_chart("memory", chart) + _text(report, "buffers")
 
 
 def roofline_html(found: Roofline) -> str:
     """Return the chart of `hloc roofline` in a frame, and the table below it to open."""
     chart = roofline(f"{found.name}: roofline of one thread", found.roofs, found.kernels)
-    return _framed_chart(chart) + _text(str(found), "kernels")
+    return _framed_chart("roofline", chart) + _text(str(found), "kernels")
 
 
-def _framed_chart(svg: str) -> str:
+def _framed_chart(title: str, svg: str) -> str:
     width, height = re.findall(r"\d+", svg[svg.index("viewBox") :])[2:4]
-    return framed(_CHART_HEAD + svg, f"max-width:{width}px;aspect-ratio:{width}/{height}")
+    return framed(chart_page(title, svg), f"max-width:{width}px;aspect-ratio:{width}/{height}")
 
 
 def _text(report: str, title: str) -> str:

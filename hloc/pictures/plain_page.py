@@ -1,4 +1,4 @@
-"""The frame of an HTML page without scripts, which needs no network."""
+"""Frames of HTML pages without scripts, which need no network: for texts, and for a chart."""
 
 from __future__ import annotations
 
@@ -44,4 +44,13 @@ def plain_page(title: str, style: str, body: Iterable[str]) -> str:
             "</body></html>",
             "",
         ]
+    )
+
+
+def chart_page(title: str, svg: str) -> str:
+    """Return a page that is nothing but the chart `svg`, light or dark as what surrounds it."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
+        f"<style>body{{margin:0}}svg{{display:block}}</style></head><body>{svg}</body></html>"
     )

@@ -7,6 +7,7 @@ that would change an answer, so a child can be ended and started at any time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from hloc import driver
@@ -23,6 +24,7 @@ from hloc.report.diff_cells import diff_cells
 from hloc.report.json_report import diagnostic_data
 from hloc.report.measure_text import effect_text
 from hloc.report.source_input import read_module
+from hloc.web.charts import memory_view, roofline_view
 from hloc.web.limits import (
     GRAPH_INSTRUCTIONS,
     MOST_DIAGNOSTICS,
@@ -33,7 +35,7 @@ from hloc.web.limits import (
 from hloc.web.walks import Walked, Walks
 from repl.applying import Applied
 from repl.looking import cost_table
-from repl.lowering import emitted, memory_text
+from repl.lowering import emitted
 from repl.render import render
 from repl.rules import rule_place
 from repl.running import run
@@ -45,6 +47,11 @@ Data: TypeAlias = dict[str, Any]
 
 FORMS = ("hlo", "schedule", "llvm-ir", "llvm-ir-opt", "asm")
 """Texts of a state that the page shows."""
+
+_OF_STATE: dict[str, Callable[[Walked, State, Data], Data]] = {
+    "memory": memory_view,
+    "roofline": roofline_view,
+}
 
 
 class Answerer:
@@ -63,6 +70,7 @@ class Answerer:
             "run": self._run,
             "verify": self._verify,
             "cost": self._cost,
+            **{name: partial(self._view, view) for name, view in _OF_STATE.items()},
         }
 
     def answer(self, question: Data) -> Data:
@@ -166,15 +174,17 @@ class Answerer:
         return {"ok": found.ok, "text": _lines(found)}
 
     def _cost(self, question: Data) -> Data:
-        """Return operations and bytes by instruction, and the buffers of the compiled state."""
-        walked, state = self._at(question)
+        """Return operations and bytes by instruction."""
+        _, state = self._at(question)
         table = cost_table(state.module)
         return {
             "title": table.title,
             "heads": list(table.heads),
             "rows": [[printable(cell) for cell in row] for row in table.rows],
-            "memory": memory_text(walked.go_to(state)),
         }
+
+    def _view(self, view: Callable[[Walked, State, Data], Data], question: Data) -> Data:
+        return view(*self._at(question), question)
 
     def _of(self, question: Data) -> Walked:
         return self._walks.of(question["text"], question["pipeline"])

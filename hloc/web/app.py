@@ -1,4 +1,4 @@
-"""The routes of the server: the page and its files, programs, questions, and graphs."""
+"""The routes of the server: the page and its files, programs, questions, and drawings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_GRAPH_POLICY = (
+_DRAWING_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "sandbox allow-scripts; frame-ancestors 'self'"
 )
@@ -47,7 +47,7 @@ class WebApp:
     def __init__(self, programs: Sequence[Program], checker: Asked, worker: Asked) -> None:
         self._programs = programs
         self._checker, self._worker = checker, worker
-        self._graphs: OrderedDict[str, str] = OrderedDict()
+        self._drawings: OrderedDict[str, str] = OrderedDict()
         self._files = {
             file.name: (file.read_bytes(), _TYPES[file.name[file.name.rindex(".") :]])
             for file in files("hloc.web").joinpath("page").iterdir()
@@ -55,7 +55,7 @@ class WebApp:
         self.routes = [
             Route("/", partial(self._file, "index.html")),
             Route("/page/{name}", self._named_file),
-            Route("/graph/{key}", self._graph),
+            Route("/drawing/{key}", self._drawing),
             Route("/api/start", self._start),
             Route("/api/programs/{number:int}", self._program),
             Route("/api/ask", self._ask, methods=["POST"]),
@@ -80,11 +80,11 @@ class WebApp:
     async def _named_file(self, request: Request) -> Response:
         return await self._file(request.path_params["name"], request)
 
-    async def _graph(self, request: Request) -> Response:
-        html = self._graphs.get(request.path_params["key"])
+    async def _drawing(self, request: Request) -> Response:
+        html = self._drawings.get(request.path_params["key"])
         if html is None:
-            return _faulty("the graph is no longer kept; choose the state again", 404)
-        headers = {"content-security-policy": _GRAPH_POLICY}
+            return _faulty("the drawing is no longer kept; choose the state again", 404)
+        headers = {"content-security-policy": _DRAWING_POLICY}
         return Response(html, media_type=_TYPES[".html"], headers=headers)
 
     async def _start(self, _request: Request) -> Response:
@@ -121,16 +121,16 @@ class WebApp:
         except HloError as fault:
             return _faulty(fault.message, notes=fault.diagnostics[0].notes)
         if "html" in answer:
-            answer = {"graph": self._kept_graph(answer["html"])}
+            answer["frame"] = self._kept_page(answer.pop("html"))
         return JSONResponse(answer)
 
-    def _kept_graph(self, html: str) -> str:
-        """Keep the page of a graph for a frame; returns its address."""
+    def _kept_page(self, html: str) -> str:
+        """Keep the page of a drawing for a frame; returns its address."""
         key = secrets.token_urlsafe(12)
-        self._graphs[key] = html
-        while len(self._graphs) > KEPT_PAGES:
-            self._graphs.popitem(last=False)
-        return f"graph/{key}"
+        self._drawings[key] = html
+        while len(self._drawings) > KEPT_PAGES:
+            self._drawings.popitem(last=False)
+        return f"drawing/{key}"
 
 
 def _faulty(message: str, status: int = 200, notes: Sequence[str] = ()) -> Response:

@@ -18,7 +18,7 @@ FILE_BYTES = 64 << 20
 """Of each file that such a process writes."""
 
 KEPT_WALKS, KEPT_STATES, KEPT_PAGES = 4, 24, 32
-"""Modules with their pipelines in a child, states inside passes of each, graphs in the server."""
+"""Modules with their pipelines in a child, states inside passes of each, drawings in the server."""
 
 MOST_DIAGNOSTICS, MOST_REWRITES = 50, 2000
 """That one answer lists."""

@@ -6,13 +6,17 @@ from typing import Any
 
 _TYPES: dict[str, type] = {
     "ask": str, "text": str, "pipeline": str, "state": int, "rewrite": int, "whole": bool,
-    "form": str, "seed": int,
+    "form": str, "seed": int, "measure": bool,
 }  # fmt: skip
 _NEEDED = ("ask", "text")
 _DEFAULTS: dict[str, Any] = {
     "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
+    "measure": False,
 }  # fmt: skip
-ASKED = ("check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost")
+ASKED = (
+    "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",
+    "roofline",
+)  # fmt: skip
 """What the page may ask; `open` is the server's own."""
 
 _MOST_PIPELINE_LETTERS = 4000

@@ -1,9 +1,12 @@
 """The page of `hloc web` in a real browser: headless Chromium, driven by Selenium."""
 
+import base64
+import json
 import os
 import re
 import shutil
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,20 +178,36 @@ def test_a_state_is_run_verified_and_seen_as_code(page: Page) -> None:
     page.shows("dot_general.1", "#view .costs")
 
 
-def test_a_link_holds_program_state_and_view(page: Page, address: str) -> None:
+@pytest.mark.parametrize(("view", "text"), [("memory", "arena"), ("roofline", "GFLOP/s")])
+def test_memory_and_kernels_are_drawn(page: Page, view: str, text: str) -> None:
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.shows("algebraic-simplifier", "#title")
+    page.view(view)
+    page.shows(text, "#view pre")
+    page.driver.switch_to.frame(page.one("#view iframe"))
+    page.shows("reduce_max.7", "svg title")
+    page.driver.switch_to.default_content()
+
+
+def linked(page: Page) -> dict[str, Any]:
+    """Return what the address holds, {} for nothing yet."""
+    packed = page.driver.current_url.partition("#")[2]
+    if not packed:
+        return {}
+    data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    found: dict[str, Any] = json.loads(zlib.decompress(data, -zlib.MAX_WBITS))
+    return found
+
+
+def test_a_link_holds_program_state_and_view(page: Page) -> None:
     page.write_at("HloModule jit_", "my_")
     page.shows("jit_my_softmax_relu", "#name")
     page.click(f'#steps [data-state="{SIMPLIFIER}"]')
     page.view("hlo")
     page.shows("HloModule", "#view pre")
-    before = ""
-
-    def rests() -> bool:
-        nonlocal before
-        last, before = before, page.driver.current_url
-        return len(before) > len(address) + 100 and last == before
-
-    wait_until(rests, "the address holds the program")
+    wait_until(lambda: linked(page).get("view") == "hlo", "the address holds the view")
+    assert linked(page)["state"] == SIMPLIFIER
+    assert "jit_my_softmax_relu" in linked(page)["text"]
     link = page.driver.current_url
     page.driver.get("about:blank")
     page.driver.get(link)

@@ -45,6 +45,13 @@ def test_a_module_is_run_and_compared(child: Child) -> None:
     assert "compare with" in answer["text"] or "out0" in answer["text"]
 
 
+def test_kernels_are_measured_one_by_one(child: Child) -> None:
+    asked = {"ask": "roofline", "text": TEXT, "pipeline": "-O0", "measure": True}
+    answer = child.ask(read_question(asked), 300)
+    assert "modelled" not in answer["text"]
+    assert " us measured" in answer["html"]
+
+
 @pytest.mark.parametrize("what", ["run", "verify"])
 def test_a_module_without_end_is_stopped_and_the_next_one_answered(child: Child, what: str) -> None:
     with pytest.raises(HloError, match=r"stopped after 3 s"):

@@ -9,6 +9,15 @@ export function make(tag, className, text, parent) {
   return element;
 }
 
+// A labelled box to tick; `changed` hears of it.
+export function checkbox(parent, label, checked, changed) {
+  const box = make("label", "", undefined, parent), input = make("input", "", undefined, box);
+  input.type = "checkbox";
+  input.checked = checked;
+  box.append(` ${label}`);
+  input.addEventListener("change", () => changed(input.checked));
+}
+
 export const number = (n) => n.toLocaleString("en");
 export const counted = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
 

@@ -1,23 +1,20 @@
 // The views of a state: each asks the server for what it shows, and draws it.
 import { ask } from "./ask.js";
-import { byId, counted, drawAsSeen, make, number } from "./dom.js";
+import { showGraph, showMemory, showRoofline } from "./charts.js";
+import { checkbox, counted, drawAsSeen, make, number } from "./dom.js";
 import { drawDiff } from "./diff.js";
 import { lines } from "./highlight.js";
 
 export const VIEWS = [
   ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
-  ["llvm-ir", "LLVM IR"], ["asm", "Assembly"],
+  ["memory", "Memory"], ["roofline", "Roofline"], ["llvm-ir", "LLVM IR"], ["asm", "Assembly"],
 ];
 
 // ---- views
 
-function options(view, state, label, key, redraw) {
-  const bar = make("div", "bar", undefined, view), box = make("label", "", undefined, bar);
-  const input = make("input", "", undefined, box);
-  input.type = "checkbox";
-  input.checked = state[key];
-  box.append(` ${label}`);
-  input.addEventListener("change", () => { state[key] = input.checked; redraw(); });
+function options(view, label, key, redraw) {
+  const bar = make("div", "bar", undefined, view);
+  checkbox(bar, label, chosen[key], (on) => { chosen[key] = on; redraw(); });
   return bar;
 }
 
@@ -25,21 +22,10 @@ const chosen = { whole: false, later: false, seed: 0 };
 
 function showDiff(view, question, answer, own, redraw) {
   if (!question.state) return void make("p", "", "This is the input. The slider, or ] on the keyboard, shows what each pass makes of it.", view);
-  const bar = options(view, chosen, "since the input", "whole", redraw);
+  const bar = options(view, "since the input", "whole", redraw);
   const [before, after] = answer.instructions;
   make("span", "", `${answer.summary || "no change"}   ${number(before)} → ${counted(after, "instruction")}`, bar);
   drawDiff(view, answer, own, () => {});
-}
-
-async function showGraph(view, question) {
-  const { graph } = await ask({ ...question, ask: "graph" });
-  return () => {
-    const frame = make("iframe", "", undefined, view);
-    frame.title = "Graph of the state, with what the pass changed";
-    frame.setAttribute("sandbox", "allow-scripts");
-    frame.style.colorScheme = document.documentElement.dataset.theme;
-    frame.src = graph;
-  };
 }
 
 // Form of a view -> the form that its switch shows instead.
@@ -49,7 +35,7 @@ async function showText(view, question, name, redraw) {
   const [later, label] = LATER[name] || [], form = later && chosen.later ? later : name;
   const { text, left } = await ask({ ...question, ask: "text", form });
   return () => {
-    if (later) options(view, chosen, label, "later", redraw);
+    if (later) options(view, label, "later", redraw);
     if (left) make("p", "", `The text is cut: ${counted(left, "more letter")}.`, view);
     const body = make("pre", "", undefined, view);
     body.tabIndex = 0;
@@ -73,8 +59,6 @@ async function showCost(view, question) {
       const row = make("tr", "", undefined, table);
       cells.forEach((cell, i) => make("td", i > 2 ? "number" : "", cell, row));
     }
-    make("p", "", "Buffers of the compiled state", view);
-    make("pre", "", answer.memory, view);
   };
 }
 
@@ -113,9 +97,8 @@ function showRun(view, question) {
 
 // Return a function that draws the view `name` of a state into `view`.
 export async function viewOf(name, view, question, own, redraw, told) {
-  if (name === "graph") return showGraph(view, question);
-  if (name === "run") return showRun(view, question);
-  if (name === "cost") return showCost(view, question);
+  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost }[name];
+  if (show) return show(view, question, redraw);
   if (name !== "diff") return showText(view, question, name, redraw);
   const answer = chosen.whole ? await ask({ ...question, ask: "state", whole: true }) : told;
   return () => showDiff(view, question, answer, own, redraw);

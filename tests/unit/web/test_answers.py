@@ -152,10 +152,27 @@ def test_a_state_is_verified_against_the_input(answerer: Answerer) -> None:
     assert answer["text"].startswith("s0 ≡ s2 on 24 input sets")
 
 
-def test_costs_name_instructions_and_buffers(answerer: Answerer) -> None:
+def test_costs_name_instructions(answerer: Answerer) -> None:
     answer = ask(answerer, "cost", state=1)
     assert answer["rows"][0][0] == "r"
-    assert "arena" in answer["memory"]
+
+
+def test_memory_is_a_chart_and_the_report_of_its_buffers(answerer: Answerer) -> None:
+    text = TEXT.replace("ROOT r = ", "r = ").replace(
+        "add(m, x)\n", "add(m, x)\n  ROOT t = f32[8] reverse(r), dimensions={0}\n"
+    )
+    answer = ask(answerer, "memory", text=text, pipeline="cse")
+    arena = next(line.split() for line in answer["text"].splitlines() if "arena" in line)
+    assert int(arena[1]) >= 32
+    assert "<svg" in answer["html"]
+    assert " f32[8]" in answer["html"]
+
+
+def test_a_roofline_has_the_kernels_of_the_state_with_modelled_times(answerer: Answerer) -> None:
+    answer = ask(answerer, "roofline", state=1)
+    assert {line.split()[0] for line in answer["text"].splitlines()[1:3]} == {"m", "r"}
+    assert "modelled times" in answer["text"]
+    assert "m multiply" in answer["html"]
 
 
 def test_a_loop_without_end_can_be_stepped_through(answerer: Answerer) -> None:

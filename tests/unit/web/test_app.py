@@ -75,7 +75,7 @@ def test_the_page_loads_nothing_from_elsewhere(app: Guard) -> None:
         "../secret.txt",
         "page//etc/passwd",
         "page/C:\\secret.txt",
-        "graph/../page/main.js",
+        "drawing/../page/main.js",
         "api/programs/own.hlo",
         "api/programs/-1",
         "secret.txt",
@@ -111,11 +111,11 @@ def test_what_is_no_question_is_refused_in_words(app: Guard, body: bytes) -> Non
 
 def test_a_graph_is_kept_for_a_frame_that_may_do_nothing_else(app: Guard) -> None:
     question = {"ask": "graph", "text": TEXT, "pipeline": "-O0"}
-    address = post(app, f"/{TOKEN}/api/ask", question).json["graph"]
+    address = post(app, f"/{TOKEN}/api/ask", question).json["frame"]
     page = get(app, address)
     assert page.body.startswith(b"<!doctype html>")
     assert "sandbox allow-scripts" in page.headers["content-security-policy"]
-    assert get(app, "graph/other").status == 404
+    assert get(app, "drawing/other").status == 404
 
 
 def test_a_module_that_takes_too_long_is_told_in_words() -> None:
