@@ -31,7 +31,7 @@ def _error(found: np.ndarray, wanted: np.ndarray) -> float:
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("n", [4, 8, 24, 40, 77, 128, 1001, 1020])
 def test_few_rows(n: int, rows: int, dtype: type) -> None:
-    x = _random(rows, n).astype(dtype)
+    x: np.ndarray = _random(rows, n).astype(dtype)
     assert _error(transformed(x, "FFT", n), np.fft.fft(x)) < BOUNDS[dtype]
     assert _error(transformed(x, "IFFT", n), np.fft.ifft(x)) < BOUNDS[dtype]
     if dtype is np.complex64:
@@ -44,7 +44,7 @@ def test_few_rows(n: int, rows: int, dtype: type) -> None:
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("n", [8193, 16384, 20020])
 def test_long_rows_make_their_table(n: int, dtype: type) -> None:
-    x = _random(2, n).astype(dtype)
+    x: np.ndarray = _random(2, n).astype(dtype)
     assert _error(transformed(x, "FFT", n), np.fft.fft(x)) < BOUNDS[dtype]
     assert _error(transformed(x, "IFFT", n), np.fft.ifft(x)) < BOUNDS[dtype]
 
