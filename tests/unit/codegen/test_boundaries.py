@@ -8,6 +8,7 @@ import pytest
 import hloc
 from hloc.codegen.cpu.backend import CpuBackend
 from hloc.codegen.kernels.boundaries import boundaries
+from hloc.driver import optimise
 from hloc.options import CompileOptions
 from tests.inputs import inputs_for
 
@@ -61,6 +62,19 @@ ENTRY e {
 }"""
 
 
+MIRRORED = """HloModule m
+ENTRY e {
+  p = f32[20,30] parameter(0)
+  a = f32[2,30] slice(p), slice={[1:3], [0:30]}
+  b = f32[2,30] reverse(a), dimensions={0}
+  c = f32[22,30] concatenate(b, p), dimensions={0}
+  d = f32[22,3] slice(c), slice={[0:22], [1:4]}
+  e = f32[22,3] reverse(d), dimensions={1}
+  ROOT r = f32[22,33] concatenate(e, c), dimensions={1}
+}"""
+"""An array with a mirrored margin at two sides, as `jnp.pad(..., mode="reflect")` makes it."""
+
+
 @pytest.mark.parametrize(
     ("text", "dim", "wanted"),
     [
@@ -71,6 +85,8 @@ ENTRY e {
         (STENCIL, 1, (1, 19)),
         (TURNED, 2, (5,)),
         (TURNED, 0, ()),
+        (MIRRORED, 0, (2,)),
+        (MIRRORED, 1, (3,)),
     ],
 )
 def test_boundaries_of_a_result(text: str, dim: int, wanted: tuple[int, ...]) -> None:
@@ -88,7 +104,7 @@ ENTRY e {{
     assert boundaries(hloc.parse(text).entry.root, 0) == ()
 
 
-@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED])
+@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED, MIRRORED])
 def test_each_stretch_gives_what_the_evaluator_gives(text: str) -> None:
     module = hloc.parse(text)
     arguments = inputs_for(module)
@@ -98,10 +114,18 @@ def test_each_stretch_gives_what_the_evaluator_gives(text: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
-def test_no_element_asks_where_it_lies() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROLL.replace("ROOT c", "c").replace("}\n}", "}\n ROOT n = f32[3,40] add(c, p)\n}"),
+        MIRRORED,
+    ],
+)
+def test_no_element_asks_where_it_lies(text: str) -> None:
     """One loop per piece: nothing is chosen by the position, neither here nor by LLVM."""
-    text = ROLL.replace("ROOT c", "c").replace("}\n}", "}\n ROOT n = f32[3,40] add(c, p)\n}")
-    units = CpuBackend().compile(hloc.parse(text), CompileOptions(opt_level=2)).units
+    module = hloc.parse(text)
+    optimise(module, CompileOptions(opt_level=2))
+    units = CpuBackend().compile(module, CompileOptions(opt_level=2)).units
     code = "".join(unit.text for unit in units)
-    assert "fadd" in code
+    assert "load float" in code
     assert "phi float" not in code

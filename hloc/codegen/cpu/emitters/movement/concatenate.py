@@ -9,15 +9,22 @@ from __future__ import annotations
 from functools import partial
 
 from hloc.codegen.builder.index import loop_order
+from hloc.codegen.kernels.boundaries import boundaries
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a concatenate; threads share the outermost dimension unless it is concatenated."""
+    """Plan a concatenate; threads share the outermost dimension unless it is concatenated.
+
+    One whose operands turn to other pieces along another dimension is left to the loop emitter,
+    which splits loops over both.
+    """
     root = root_of(inst)
     around = _around(root)
+    if any(boundaries(inst, dim) for dim in around):
+        return None
     return KernelPlan(partial(_emit, around), root.array.dims[around[0]] if around else 1)
 
 
