@@ -44,6 +44,8 @@ class LaneBuilder(LlvmBuilder):
         is_inside: stack memory for one value is asked for by code that may be given lanes.
         streams: lanes are stored at aligned addresses, and not read soon.
         part: only this many leading lanes are in memory; 0 for all.
+        reads_apart: elements that lie far apart are loaded one by one; else that is refused, since
+            a loop that does little else should go another way.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
@@ -52,6 +54,7 @@ class LaneBuilder(LlvmBuilder):
         self.is_inside = False
         self.streams = False
         self.part = 0
+        self.reads_apart = False
         self._divisors: dict[str, Divisor] = {}
 
     @contextmanager
@@ -246,10 +249,7 @@ class LaneBuilder(LlvmBuilder):
         return found
 
     def load_each(self, pointer: Value, dtype: DType, index: LaneIndex) -> Value:
-        """Return the elements at `index`, however far apart, loaded one by one.
-
-        `load` refuses that: where memory is read so, the loop should go another way.
-        """
+        """Return the elements at `index`, however far apart, loaded one by one."""
         steps = (f"add i64 {index.text}, {lane * index.stride}" for lane in range(self.lanes))
         places = [Value(S64, self.fn.value(step)) for step in steps]
         elements = [super(LaneBuilder, self).load(pointer, dtype, place) for place in places]
@@ -322,6 +322,12 @@ class LaneBuilder(LlvmBuilder):
         return Lanes(component_of(z.dtype), z.imag) if isinstance(z, Lanes) else super().imag(z)
 
     def load(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        if (
+            isinstance(index, LaneIndex)
+            and (self.reads_apart and not self.part)
+            and not 0 < index.stride <= _MOST_APART
+        ):
+            return self.load_each(pointer, dtype, index)
         if not dtype.is_complex or not isinstance(index, VARYING):
             return super().load(pointer, dtype, index)
         if self.part:

@@ -55,6 +55,9 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 def _emit(plan: RowPlan, k: KernelContext) -> None:
     """Write the loop over rows."""
     m, together = k.math, _rows_together(k, plan)
+    lanes = lanes_of(k)
+    if lanes is not None:
+        lanes.b.reads_apart = True  # `softmax(a + b.T)`: what follows the read is worth vectors
     with k.body.loop(k.begin, k.end, together) as first:
         last = m.sub(k.end, 1) if together > 1 else first
         rows = [

@@ -169,7 +169,8 @@ class _Planner:
             if self.access.get(inst, 0) & (FULL | OTHER) == 0 or inst.opcode.name == "reduce":
                 cost[inst] = 0
             elif inst.opcode.name == "parameter":
-                cost[inst] = _PARAMETER_COST
+                # Of another layout, it is read across the row, element by element.
+                cost[inst] = _PARAMETER_COST if inst.array.layout is None else _KEEP
             else:
                 below = sum(cost[operand] for operand in dict.fromkeys(inst.operands))
                 cost[inst] = min(weight_of(inst) + below, _MAX_COST)

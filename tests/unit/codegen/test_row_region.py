@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hloc
 from hloc.analysis.in_place import InPlace
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.kernel import needs_defusion
+from hloc.codegen.kernels.lanes import lane_count
 from hloc.codegen.kernels.reduce_problem import reduces_of
+from hloc.codegen.llvm.target import host_target
+from hloc.opt.fusion.row_plan import row_plan
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
@@ -267,3 +271,40 @@ f {{
     text = fusion(body, [dims], pairs)
     assert (row_region.plan(parse_text(text).entry.root) is not None) == by_rows
     check_root(text, random_arrays(text))
+
+
+@pytest.mark.parametrize("dims", [(40, 33), (2, 17, 64)])
+def test_rows_that_are_read_across_are_made_in_vectors(dims: tuple[int, ...]) -> None:
+    """A row of `t`, which lies in columns, is read once, element by element, and its sum kept."""
+    along = ",".join(map(str, reversed(range(len(dims)))))
+    across = ",".join(map(str, (len(dims) - 2, len(dims) - 1, *reversed(range(len(dims) - 2)))))
+    sizes, rows = ",".join(map(str, dims)), ",".join(map(str, dims[:-1]))
+    last, outer = len(dims) - 1, ",".join(map(str, range(len(dims) - 1)))
+    row, column = f"f32[{sizes}]{{{along}}}", f"f32[{sizes}]{{{across}}}"
+    text = f"""HloModule m, entry_computation_layout={{({row}, {column})->{row}}}
+{reducer("add", "add", "f32")}
+f {{
+  x = f32[{sizes}] parameter(0)
+  t = {column} parameter(1)
+  a = f32[{sizes}] add(x, t)
+  e = f32[{sizes}] exponential(a)
+  z = f32[] constant(0)
+  s = f32[{rows}] reduce(e, z), dimensions={{{last}}}, to_apply=add
+  b = f32[{sizes}] broadcast(s), dimensions={{{outer}}}
+  ROOT r = f32[{sizes}] divide(a, b)
+}}
+ENTRY main {{
+  x = f32[{sizes}] parameter(0)
+  t = {column} parameter(1)
+  ROOT r = f32[{sizes}] fusion(x, t), kind=kInput, calls=f
+}}"""
+    inst = parse_text(text).entry.root
+    plan = row_plan(inst.called[0])
+    assert plan is not None
+    assert [kept.name for stage in plan.stages for kept in stage.keeps] == ["a"]
+    lanes = lane_count(inst, host_target())
+    assert not lanes or f"<{lanes} x float>" in emit(inst).text
+    x, t = (np.random.default_rng(n).normal(size=dims).astype(np.float32) for n in (0, 1))
+    (got,) = hloc.compile(text, opt_level=0)(x, t)
+    sums = np.exp(x.astype(np.float64) + t).sum(-1, keepdims=True)
+    np.testing.assert_allclose(got, (x + t) / sums, **bounds("f32 short sum"))
