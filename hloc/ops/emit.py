@@ -63,7 +63,7 @@ def in_f32(emit: Emit) -> Emit:
 
 def math(name: str) -> Emit:
     """Return the emitter of a function that `ScalarBuilder.math` knows."""
-    return in_f32(lambda b, *values: b.math(name, *values))
+    return lambda b, *values: b.math(name, *values)
 
 
 def intrinsic(name: str) -> Emit:

@@ -95,6 +95,10 @@ class ElementBuilder(ABC):
     def function(self, name: str, *args: Value) -> Value:
         """Write a function of `math` on f32 or f64."""
 
+    def narrow_function(self, name: str, *args: Value) -> Value:
+        """Write a function of `math` on f32 whose result is rounded to f16 or narrower."""
+        return self.function(name, *args)
+
     @abstractmethod
     def load_number(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
         """Write the load of element `index`; narrow floats are loaded as their bits."""
@@ -374,7 +378,7 @@ class ElementBuilder(ABC):
     def math(self, name: str, *args: Value) -> Value:
         dtype = args[0].dtype
         if dtype.is_narrow_float:
-            return self.convert(self.math(name, *(self._wide(x) for x in args)), dtype)
+            return self.convert(self.narrow_function(name, *(self._wide(x) for x in args)), dtype)
         return self.function(name, *args)
 
     # ---- memory

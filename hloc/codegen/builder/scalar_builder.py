@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloc.codegen.builder.element_builder import ElementBuilder
-from hloc.codegen.builder.math import emit_math
+from hloc.codegen.builder.math import emit_math, emit_narrow_math
 from hloc.codegen.builder.reciprocal import reciprocal_parts
 from hloc.codegen.builder.values import REPRESENTATIONS, Lanes, Value, suffix_of, vector_of
 from hloc.codegen.llvm.target import Target
@@ -342,6 +342,9 @@ class LlvmBuilder(ElementBuilder):
 
     def function(self, name: str, *args: Value) -> Value:
         return emit_math(self, name, args)
+
+    def narrow_function(self, name: str, *args: Value) -> Value:
+        return emit_narrow_math(self, name, args)
 
     def libm(self, name: str, *args: Value) -> Value:
         """Call a function of the C library, `exp` for f64 and `expf` for f32."""

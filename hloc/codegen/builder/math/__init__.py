@@ -19,7 +19,7 @@ from hloc.codegen.builder.math.double import special as double_special
 from hloc.codegen.builder.math.double import trigonometric as double_trigonometric
 from hloc.codegen.builder.math.double.parts import F64_FUNCTIONS
 from hloc.codegen.builder.math.lane_remainder import lane_remainder
-from hloc.codegen.builder.math.parts import F32_FUNCTIONS
+from hloc.codegen.builder.math.parts import F32_FUNCTIONS, NARROW_FUNCTIONS
 from hloc.codegen.builder.math.remainder import remainder
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import VARYING, Value
@@ -60,6 +60,12 @@ def emit_math(b: MathBuilder, name: str, args: Sequence[Value]) -> Value:
         return remainder(b, *args)
     own: Value = F64_FUNCTIONS[name](b, *args)
     return own
+
+
+def emit_narrow_math(b: MathBuilder, name: str, args: Sequence[Value]) -> Value:
+    """Return function `name` of f32 arguments, to be rounded to f16 or narrower."""
+    shorter = NARROW_FUNCTIONS.get(name)
+    return emit_math(b, name, args) if shorter is None else shorter(b, *args)
 
 
 def _has_own(b: MathBuilder, name: str) -> bool:

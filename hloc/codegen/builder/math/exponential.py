@@ -1,4 +1,4 @@
-"""exp, expm1, tanh, logistic, sinh, cosh in f32, within 3 ulp.
+"""exp, expm1, tanh, logistic, sinh, cosh in f32, within 3 ulp; a shorter tanh for f16 and less.
 
 exp(x) = 2**n * (1 + r + r * r * q(r)) with x = n * ln 2 + r (Cody and Waite's reduction).
 A NaN goes through all of it to the result.
@@ -16,6 +16,7 @@ from hloc.codegen.builder.math.parts import (
     fma,
     horner,
     lower,
+    narrow_function,
     nearest_integer,
     power_of_two,
     scale,
@@ -32,12 +33,16 @@ _EXP = (1.0, 1.0, 4.9999994e-01, 1.666652e-01, 4.1668393e-02, 8.3687808e-03, 1.3
 _LESS_ONE = (0.5, 1.6666667e-01, 4.1666456e-02, 8.333362e-03, 1.3934496e-03, 1.9858127e-04)
 # (tanh(r) / r - 1) / r**2 of r**2 on |r| <= 0.625, relative error 5e-9
 _TANH = (-3.3333334e-01, 1.3333304e-01, -5.3959265e-02, 2.1768946e-02, -8.344028e-03, 2.292829e-03)
+# tanh(x) / x of x**2 below _NARROW_TANH_END, relative error 1.5e-6: over and under the line
+_NARROW_OVER = (0.99999881, 0.11719149, 1.6792549e-03)
+_NARROW_UNDER = (1.0, 0.45051478, 1.8531818e-02, 6.7455862e-05)
 # (sinh(r) / r - 1) / r**2 of r**2 on |r| <= 1, relative error 1.2e-9
 _SINH = (1.6666667e-01, 8.333339e-03, 1.9838123e-04, 2.8061418e-06)
 
 _LOG2_E = 1.4426950408889634
 _EXP_ZERO = -104.0  # e**x is below half of the smallest number from here on
 _TANH_SMALL = 0.625
+_NARROW_TANH_END = 4.65  # tanh is 1 in f16 from here on
 
 
 def _remainder(b: MathBuilder, x: Value) -> tuple[Value, Value, Value]:
@@ -98,6 +103,15 @@ def tanh(b: MathBuilder, x: Value) -> Value:
     large = b.fsub(c(b, 1.0), b.fdiv(c(b, 2.0), grown))
     is_small = b.compare("LT", magnitude, c(b, _TANH_SMALL))
     return with_sign(b, b.select(is_small, small, large), x)
+
+
+@narrow_function
+def narrow_tanh(b: MathBuilder, x: Value) -> Value:
+    """Return the hyperbolic tangent to 19 bits: a quotient of polynomials of x**2."""
+    near = with_sign(b, lower(b, absolute(b, x), _NARROW_TANH_END), x)
+    square = b.fmul(near, near)
+    over = b.fmul(near, horner(b, square, _NARROW_OVER))
+    return b.fdiv(over, horner(b, square, _NARROW_UNDER))
 
 
 @f32_function

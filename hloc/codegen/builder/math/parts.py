@@ -12,6 +12,9 @@ from hloc.dtypes import F32, F64, S32, S64, DType
 F32_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """The f32 functions by name."""
 
+NARROW_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""Shorter f32 functions by name, for results that are rounded to f16 or narrower."""
+
 INFINITY = float("inf")
 NAN = float("nan")
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
@@ -21,6 +24,12 @@ LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 def f32_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Register the f32 form of the function of that name."""
     F32_FUNCTIONS[function.__name__] = function
+    return function
+
+
+def narrow_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register the form of a function in f32 whose result is rounded to f16 or narrower."""
+    NARROW_FUNCTIONS[function.__name__.removeprefix("narrow_")] = function
     return function
 
 
