@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -122,6 +122,10 @@ docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numeri
 		mv docs/.page.md docs/$$(echo $$page | tr _ -).md || exit 1; done
 	$(BIN)/python -m docs.generators.textmate > editors/vscode/syntaxes/hlo.tmLanguage.json
 	$(BIN)/python -m docs.generators.tree_sitter > editors/tree-sitter-hlo/queries/highlights.scm
+
+site: setup ## the documentation site, in build/site (needs `pip install 'hloc[docs]'`); open it with `python -m http.server -d build/site`
+	$(BIN)/python -m docs.generators.site build/site-source
+	$(BIN)/mkdocs build --strict
 
 tree-sitter: setup ## the share of legal texts in a folder that the tree-sitter grammar reads without a fault: TEXTS=FOLDER (needs tree-sitter and cc)
 	$(BIN)/python -m tests.unit.editors.tree_sitter_hlo $(TEXTS)
