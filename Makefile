@@ -122,6 +122,7 @@ docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numeri
 		mv docs/.page.md docs/$$(echo $$page | tr _ -).md || exit 1; done
 	$(BIN)/python -m docs.generators.textmate > editors/vscode/syntaxes/hlo.tmLanguage.json
 	$(BIN)/python -m docs.generators.tree_sitter > editors/tree-sitter-hlo/queries/highlights.scm
+	$(BIN)/python -m docs.generators.emacs > editors/emacs/hlo-words.el
 
 site: setup ## the documentation site, in build/site (needs `pip install 'hloc[docs]'`); open it with `python -m http.server -d build/site`
 	$(BIN)/python -m docs.generators.site build/site-source

@@ -5,7 +5,6 @@ Most of it needs the program `tree-sitter` and a C compiler, and is skipped with
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from docs.generators import tree_sitter
 from hloc.editors.tokens import Kind, tokens
 from hloc.editors.vocabulary import SECTIONS
-from tests.unit.editors.tree_sitter_hlo import FOLDER, Grammar, is_legal
+from tests.unit.editors.tree_sitter_hlo import FOLDER, Grammar, grammar_or_skip, is_legal
 from tests.unit.parser.two_ways import SMALL_BYTES, own_texts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,10 +53,7 @@ def test_files_of_the_manifest_are_there() -> None:
 
 @pytest.fixture(scope="module")
 def grammar(tmp_path_factory: pytest.TempPathFactory) -> Grammar:
-    for program in ("tree-sitter", "cc"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    return Grammar(tmp_path_factory.mktemp("tree-sitter"))
+    return grammar_or_skip(tmp_path_factory.mktemp("tree-sitter"))
 
 
 def test_its_own_tests_pass(grammar: Grammar) -> None:

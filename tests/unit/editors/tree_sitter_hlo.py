@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import pytest
+
 from hloc.errors import HloError
 from hloc.parser import read_module
 from hloc.source import SourceFile
@@ -51,6 +53,12 @@ class Grammar:
         assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def library(self, path: Path) -> None:
+        """Write the parser as a library that editors load."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        words = ["cc", "-shared", "-fPIC", "-I", "src", "src/parser.c", "-o", str(path)]
+        subprocess.run(words, cwd=self.folder, check=True, capture_output=True)
+
     def test(self) -> str:
         """Return what `tree-sitter test` prints, which must find nothing wrong."""
         return self._run("test")
@@ -72,6 +80,14 @@ class Grammar:
         said = self._run("query", "--captures", "queries/highlights.scm", str(path))
         rows = _CAPTURE.findall(said)
         return [Capture(row[0], int(row[1]), int(row[2])) for row in rows if row[0][0] != "_"]
+
+
+def grammar_or_skip(folder: Path) -> Grammar:
+    """Return the grammar, built in `folder`; skip without the programs that build it."""
+    for program in ("tree-sitter", "cc"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    return Grammar(folder)
 
 
 def is_legal(data: bytes) -> bool:

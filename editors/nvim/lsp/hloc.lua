@@ -1,0 +1,4 @@
+return {
+  cmd = { "hloc", "lsp" },
+  filetypes = { "hlo" },
+}
