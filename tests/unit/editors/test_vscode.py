@@ -108,6 +108,11 @@ def test_the_package_has_what_the_manifest_names(built: Path, manifest: Any) -> 
     paths += [row["path"] for row in contributes["grammars"]]
     assert {f"extension/{path.removeprefix('./')}" for path in paths} <= names
     assert not [name for name in names if "node_modules" in name or name.endswith(".ts")]
+    vsce = ["npx", "--no-install", "vsce", "ls", "--no-dependencies"]
+    listed = subprocess.run(vsce, cwd=built, check=True, capture_output=True, text=True).stdout
+    own = {"README.md": "readme.md", "LICENSE": "LICENSE.txt"}  # what vsce calls them inside
+    files = {f"extension/{own.get(name, name)}" for name in listed.split()}
+    assert files == {name for name in names if name.startswith("extension/")}
     assert packed["contributes"] == contributes
     assert "hloc.showPasses" in code
 
