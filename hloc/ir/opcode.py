@@ -135,7 +135,7 @@ class ScalarBuilder(Protocol):
         """
 
     def math(self, name: str, *args: Any) -> Any:
-        """A function of f32 or f64 arguments.
+        """A function of floats; of types below f32 it is computed in f32 and rounded once.
 
         `exp expm1 log log1p tanh sin cos tan erf cbrt pow atan2 logistic fmod asin acos atan sinh
         cosh asinh acosh atanh`.

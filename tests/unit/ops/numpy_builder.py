@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import PRED, DType, complex_of, component_of
+from hloc.dtypes import F32, PRED, DType, complex_of, component_of
 from hloc.ops.convert import converted
 
 Array = np.ndarray[Any, Any]
@@ -244,7 +244,8 @@ class NumpyBuilder:
 
     def math(self, name: str, *args: NumpyValue) -> NumpyValue:
         dtype, values = self._floats(*args)
-        assert dtype.bits >= 32, "narrow floats are computed in f32"
+        if dtype.bits < F32.bits:
+            return self.convert(self.math(name, *(self.convert(x, F32) for x in args)), dtype)
         named: dict[str, Any] = {
             "erf": lambda x: np.vectorize(math.erf, otypes=[np.float64])(x),
             "logistic": lambda x: 1 / (1 + np.exp(-x)),
