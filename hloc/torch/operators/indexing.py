@@ -21,18 +21,24 @@ def _wrapped(g: Lowering, index: Instruction, size: int) -> Instruction:
 
 def take(g: Lowering, x: Instruction, index: Instruction, dim: int = 0) -> Instruction:
     """Return the slices of `x` at the positions `index` of `dim`."""
-    indices = index.array.rank
-    dims = x.array.dims
+    return _gathered(g, x, index, (dim,), index.array.rank, dim)
+
+
+def _gathered(
+    g: Lowering, x: Instruction, index: Instruction, dims: Sequence[int], rank: int, first: int
+) -> Instruction:
+    """Return the slices of `x` at positions of `dims`, whose `rank` dimensions begin at `first`."""
+    sizes = x.array.dims
     return g.build.instruction(
         "gather",
         (x, index),
         offset_dims=tuple(
-            i for i in range(len(dims) - 1 + indices) if not dim <= i < dim + indices
+            i for i in range(len(sizes) - len(dims) + rank) if not first <= i < first + rank
         ),
-        collapsed_slice_dims=(dim,),
-        start_index_map=(dim,),
-        index_vector_dim=indices,
-        slice_sizes=tuple(1 if i == dim else n for i, n in enumerate(dims)),
+        collapsed_slice_dims=tuple(dims),
+        start_index_map=tuple(dims),
+        index_vector_dim=rank,
+        slice_sizes=tuple(1 if i in dims else n for i, n in enumerate(sizes)),
     )
 
 
@@ -71,19 +77,25 @@ def _scatter(
 
     The dimensions of `updates` are those of the indices, then the other dimensions of `x`.
     """
-    shape = indices[0].array.dims
-    columns = [g.build.reshape(index, (*shape, 1)) for index in indices]
-    rank = len(shape)
+    rank = indices[0].array.rank
     kind = x.array.dtype
     function = g.build.scalar_function(opcode, kind) if opcode else _second(g, kind)
     return g.build.instruction(
         "scatter",
-        (x, g.build.concatenate(columns, rank) if len(columns) > 1 else columns[0], updates),
+        (x, _columns(g, indices), updates),
         called=(function,),
         update_window_dims=tuple(range(rank, updates.array.rank)),
         inserted_window_dims=tuple(sorted(dims)),
         scatter_dims_to_operand_dims=tuple(dims),
         index_vector_dim=rank,
+    )
+
+
+def _columns(g: Lowering, indices: Sequence[Instruction]) -> Instruction:
+    """Return one array of index vectors, along a last dimension."""
+    columns = [g.build.reshape(index, (*index.array.dims, 1)) for index in indices]
+    return (
+        g.build.concatenate(columns, columns[0].array.rank - 1) if len(columns) > 1 else columns[0]
     )
 
 
@@ -119,21 +131,8 @@ def _index_arrays(
 @implements("index.Tensor", "_unsafe_index.Tensor")
 def _index(g: Lowering, x: Instruction, indices: Sequence[Instruction | None]) -> Instruction:
     arrays, dims, shape = _index_arrays(g, x, indices)
-    rank, sizes = len(shape), x.array.dims
     adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
-    first = dims[0] if adjacent else 0
-    columns = [g.build.reshape(index, (*shape, 1)) for index in arrays]
-    return g.build.instruction(
-        "gather",
-        (x, g.build.concatenate(columns, rank) if len(columns) > 1 else columns[0]),
-        offset_dims=tuple(
-            i for i in range(len(sizes) - len(dims) + rank) if not first <= i < first + rank
-        ),
-        collapsed_slice_dims=tuple(dims),
-        start_index_map=tuple(dims),
-        index_vector_dim=rank,
-        slice_sizes=tuple(1 if i in dims else n for i, n in enumerate(sizes)),
-    )
+    return _gathered(g, x, _columns(g, arrays), dims, len(shape), dims[0] if adjacent else 0)
 
 
 @implements("index_put.default", "_unsafe_index_put.default")
@@ -190,15 +189,13 @@ def _gather(
 
 
 implements("scatter.src", "scatter.value")(
-    lambda g, x, dim, index, source: _scatter_along(g, x, dim, index, source, "")
+    lambda g, x, dim, index, source: scatter_along(g, x, dim, index, source, "")
 )
 
 
-@implements("scatter_add.default")
-def _scatter_add(
-    g: Lowering, x: Instruction, dim: int, index: Instruction, source: Any
-) -> Instruction:
-    return _scatter_along(g, x, dim, index, source, "add")
+implements("scatter_add.default")(
+    lambda g, x, dim, index, source: scatter_along(g, x, dim, index, source, "add")
+)
 
 
 _REDUCTIONS = {"add": "add", "multiply": "multiply", "sum": "add", "prod": "multiply",
@@ -209,7 +206,7 @@ _REDUCTIONS = {"add": "add", "multiply": "multiply", "sum": "add", "prod": "mult
 def _scatter_combine(
     g: Lowering, x: Instruction, dim: int, index: Instruction, source: Any, *, reduce: str
 ) -> Instruction:
-    return _scatter_along(g, x, dim, index, source, _REDUCTIONS[reduce])
+    return scatter_along(g, x, dim, index, source, _REDUCTIONS[reduce])
 
 
 @implements("scatter_reduce.two")
@@ -224,12 +221,13 @@ def _scatter_reduce(
 ) -> Instruction:
     if reduce not in _REDUCTIONS or not include_self:
         raise UnsupportedError(f"scatter_reduce by {reduce!r} or without the old values")
-    return _scatter_along(g, x, dim, index, source, _REDUCTIONS[reduce])
+    return scatter_along(g, x, dim, index, source, _REDUCTIONS[reduce])
 
 
-def _scatter_along(
+def scatter_along(
     g: Lowering, x: Instruction, dim: int, index: Instruction, source: Any, opcode: str
 ) -> Instruction:
+    """Return `x` with `source` combined in at the positions `index` of `dim`; "" replaces."""
     dim %= x.array.rank
     sizes = index.array.dims
     if isinstance(source, Instruction) and source.array.dims != sizes:

@@ -72,16 +72,15 @@ def _max_pool_backward(
     g: Lowering, gradient: Instruction, x: Instruction, *rest: Any
 ) -> Instruction:
     """Add each gradient at the position of its maximum."""
-    from hloc.torch.operators.indexing import _scatter_add
+    from hloc.torch.operators.indexing import scatter_along
 
     indices = rest[-1]
     outer = x.array.dims[:-2]
     rows = prod(outer)
     flat = g.splat(0, g.dtype, (rows, prod(x.array.dims[-2:])))
     sizes = (rows, prod(gradient.array.dims[-2:]))
-    found = _scatter_add(
-        g, flat, 1, g.build.reshape(indices, sizes), g.build.reshape(gradient, sizes)
-    )
+    index, source = g.build.reshape(indices, sizes), g.build.reshape(gradient, sizes)
+    found = scatter_along(g, flat, 1, index, source, "add")
     return g.build.reshape(found, x.array.dims)
 
 

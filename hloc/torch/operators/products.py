@@ -13,8 +13,10 @@ from hloc.ir.instruction import Instruction
 from hloc.torch.graph import Lowering, implements
 
 
-def product(g: Lowering, x: Instruction, y: Instruction, batch: int) -> Instruction:
-    """Return the matrix product of the last two dimensions, `batch` dimensions before them."""
+@implements("mm.default", "bmm.default")
+def product(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
+    """Return the matrix product of the last two dimensions; those before them are batch ones."""
+    batch = x.array.rank - 2
     dims = tuple(range(batch))
     return g.build.instruction(
         "dot",
@@ -26,10 +28,6 @@ def product(g: Lowering, x: Instruction, y: Instruction, batch: int) -> Instruct
     )
 
 
-implements("mm.default")(lambda g, x, y: product(g, x, y, 0))
-implements("bmm.default")(lambda g, x, y: product(g, x, y, 1))
-
-
 @implements("mv.default", "dot.default")
 def _vector(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
     return g.build.instruction(
@@ -37,23 +35,11 @@ def _vector(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
     )
 
 
-@implements("addmm.default")
-def _addmm(
+@implements("addmm.default", "baddbmm.default")
+def _product_and_addend(
     g: Lowering, bias: Instruction, x: Instruction, y: Instruction, *, beta: Any = 1, alpha: Any = 1
 ) -> Instruction:
-    return _with_addend(g, bias, product(g, x, y, 0), beta, alpha)
-
-
-@implements("baddbmm.default")
-def _baddbmm(
-    g: Lowering, bias: Instruction, x: Instruction, y: Instruction, *, beta: Any = 1, alpha: Any = 1
-) -> Instruction:
-    return _with_addend(g, bias, product(g, x, y, 1), beta, alpha)
-
-
-def _with_addend(
-    g: Lowering, bias: Instruction, found: Instruction, beta: Any, alpha: Any
-) -> Instruction:
+    found = product(g, x, y)
     if alpha != 1:
         found = g.binary("multiply", found, alpha)
     if beta == 0:
@@ -231,7 +217,7 @@ def _probabilities(
     factor = scale if scale is not None else 1 / math.sqrt(q.array.dims[-1])
     wide = F32 if q.array.dtype.is_narrow_float else q.array.dtype
     swapped = g.build.transpose(k, (*range(rank - 2), rank - 1, rank - 2))
-    scores = g.cast(product(g, q, swapped, rank - 2), wide)
+    scores = g.cast(product(g, q, swapped), wide)
     scores = g.build.multiply(scores, g.splat(factor, wide, scores.array.dims))
     scores = _masked_scores(g, scores, causal, mask)
     top = g.reduce("maximum", scores, (-1,), -math.inf, keep=True)
@@ -257,7 +243,7 @@ def _attention(
     if dropout:
         raise UnsupportedError("attention with dropout")
     found, log_total = _probabilities(g, q, k, is_causal, attn_mask, scale)
-    return [product(g, g.cast(found, v.array.dtype), v, q.array.rank - 2), log_total]
+    return [product(g, g.cast(found, v.array.dtype), v), log_total]
 
 
 @implements("_scaled_dot_product_flash_attention_for_cpu_backward.default")
@@ -282,14 +268,14 @@ def _attention_backward(
     swap = (*range(rank - 2), rank - 1, rank - 2)
     found, _ = _probabilities(g, q, k, is_causal, attn_mask, scale)
     narrow = g.cast(found, v.array.dtype)
-    of_v = product(g, g.build.transpose(narrow, swap), gradient, rank - 2)
-    of_p = g.cast(product(g, gradient, g.build.transpose(v, swap), rank - 2), found.array.dtype)
+    of_v = product(g, g.build.transpose(narrow, swap), gradient)
+    of_p = g.cast(product(g, gradient, g.build.transpose(v, swap)), found.array.dtype)
     weighted = g.build.multiply(of_p, found)
     total = g.reduce("add", weighted, (-1,), 0, keep=True)
     of_scores = g.build.multiply(found, g.build.subtract(of_p, g.expand(total, of_p.array.dims)))
     factor = scale if scale is not None else 1 / math.sqrt(q.array.dims[-1])
     scaled = g.build.multiply(of_scores, g.splat(factor, found.array.dtype, found.array.dims))
     scaled = g.cast(scaled, q.array.dtype)
-    of_q = product(g, scaled, k, rank - 2)
-    of_k = product(g, g.build.transpose(scaled, swap), q, rank - 2)
+    of_q = product(g, scaled, k)
+    of_k = product(g, g.build.transpose(scaled, swap), q)
     return [of_q, of_k, of_v]

@@ -191,11 +191,8 @@ def _sort(
     *,
     stable: bool | None = None,
 ) -> list[Instruction]:
-    return _sorted(g, x, dim % x.array.rank, descending)
-
-
-def _sorted(g: Lowering, x: Instruction, dim: int, descending: bool) -> list[Instruction]:
     """Return sorted values and their indices; equal values keep their order, NaN is largest."""
+    dim %= x.array.rank
     kind = x.array.dtype
     inner = Builder(g.module.add_computation("before"))
     a, b, _, _ = (inner.parameter(n, ArrayShape(t)) for n, t in enumerate((kind, kind, S64, S64)))
@@ -222,4 +219,4 @@ def _top_k(
         raise UnsupportedError("topk of a scalar")
     dim %= x.array.rank
     limits = [k if i == dim else n for i, n in enumerate(x.array.dims)]
-    return [g.build.slice(v, [0] * len(limits), limits) for v in _sorted(g, x, dim, largest)]
+    return [g.build.slice(v, [0] * len(limits), limits) for v in _sort(g, x, dim, largest)]
