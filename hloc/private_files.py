@@ -1,4 +1,4 @@
-"""Files and folders that nobody else can change, checked before what they hold is used.
+"""Files and folders that no other user can change, checked before what they hold is used.
 
 On systems without owners and modes (Windows) nothing is refused.
 """
@@ -60,7 +60,7 @@ def _check_ancestor(path: str) -> None:
 
 
 def read_private(path: str) -> bytes:
-    """Return the contents of a file of this user's that nobody else may write to.
+    """Return the contents of a file of this user's that no other user may write to.
 
     Raises:
         UnsafeFileError: it is a link or no plain file, belongs to another user, or others may
@@ -89,7 +89,7 @@ def read_like(path: str, model: str) -> bytes:
 
 
 def _read(path: str, flags: int, owners: set[int], may_write: int) -> bytes:
-    """Read the file that was checked: nobody can put another in its place in between."""
+    """Read the file that was checked: no other file can take its place in between."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except OSError as fault:

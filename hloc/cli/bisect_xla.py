@@ -53,7 +53,7 @@ class _Culprit:
     Attributes:
         what: a pass with its pipeline, or code generation.
         fault: how the answer differs.
-        step, steps: the number of the module that is wrong, of so many that XLA wrote.
+        step, steps: number of the wrong module, and how many modules XLA wrote.
         before, after: the module around the pass, as far as they were written.
     """
 

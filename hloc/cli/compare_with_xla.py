@@ -23,7 +23,7 @@ def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1)
     Args:
         module: as it was read; on several devices a program of whole arrays.
         inputs: its arguments.
-        devices: XLA partitions the module for so many virtual devices.
+        devices: number of virtual devices that XLA partitions the module for.
 
     Raises:
         HloError: jax is not installed, XLA refuses the module, or it is that of one device of many.

@@ -108,7 +108,7 @@ def _machine() -> Iterator[tuple[str, str, bool]]:
 
 
 def _gpu() -> Iterator[tuple[str, str, bool]]:
-    """Tell what there is for NVIDIA GPUs; code for them is made without any of it."""
+    """Report what is installed for NVIDIA GPUs; compiling for them needs none of it."""
     tool = assembler()
     yield "gpu assembler", tool or f"none; only needed for --emit=cubin: {HOW_TO_ASSEMBLE}", False
     try:

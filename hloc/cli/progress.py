@@ -23,7 +23,7 @@ def progress_of(talk: Talk, what: str = "") -> Progress:
 class PassProgress(PipelineObserver):
     """Counts the passes of a pipeline, and shows the one at work and the rewrites so far.
 
-    Rounds of a fixpoint after its first are not counted: nobody knows how many there will be.
+    Rounds of a fixpoint after its first are not counted: their number is not known in advance.
     """
 
     progress: Progress

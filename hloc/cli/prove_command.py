@@ -23,7 +23,7 @@ EXITS = {"equal": Exit.OK, "different": Exit.FAULT, "unknown": Exit.UNSUPPORTED}
 
 
 def prove_equal(arguments: Namespace, talk: Talk) -> int:
-    """`hloc verify --prove A B`: exit 0 if they are equal, 1 if they differ, 3 if nobody knows.
+    """`hloc verify --prove A B`: exit 0 if equal, 1 if they differ, 3 if neither is proven.
 
     Modules that cannot be compared end it with 2, as with `hloc diff`.
     """

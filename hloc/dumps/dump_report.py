@@ -19,7 +19,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.report.text import aligned, plural, size_text
 
 MOST_MODULES = 4
-"""Modules that are told in detail unless one is named: those with the largest files."""
+"""Modules that are shown in detail unless one is named: those with the largest files."""
 
 _MOST_LISTED = 40
 

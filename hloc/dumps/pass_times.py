@@ -54,7 +54,7 @@ def times_of_files(files: Sequence[DumpFile]) -> tuple[PassTime, ...]:
     """Return the time between one file and the next, longest first.
 
     Passes that changed nothing wrote no file, so a gap may be theirs; writing counts too. () if the
-    files were not written in the order of the passes: then somebody has copied them.
+    files were not written in the order of the passes: then they were copied.
     """
     times = [os.stat(file.path).st_mtime_ns for file in files]
     if times != sorted(times):

@@ -1,7 +1,7 @@
 """Several devices as threads of which one runs at a time, in a fixed order.
 
 A device runs until it waits for others or ends; then the next one that can go on does. So answers
-and faults are the same in every run, and a deadlock is known at once: nobody can go on.
+and faults are the same in every run, and a deadlock is known at once: no device can continue.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Mailboxes:
         return len(self._tickets) - 1
 
     def known(self, value: HostValue) -> int:
-        """Return a ticket for a value that nobody sends."""
+        """Return a ticket for a value that no device sends."""
         self._tickets.append(_Ticket(-1, value, has_come=True))
         return len(self._tickets) - 1
 

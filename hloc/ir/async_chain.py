@@ -22,7 +22,7 @@ _HANDED_ON = frozenset(
 
 
 def producer_of(inst: Instruction) -> Instruction | None:
-    """Return the async-start or async-update that `inst` is, or whose value it hands on.
+    """Return the async-start or async-update that `inst` is, or whose value it forwards.
 
     Tuples, copies, barriers and the state of loops are seen through.
     """

@@ -40,7 +40,7 @@ class Report:
 
 
 def as_text(reports: Sequence[Report]) -> str:
-    """Return the findings, line by line; what is well is told in one word."""
+    """Return the findings, line by line; a check that passed takes one word."""
     lines: list[str] = []
     for report in reports:
         verdict = f"passed, score {report.score} of 100" if report.passed else "not yet"

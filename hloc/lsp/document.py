@@ -21,7 +21,7 @@ from hloc.parser import parse_leniently
 from hloc.source import SourceFile
 
 SMALL = 100_000
-"""Characters up to which a text is read as a whole after each change: about 700 instructions."""
+"""Texts of at most this many characters are read whole after each change: 700 instructions."""
 
 _Known = Mapping[tuple[str, str], Part]
 """Parts that were read before, by name and text."""

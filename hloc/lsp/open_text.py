@@ -94,7 +94,7 @@ class OpenText:
 
 
 def _read(piece: SourceFile, before: Document | None) -> Document:
-    """Return the document of `piece`; a fault of hloc itself is told as one of the text.
+    """Return the document of `piece`; a fault of hloc itself is reported as one of the text.
 
     A server that ends takes all that it knew with it, so it goes on.
     """

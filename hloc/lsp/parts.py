@@ -18,7 +18,7 @@ from hloc.parser.scanner import NAME, after_bracket
 from hloc.source import SourceFile
 
 _SHORT = 2_000
-"""Characters up to which a callee stands beside its caller as it is; of others the shapes do."""
+"""A callee of at most this many characters is read with its caller; of longer ones, the shapes."""
 
 _LONGEST_LINE = 10_000
 """Characters of a line that have tokens: a constant can be a line of megabytes."""

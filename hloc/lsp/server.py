@@ -75,7 +75,7 @@ class HlocServer(LanguageServer):
         self._tell_faults(found.uri)
 
     def change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Take over changes of a text; its faults are told when no other change follows."""
+        """Take over changes of a text; its faults are reported when no other change follows."""
         uri = params.text_document.uri
         text = self.texts.get(uri)
         if text is None:
@@ -161,7 +161,7 @@ def serve() -> bool:
         Whether the client said that it would.
     """
     logging.basicConfig(level=logging.ERROR, format="hloc lsp: %(message)s")
-    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # the client is told
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # errors go to the client
     if sys.stdin.isatty():
         sys.stderr.write("hloc lsp: waiting for an editor on stdin (docs/editors.md)\n")
     server = HlocServer()

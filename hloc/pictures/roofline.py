@@ -51,7 +51,7 @@ class Roofs:
     memories: Sequence[tuple[str, float]]
 
     def seconds(self, flops: int, size_bytes: int) -> float:
-        """Return the least time for so many operations and bytes from the slowest memory."""
+        """Return the least time for these operations, and bytes from the slowest memory."""
         return max(flops / self.flops, size_bytes / self.memories[-1][1])
 
     def reached(self, flops: int, size_bytes: int, seconds: float) -> tuple[float, str]:
@@ -134,7 +134,7 @@ def _grid(scale: _Scale) -> Iterator[str]:
 
 
 def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
-    """Yield one slope per memory up to the flat roof; the slowest is what the model goes by."""
+    """Yield one slope per memory up to the flat roof; the slowest is the one the model uses."""
     lowest, widest = 10.0**scale.left, 10.0**scale.right
     peak = scale.y(roofs.flops)
     for i, (_, rate) in enumerate(roofs.memories):

@@ -49,7 +49,7 @@ def _new_client() -> Any:
 
 
 def check_version() -> None:
-    """Refuse versions of jaxlib that nobody has tried.
+    """Refuse versions of jaxlib that were not tested.
 
     Raises:
         HloError: with the versions that were.

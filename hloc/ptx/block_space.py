@@ -130,7 +130,7 @@ class BlockSpace:
         return self._offsets(lanes, addresses, size, "access")
 
     def begin_copy(self, lanes: Lanes, addresses: Array, values: Array) -> None:
-        """Mark the target of an asynchronous store: nobody may read it until `store`."""
+        """Mark the target of an asynchronous store: it must not be read until `store`."""
         columns = values.shape[1] if values.ndim > 1 else 1
         size = values.dtype.itemsize * columns
         offsets = self._offsets(lanes, addresses, size, "asynchronous copy")

@@ -210,7 +210,7 @@ class Machine:
             self._add(place, lanes)
 
     def _let_a_copy_arrive(self) -> bool:
-        """Return whether somebody can go on because a bulk copy arrived."""
+        """Return whether a bulk copy arrived that lets a thread continue."""
         mbarriers = self.threads.mbarriers
         try:
             while not self._groups and mbarriers.finish_a_copy(self.threads):
@@ -225,7 +225,7 @@ class Machine:
         forgotten = self.threads.products.forgotten()
         if forgotten is not None:
             lane, instruction = forgotten
-            raise self._fault_of("nobody waits for this product", instruction, lane)
+            raise self._fault_of("no thread waits for this product", instruction, lane)
 
     def _check_all_left(self) -> None:
         """Fault if nothing runs but some threads still wait."""

@@ -132,7 +132,7 @@ class Mbarriers:
         """Let the oldest bulk copy arrive; return False if none is under way.
 
         Raises:
-            LaneFault: somebody touched where it goes; names the instruction that began it.
+            LaneFault: its destination was accessed; names the instruction that began it.
         """
         if not self._copies:
             return False

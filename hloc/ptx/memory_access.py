@@ -89,7 +89,7 @@ def _load_some(
     """Return a vector load of which some registers are never read.
 
     Compilers widen loads into whatever lies beside what they need, memory never written or the
-    bytes behind an array, which share its aligned 16 bytes: pieces that nobody reads are not
+    bytes behind an array, which share its aligned 16 bytes: pieces that are not read are not
     checked.
     """
     size = of.size * pieces

@@ -139,7 +139,7 @@ def device_task(module: Module, devices: int, *, per_device: bool = False) -> De
         if counts.total > 1 and exchanges_data(module):
             raise HloError(
                 f"module {module.name} runs on {counts.total} devices that work together",
-                notes=(f"--devices={counts.total} runs it on so many devices of this machine",),
+                notes=(f"--devices={counts.total} runs it on this machine",),
             )
         return None
     if devices and devices != counts.total:

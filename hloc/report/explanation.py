@@ -22,7 +22,7 @@ _WIDTH = 96
 
 
 def explanation_of(name: str, more: Sequence[str] = ()) -> str:
-    """Return what there is to say about `name`; of several meanings, all.
+    """Return the explanation of `name`; of several meanings, all.
 
     Args:
         name: of a diagnostic, a pass, a rule, an opcode, or `exit-codes`.

@@ -241,7 +241,7 @@ def _naming(have: Sequence[str], prefix: str, count: int, names: Sequence[str]) 
 def check_unpacked(stored: Any, name: str, shape: ArrayShape, path: str) -> None:
     """Check that an array of an archive is of about the size of `shape` before it is unpacked.
 
-    A few kilobytes can hold zeros for all memory that there is. Another type or shape is told in
+    A few kilobytes can hold zeros that fill all memory. Another type or shape is told in
     better words once the array is read, as long as it is not larger by far.
 
     Raises:

@@ -92,7 +92,7 @@ def shown_name(name: str) -> str:
 
 
 def need_files(files: list[str], *, exactly: int = 0) -> list[str]:
-    """Return `files`; raises UsageError if there are none, or not `exactly` so many."""
+    """Return `files`; raises UsageError if there are none, or not `exactly` that many."""
     if not files:
         raise UsageError("no input file")
     if exactly and len(files) != exactly:

@@ -74,7 +74,7 @@ class Answerer:
         }
 
     def answer(self, question: Data) -> Data:
-        """Return the answer; a fault is told by its diagnostics in `faults`."""
+        """Return the answer; the diagnostics of a fault are in `faults`."""
         try:
             return self._table[question["ask"]](question)
         except HloError as fault:

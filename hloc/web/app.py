@@ -40,7 +40,7 @@ class WebApp:
 
     Args:
         programs: what can be opened.
-        checker: checks texts while somebody types, and must not wait for the worker.
+        checker: checks texts while the user types, and must not wait for the worker.
         worker: does the rest.
     """
 

@@ -59,7 +59,7 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
-        listener.listen()  # the address is told before the server takes what has queued up
+        listener.listen()  # the address is printed before the server accepts connections
     except OSError as fault:
         listener.close()
         raise HloError(

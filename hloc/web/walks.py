@@ -43,7 +43,7 @@ class Walked:
 
         Args:
             number: 0 for the module as it was given.
-            rewrite: after so many single rewrites of the pass; 0 for all of them.
+            rewrite: after this many single rewrites of the pass; 0 for all of them.
 
         Raises:
             HloError: there is no such state.

@@ -23,7 +23,7 @@ Task: TypeAlias = "tuple[Piece, list[Array]]"
 Program: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 
 _TOGETHER = 64
-"""Kinds in one program: with more, each run has more that nobody asked for."""
+"""Most kinds in one program: each run computes all of them, asked for or not."""
 
 _OFTEN = 12
 """Meetings with a kind after which it gets a program of its own."""

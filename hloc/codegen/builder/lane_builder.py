@@ -31,7 +31,7 @@ from hloc.dtypes import F32, PRED, S64, DType, complex_of, component_of
 
 _IN_FUNCTION = "%"
 _MOST_APART = 4
-"""Elements from one lane to the next, up to which vectors are loaded and picked from."""
+"""Largest stride between lanes for which whole vectors are loaded and shuffled."""
 _SCALED_BITS = 512
 """Width of the vectors for which LLVM has the machine's multiplication by powers of two."""
 

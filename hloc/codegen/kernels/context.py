@@ -19,7 +19,7 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, Shape, data_leaves
 
 SMALL_ELEMENTS = 256
-"""Size of arrays up to which short code, which compiles in half the time, is better than fast."""
+"""Arrays of at most this size get the compact code, which compiles in half the time."""
 
 
 LIBRARY_FUNCTION = "%function"

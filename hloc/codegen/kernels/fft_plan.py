@@ -16,7 +16,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 MOST_TABULATED = 8192
-"""Length up to which the factors are part of the program; those of longer ones are computed."""
+"""Longest transform whose factors are a constant table; longer ones compute them."""
 
 TABLE_UNIT = 16
 """What the size of a longer table is a multiple of: the lanes of every machine divide it."""

@@ -15,7 +15,7 @@ def is_generated(inst: Instruction) -> bool:
 
 
 def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
-    """True if one position in memory serves all arrays of the kernel.
+    """True if all arrays of the kernel have their elements at the same positions in memory.
 
     Member `given` of a fusion is in memory already, and what only it needs is not looked at.
     """

@@ -50,7 +50,7 @@ def extent_of(problem: ReduceProblem) -> int:
 
 
 def _loops(problem: ReduceProblem) -> tuple[tuple[int, ...], int | None]:
-    """Return the dimensions with loops around each reduction, and the one that goes by strips."""
+    """Return the dimensions with loops around each reduction, and the one in strips."""
     if problem.by_columns:
         return problem.kept[:-1], problem.kept[-1]
     return problem.kept, None

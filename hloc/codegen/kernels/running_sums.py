@@ -128,7 +128,7 @@ class BlockSum(RunningSum):
 
 
 def running_sum(k: KernelContext, inst: Instruction, addends: int) -> RunningSum:
-    """Return the running results of a reduction of so many elements, at their initial values."""
+    """Return the running results of a reduction of `addends` elements, at their initial values."""
     if is_float_sum(inst):
         return BlockSum(k, inst) if addends > SUM_BLOCK else RunningSum(k, inst)
     return RunningSum(k, inst, addends)

@@ -1,4 +1,4 @@
-"""Factorisations of a batch write rows where the elementwise work after them goes by rows.
+"""Factorisations of a batch are stored by rows where the elementwise code after them reads rows.
 
 Columns are neighbours in the results of LAPACK's custom calls, and what JAX does with them is in
 the order of rows: it would read across. hloc's algorithms write either order in the same time.
@@ -50,7 +50,7 @@ def _is_free(array: Instruction) -> bool:
 
 
 def _has_readers_by_rows(array: Instruction) -> bool:
-    """True if some reader goes by rows, and none needs the order that there is."""
+    """True if some reader reads rows, and none needs the present order."""
     users = array.users
     return all(_reads_any_order(user, array) for user in users) and any(map(_goes_by_rows, users))
 

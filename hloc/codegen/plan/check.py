@@ -83,7 +83,7 @@ class _Checker:
         counts = (table.constants, table.parameters, table.outputs, table.host_functions)
         arrays = (memory.constants, memory.parameters, memory.outputs, plan.host_functions)
         if counts != tuple(map(len, arrays)):
-            raise InternalError(f"plan: the pointer table counts {counts}, not what there is")
+            raise InternalError(f"plan: the pointer table has wrong counts: {counts}")
         if len(plan.keys) != len(plan.kernels) or len(set(plan.keys)) != len(plan.keys):
             raise InternalError("plan: kernels and their keys do not belong together")
         for number, steps in enumerate(plan.computations):

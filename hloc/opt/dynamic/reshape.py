@@ -100,7 +100,7 @@ def _is_unmoved(operand: Instruction, dims: tuple[int, ...], group: Group) -> bo
 
 
 def _result_sizes(scope: Scope, inst: Instruction, group: Group) -> dict[int, Instruction]:
-    """Return the sizes in the result: one dimension of the group takes what there is."""
+    """Return the sizes in the result: one dimension of the group takes the dynamic size."""
     operand, shape = inst.operands[0], inst.array
     candidates = [dim for dim in group.outputs if shape.is_dynamic(dim)]
     inferred = inst.attributes.inferred_dimension

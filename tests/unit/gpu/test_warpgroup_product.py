@@ -188,7 +188,7 @@ BAD = {
         "inc",
         r"wgmma\.wait_group\.sync\.aligned 0;",
         "",
-        "nobody waits for this product",
+        "no thread waits for this product",
     ),
     "fewer bytes than arrive": ("dec", r"\b32768;", "32752;", "mbarrier that never ends"),
     "tiles overlap": ("dec", r"(tile\S* \[)(%rd\d+)\]", r"\1\2+16384]", "under way"),

@@ -120,7 +120,7 @@ def test_sums_change_when_they_are_waited_for(after: str, expected: int) -> None
 )
 def test_a_product_that_nobody_waits_for_is_a_fault(after: str) -> None:
     """Its sums are undefined on a device, also where its group was not closed before the wait."""
-    with pytest.raises(PtxFault, match="nobody waits for this product") as caught:
+    with pytest.raises(PtxFault, match="no thread waits for this product") as caught:
         ones_and_twos(after)
     assert caught.value.text.startswith("wgmma.mma_async")
     assert (caught.value.block, caught.value.thread) == ((0, 0, 0), (0, 0, 0))

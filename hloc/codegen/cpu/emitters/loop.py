@@ -37,7 +37,7 @@ class _Loops:
 
     Attributes:
         groups: numbers of the results with equal sizes, one nest for each group.
-        is_flat: one position in memory serves all arrays.
+        is_flat: all arrays have their elements at the same positions in memory.
         rows: rows of all arrays that make one row but for numbers that they share.
     """
 

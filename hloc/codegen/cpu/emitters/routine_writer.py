@@ -20,7 +20,7 @@ from hloc.dtypes import S64
 class RoutineWriter:
     """A function in its final form being written, with the same tools as a kernel.
 
-    Where there are `lanes`, the builder writes vectors of so many elements too.
+    Where there are `lanes`, the builder also writes vectors of `lanes` elements.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ def routine_unit(
     level: int = FINAL_FORM,
     lanes: int = 0,
 ) -> Routines:
-    """Return a unit of one function, whose text `write` makes when somebody asks for it."""
+    """Return a unit of one function, whose text `write` makes when it is first needed."""
 
     def text() -> str:
         w = RoutineWriter(name, parameters, target, lanes)

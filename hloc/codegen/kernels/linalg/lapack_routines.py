@@ -28,7 +28,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An argument that is working memory of so many bytes."""
+    """An argument that is working memory of `size_bytes` bytes."""
 
     size_bytes: int
 

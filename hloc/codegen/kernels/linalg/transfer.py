@@ -15,7 +15,7 @@ from hloc.dtypes import S64, DType
 from hloc.lazy_dataclass import dataclass
 
 FEW_ROWS = 8
-"""Rows up to which the elements of all lanes are gathered, which is less code.
+"""With at most this many rows, the elements of all lanes are gathered, which is less code.
 
 Else blocks are transposed in registers, or elements are copied lane after lane where no row or
 column fills a block: matrices of 4 KiB are in one set of the cache, and a scatter takes longer than

@@ -16,7 +16,7 @@ from hloc.runtime.communicator.mpi.positions import Peers, Position, stuck_devic
 
 _TICK = 0.05  # seconds
 _MOVING_TICK = 0.001
-"""Some MPI libraries move data only while somebody calls them."""
+"""Some MPI libraries move data only inside calls."""
 
 _PATIENCE = 0.25
 _ANSWER_TIME = 1.0
@@ -107,7 +107,7 @@ class Watch:
             self._send((message[0], dict(self._watched.positions)), message[1], _ANSWER)
 
     def _look(self) -> None:
-        """On process 0: if somebody waits, ask all where they are, twice."""
+        """On process 0: if a process waits, ask all processes twice where they are."""
         longest = 0.0
         while (message := self._received(_CALL)) is not None:
             longest = max(longest, message[0])

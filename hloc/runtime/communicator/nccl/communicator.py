@@ -95,7 +95,7 @@ class NcclCommunicator:
                 thread.join()
             raise
         for (pair, _), box in self._mail.items():
-            while box:  # sent, and received by nobody
+            while box:  # sent and never received
                 self._devices[pair[0]].free(box.popleft()[1])
         if self._fault is not None:
             raise self._fault

@@ -81,7 +81,7 @@ def copy_lines(
 
 @cache
 def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
-    """Return the routine for elements of 1, 2, 4 or 8 bytes, with so many loops over lines."""
+    """Return the routine for elements of 1, 2, 4 or 8 bytes, with `loops` loops over lines."""
     name = f"padded_{element_bytes}_{loops}"
     parameters = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
     return routine_unit(name, parameters, lambda w: _write(w, element_bytes, loops), target)

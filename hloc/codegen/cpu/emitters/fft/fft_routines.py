@@ -53,7 +53,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """Which rows: real numbers of `dtype`, in so many lanes of a machine."""
+    """Which rows: real numbers of `dtype`, in `lanes` lanes of a machine."""
 
     dtype: DType
     lanes: int
@@ -98,7 +98,7 @@ class _Routine:
 def _routine(
     form: RowForm, name: str, parameters: tuple[str, ...], write: Callable[[_Routine], None]
 ) -> Routines:
-    """Return a routine whose text is written when somebody asks for it."""
+    """Return a routine whose text is written when it is first needed."""
     full_name = f"fft_{form.dtype.name}_{form.lanes}_{name}"
     return routine_unit(full_name, parameters, lambda w: write(_Routine(form, w)), form.target)
 

@@ -92,7 +92,7 @@ def tile_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> Tile:
         rest = rest if skips_vectors or not rest else tile.vectors
 
         def of_vectors(vectors: int) -> float:
-            """Return the time of so many vectors of a tile: sums wait for each other if few."""
+            """Return the time for this many vectors of a tile: few sums wait for each other."""
             waits = max(MIN_SUMS / (down * vectors), 1) if skips_vectors else 1
             return vectors * waits + 0.2 * (vectors + down) / down
 

@@ -27,7 +27,7 @@ _FEWEST = 4
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan what there is an algorithm for; a few large systems have a kernel of their own."""
+    """Plan a call that has an algorithm; a few large systems have a kernel of their own."""
     call = call_of(inst)
     if call is None:
         return None

@@ -183,7 +183,7 @@ class FoldWriter:
 
     @contextmanager
     def fewer_lanes(self, lanes: int) -> Iterator[None]:
-        """A region in which vectors have so many lanes."""
+        """A region in which vectors have this many lanes."""
         usual, self.b.lanes = self.b.lanes, lanes
         try:
             yield
@@ -271,7 +271,7 @@ def lanes_of_fold(fold: Fold, target: Target) -> int:
 
 
 def group_of(lanes: int) -> int:
-    """Return how many vectors of so many lanes are folded at the same time."""
+    """Return how many vectors of this many lanes are folded at the same time."""
     return min(lanes, _MOST_TRANSPOSED)
 
 

@@ -218,7 +218,7 @@ class _Call:
         self._call(routine, m.mul(first, rows.stride), first, numbers)
 
     def serves_columns(self, columns: Group) -> bool:
-        """True if there is a routine for so many columns that is as fast as loops of its own."""
+        """True if a routine for this many columns is as fast as loops of its own."""
         if columns.size >= self.lanes:
             return True
         # Where little is folded at a time, sizes that are known make up for the routine's vectors.

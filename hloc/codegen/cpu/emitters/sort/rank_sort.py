@@ -16,20 +16,20 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DTYPES, S64, DType
 
 _MOST = 128
-"""Elements of the longest row that goes by rank on any machine."""
+"""Elements of the longest row that is sorted by rank on any machine."""
 
 _VECTOR_BYTES = 64
 """Size of the vectors for which the numbers below hold."""
 
 _LONGEST = {8: 48, 16: 72, 32: _MOST, 64: _MOST}
-"""Elements of the longest row that goes by rank, by the width of keys: few digits are fast."""
+"""Elements of the longest row sorted by rank, by the width of keys: few digits are fast."""
 
 RANKED_BYTES = 2 * _MOST * 8
 """Scratch memory: keys and ranks."""
 
 
 def ranked_size(key: DType, target: Target) -> int:
-    """Return the number of elements up to which rows with such keys go by rank."""
+    """Return the length of the longest row with such keys that is sorted by rank."""
     return min(_MOST, _LONGEST[key.bits] * target.vector_bytes // _VECTOR_BYTES)
 
 

@@ -51,7 +51,7 @@ class KeyForm:
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """What routines are told."""
+        """What routines get as arguments."""
         return self.limit, self.zero, self.flip
 
 

@@ -27,7 +27,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
 
 _WORTH = 4
-"""Elements are chosen before they are sorted if all but one in so many are left out."""
+"""Elements are selected before sorting if at most one in this many is kept."""
 
 _LEAST = 32
 """Elements above which that is faster than sorting them all."""
@@ -82,7 +82,7 @@ def _count_bytes(bits: int) -> int:
 
 @cache
 def topk_routines(bits: int, target: Target) -> tuple[Routines, Routines]:
-    """Return the routine for elements of so many bits, and the one that it calls."""
+    """Return the routine for elements of `bits` bits, and the one that it calls."""
     name = f"topk_{bits}"
     inner = sort_routines(_sorted_form(bits), target)
     parameters = (

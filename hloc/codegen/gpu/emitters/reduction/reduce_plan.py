@@ -32,7 +32,7 @@ class ReducePlan:
 
     Attributes:
         threads: that share a row, a power of two; by columns, the rows of a block.
-        columns: that a block takes, if it goes by columns.
+        columns: that a block reduces, if it works by columns.
         width: neighbouring elements that a thread takes at a time.
         parts: into which each reduction is cut for different blocks.
     """
