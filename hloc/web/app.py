@@ -10,7 +10,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from anyio import to_thread
+from anyio import Lock, to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from hloc.errors import HloError
 from hloc.web.child import Asked
 from hloc.web.highlighting import highlighting
+from hloc.web.lessons import checked, lesson_data
 from hloc.web.limits import CHECK_SECONDS, KEPT_PAGES, WORK_SECONDS
 from hloc.web.programs import Program
 from hloc.web.questions import read_question
@@ -48,6 +49,7 @@ class WebApp:
         self._programs = programs
         self._checker, self._worker = checker, worker
         self._drawings: OrderedDict[str, str] = OrderedDict()
+        self._one_check = Lock()
         self._files = {
             file.name: (file.read_bytes(), _TYPES[file.name[file.name.rindex(".") :]])
             for file in files("hloc.web").joinpath("page").iterdir()
@@ -58,6 +60,8 @@ class WebApp:
             Route("/drawing/{key}", self._drawing),
             Route("/api/start", self._start),
             Route("/api/programs/{number:int}", self._program),
+            Route("/api/programs/{number:int}/lesson", self._lesson),
+            Route("/api/programs/{number:int}/check", self._check, methods=["POST"]),
             Route("/api/ask", self._ask, methods=["POST"]),
         ]
 
@@ -89,21 +93,48 @@ class WebApp:
 
     async def _start(self, _request: Request) -> Response:
         """Return what can be opened, and what the highlighting needs."""
-        rows = [{"title": p.title, "group": p.group} for p in self._programs]
+        rows = [
+            {"title": p.title, "group": p.group, "lesson": p.lesson is not None}
+            for p in self._programs
+        ]
         return JSONResponse({"programs": rows, "highlighting": highlighting()})
 
     async def _program(self, request: Request) -> Response:
-        number = request.path_params["number"]
-        if not number < len(self._programs):
+        program = self._asked_for(request)
+        if program is None:
             return _faulty("there is no such program", 404)
-        program = self._programs[number]
         try:
             text = await to_thread.run_sync(program.text)
         except HloError as fault:
-            return _faulty(fault.message, notes=fault.diagnostics[0].notes)
+            return _told(fault)
         if text is not None:
             return JSONResponse({"text": text})
         return await self._answered({"ask": "open", "path": program.path})
+
+    def _asked_for(self, request: Request) -> Program | None:
+        number = request.path_params["number"]
+        return self._programs[number] if number < len(self._programs) else None
+
+    async def _lesson(self, request: Request) -> Response:
+        program = self._asked_for(request)
+        if program is None or program.lesson is None:
+            return _faulty("there is no such lesson", 404)
+        return self._with_frame(await to_thread.run_sync(lesson_data, program.lesson))
+
+    async def _check(self, request: Request) -> Response:
+        """Check an answer to a lesson; answers are checked one after the other."""
+        program = self._asked_for(request)
+        if program is None or program.lesson is None:
+            return _faulty("there is no such lesson", 404)
+        try:
+            answer = json.loads(await request.body())["answer"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return _faulty("cannot read the answer", 400)
+        async with self._one_check:
+            try:
+                return JSONResponse(await to_thread.run_sync(checked, program.lesson, answer))
+            except HloError as fault:
+                return _told(fault)
 
     async def _ask(self, request: Request) -> Response:
         try:
@@ -119,7 +150,11 @@ class WebApp:
         try:
             answer = await to_thread.run_sync(child.ask, question, seconds)
         except HloError as fault:
-            return _faulty(fault.message, notes=fault.diagnostics[0].notes)
+            return _told(fault)
+        return self._with_frame(answer)
+
+    def _with_frame(self, answer: dict[str, Any]) -> Response:
+        """Return an answer; a page in it is kept, and asked for by the frame that shows it."""
         if "html" in answer:
             answer["frame"] = self._kept_page(answer.pop("html"))
         return JSONResponse(answer)
@@ -131,6 +166,10 @@ class WebApp:
         while len(self._drawings) > KEPT_PAGES:
             self._drawings.popitem(last=False)
         return f"drawing/{key}"
+
+
+def _told(fault: HloError) -> Response:
+    return _faulty(fault.message, notes=fault.diagnostics[0].notes)
 
 
 def _faulty(message: str, status: int = 200, notes: Sequence[str] = ()) -> Response:

@@ -5,6 +5,9 @@ from __future__ import annotations
 TEXT_BYTES = 8 << 20
 """Of a request, and of the text of a module that the page edits."""
 
+ANSWER_BYTES = 256 << 10
+"""Of an answer to the exercise of a lesson."""
+
 START_SECONDS = 60.0
 """A cold start reads NumPy and LLVM from the disk; it does not count against a question."""
 

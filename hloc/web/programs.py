@@ -11,7 +11,7 @@ from hloc.errors import HloError, printable
 from hloc.formats.read import uncompressed
 from hloc.formats.sniff import TEXT, kind_of
 from hloc.lazy_dataclass import dataclass
-from hloc.learn.catalogue import all_lessons
+from hloc.learn.catalogue import Lesson, all_lessons
 from hloc.web.limits import TEXT_BYTES
 
 
@@ -21,12 +21,13 @@ class Program:
 
     Attributes:
         group: under which heading it stands.
-        is_text: HLO text, which is shown as it is; anything else is read and printed.
+        lesson: whose module it is, None for a file or a dump.
     """
 
     title: str
     group: str
     path: str
+    lesson: Lesson | None = None
 
     def text(self) -> str | None:
         """Return its text as it stands in the file, None if it is in another format.
@@ -65,4 +66,4 @@ def _given(paths: Iterable[str]) -> Iterator[Program]:
 
 def _lessons() -> Iterator[Program]:
     for lesson in all_lessons():
-        yield Program(lesson.title, "Lessons", str(lesson.folder / "input.hlo"))
+        yield Program(lesson.title, "Lessons", str(lesson.folder / "input.hlo"), lesson)

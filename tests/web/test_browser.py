@@ -23,6 +23,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from hloc.editors.tokens import tokens
+from hloc.learn.catalogue import find_lesson
 from hloc.python_process import python_command, python_environment
 from tests.unit.editors.test_tokens import MODULE
 from tests.waiting import PATIENCE, wait_until
@@ -65,6 +66,10 @@ class Page:
     def view(self, name: str) -> None:
         self.click(f'#tabs [data-view="{name}"]')
 
+    def choose(self, selector: str, value: str) -> None:
+        script = "const [e, v] = arguments; e.value = v; e.dispatchEvent(new Event('change'))"
+        self.driver.execute_script(script, self.one(selector), value)
+
     def write_at(self, what: str, keys: str) -> None:
         """Put the cursor behind the first `what` of the program and type `keys`."""
         self.driver.execute_script(
@@ -76,9 +81,11 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    # Lessons that are passed here are not the user's.
+    environment = python_environment(XDG_STATE_HOME=str(tmp_path_factory.mktemp("state")))
     command = python_command("-m", "hloc", "web", "--no-browser", str(EXAMPLE))
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=python_environment())
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     found = re.search(r"http://\S+/", process.stderr.readline())
     assert found
@@ -187,6 +194,33 @@ def test_memory_and_kernels_are_drawn(page: Page, view: str, text: str) -> None:
     page.driver.switch_to.frame(page.one("#view iframe"))
     page.shows("reduce_max.7", "svg title")
     page.driver.switch_to.default_content()
+
+
+def test_a_lesson_is_read_and_its_exercise_checked(page: Page) -> None:
+    page.choose("#programs", "1")
+    page.shows("your answer, in Python", "#view .bar")
+    page.driver.switch_to.frame(page.one("#view iframe"))
+    page.shows("What a program is", "h1")
+    page.driver.switch_to.default_content()
+    page.click("#view .bar button")
+    page.shows("Not yet.", "#view .verdict.bad")
+    assert "q1: the shape of xw" in page.text("#view .findings .bad")
+    reference = find_lesson("1").read("reference.py")
+    page.driver.execute_script(
+        "const t = document.querySelector('#view .answer'); t.value = arguments[0];"
+        "t.dispatchEvent(new Event('input'))",
+        reference,
+    )
+    page.click("#view .bar button")
+    page.shows("Passed, score 100 of 100.", "#view .verdict.good")
+    page.view("diff")
+    page.shows("This is the input", "#view")
+    page.view("lesson")
+    page.shows("Check", "#view .bar")
+    assert page.one("#view .answer").get_property("value") == reference
+    page.choose("#programs", "0")
+    page.shows("jit_softmax_relu", "#name")
+    assert not page.one('#tabs [data-view="lesson"]').is_displayed()
 
 
 def linked(page: Page) -> dict[str, Any]:

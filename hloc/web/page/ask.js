@@ -34,16 +34,18 @@ async function answered(address, options) {
 
 export const fetched = (address) => answered(address);
 
-export async function ask(question) {
-  const quiet = question.ask === "check";
+// Post `data` to the server; `quiet` does not show that it works.
+export async function posted(address, data, quiet = false) {
   if (!quiet) show(1);
   try {
-    return await answered("api/ask", {
+    return await answered(address, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify(question),
+      body: JSON.stringify(data),
     });
   } finally {
     if (!quiet) show(-1);
   }
 }
+
+export const ask = (question) => posted("api/ask", question, question.ask === "check");

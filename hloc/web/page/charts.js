@@ -3,7 +3,7 @@
 import { ask } from "./ask.js";
 import { checkbox, make } from "./dom.js";
 
-function frame(view, address, title, kind) {
+export function frame(view, address, title, kind) {
   const drawing = make("iframe", kind, undefined, view);
   drawing.title = title;
   drawing.setAttribute("sandbox", "allow-scripts");

@@ -9,7 +9,7 @@ import { drawTold } from "./told.js";
 import { VIEWS, viewOf } from "./views.js";
 
 const LEVELS = ["-O0", "-O1", "-O2", "-O3"];
-const page = { pipeline: "-O2", state: 0, rewrite: 0, view: "diff", program: null, opened: "" };
+const page = { pipeline: "-O2", state: 0, rewrite: 0, view: "diff", lesson: null };
 const editor = new Editor(byId("editor"), settled(150, check));
 const steps = new Steps(choose);
 
@@ -83,6 +83,13 @@ function fail(fault) {
 // ---- a state
 
 let choices = 0, told = null;
+// Of a program that is a lesson, the tab of its text and exercise; else there is none.
+function setLesson(lesson) {
+  page.lesson = lesson;
+  byId("tabs").firstChild.hidden = lesson === null;
+  if (lesson === null && page.view === "lesson") page.view = "diff";
+}
+
 const question = () => ({ text: walked.text, pipeline: walked.pipeline, state: page.state, rewrite: page.rewrite });
 
 async function choose(state, rewrite) {
@@ -120,7 +127,7 @@ async function drawView() {
   if (!told) return;
   const pass = steps.passOf(page.state), own = pass ? `${pass.pass.split("{")[0]}/` : "";
   try {
-    const draw = await viewOf(page.view, view, question(), own, drawView, told);
+    const draw = await viewOf(page.view, view, page.view === "lesson" ? page.lesson : question(), own, drawView, told);
     if (mine !== drawings) return;
     view.replaceChildren();
     view.scrollTo(0, 0);
@@ -140,7 +147,7 @@ function makeTabs() {
     tab.addEventListener("click", () => { page.view = name; drawView(); keepLink(); });
   }
   byId("tabs").addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key], tabs = [...byId("tabs").children];
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key], tabs = [...byId("tabs").children].filter((tab) => !tab.hidden);
     if (!by) return;
     const next = tabs[(tabs.indexOf(document.activeElement) + by + tabs.length) % tabs.length];
     next.click();
@@ -176,10 +183,10 @@ function showPipeline() {
 }
 
 async function open(index) {
-  page.program = index;
   try {
     const { text } = await fetched(`api/programs/${index}`);
-    page.opened = text;
+    setLesson(programs[index].lesson ? index : null);
+    if (page.lesson !== null) page.view = "lesson";
     setText(text);
   } catch (fault) {
     fail(fault);
@@ -192,7 +199,8 @@ function setText(text, state = 0, rewrite = 0) {
   check();
 }
 
-function listPrograms(programs) {
+let programs = [];
+function listPrograms() {
   const select = byId("programs"), groups = {};
   programs.forEach(({ title, group }, index) => {
     if (!groups[group]) {
@@ -208,8 +216,8 @@ function listPrograms(programs) {
 
 const MOST_LETTERS = 60_000;  // of a link; browsers take more, but mail and chat do not
 const keepLink = settled(400, async () => {
-  const { pipeline, state, rewrite, view } = page;
-  const fragment = await packed({ text: editor.text, pipeline, state, rewrite, view });
+  const { pipeline, state, rewrite, view, lesson } = page;
+  const fragment = await packed({ text: editor.text, pipeline, state, rewrite, view, lesson });
   const fits = fragment.length <= MOST_LETTERS;
   byId("link").disabled = !fits;
   byId("link").title = fits ? "Copy a link that holds the program and the state" : "The program is too large for a link";
@@ -221,8 +229,10 @@ async function openLink() {
   if (!data || typeof data.text !== "string") return false;
   page.pipeline = String(data.pipeline || "-O2");
   page.view = VIEWS.some(([name]) => name === data.view) ? data.view : "diff";
+  const isLesson = Number.isInteger(data.lesson) && programs[data.lesson]?.lesson;
+  setLesson(isLesson ? data.lesson : null);
   showPipeline();
-  byId("programs").value = "";
+  byId("programs").value = isLesson ? String(data.lesson) : "";
   setText(data.text, Number(data.state) || 0, Number(data.rewrite) || 0);
   return true;
 }
@@ -253,9 +263,10 @@ async function start() {
   makeLevels();
   showPipeline();
   try {
-    const { programs, highlighting } = await fetched("api/start");
-    learn(highlighting);
-    listPrograms(programs);
+    const start = await fetched("api/start");
+    learn(start.highlighting);
+    programs = start.programs;
+    listPrograms();
     if (!(await openLink())) await open(0);
   } catch (fault) {
     fail(fault);

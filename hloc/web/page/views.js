@@ -4,9 +4,10 @@ import { showGraph, showMemory, showRoofline } from "./charts.js";
 import { checkbox, counted, drawAsSeen, make, number } from "./dom.js";
 import { drawDiff } from "./diff.js";
 import { lines } from "./highlight.js";
+import { showLesson } from "./lesson.js";
 
 export const VIEWS = [
-  ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
+  ["lesson", "Lesson"], ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
   ["memory", "Memory"], ["roofline", "Roofline"], ["llvm-ir", "LLVM IR"], ["asm", "Assembly"],
 ];
 
@@ -97,7 +98,7 @@ function showRun(view, question) {
 
 // Return a function that draws the view `name` of a state into `view`.
 export async function viewOf(name, view, question, own, redraw, told) {
-  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost }[name];
+  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost, lesson: showLesson }[name];
   if (show) return show(view, question, redraw);
   if (name !== "diff") return showText(view, question, name, redraw);
   const answer = chosen.whole ? await ask({ ...question, ask: "state", whole: true }) : told;

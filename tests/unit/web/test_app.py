@@ -139,3 +139,27 @@ def test_a_dump_is_listed_by_module_and_stage(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_told_before_the_page_opens() -> None:
     with pytest.raises(HloError, match=r"cannot read nowhere\.hlo"):
         programs_of(["nowhere.hlo"])
+
+
+def test_a_lesson_has_a_page_and_an_exercise_and_a_file_has_none(app: Guard) -> None:
+    rows = get(app, "api/start").json["programs"]
+    assert [row["lesson"] for row in rows[:2]] == [False, True]
+    lesson = get(app, "api/programs/1/lesson").json
+    assert "ANSWERS" in lesson["exercise"]
+    assert b"<h1>" in get(app, lesson["frame"]).body
+    assert get(app, "api/programs/0/lesson").status == 404
+    assert post(app, f"/{TOKEN}/api/programs/0/check", {"answer": ""}).status == 404
+    assert get(app, "api/programs/1/check").status == 405
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([], "cannot read the answer"),
+        ({"file": "/etc/passwd"}, "cannot read the answer"),
+        ({"answer": 3}, "expected the text of an answer"),
+        ({"answer": "#" * (300 << 10)}, "an answer has at most 256 KiB"),
+    ],
+)
+def test_what_is_no_answer_is_refused(app: Guard, data: object, words: str) -> None:
+    assert post(app, f"/{TOKEN}/api/programs/1/check", data).words == words
