@@ -13,8 +13,9 @@ from hloc.errors import printable_lines
 from hloc.learn.document import PROMPTS, Cell, Code, Commands
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --quiet: #777; }
-body { font: 17px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 54rem; padding: 1rem; }
+:root { color-scheme: light dark; --line: #8886; --quiet: #666; }
+body { background: Canvas; font: 17px/1.5 system-ui, sans-serif; margin: 0 auto;
+  max-width: 54rem; padding: 1rem; }
 pre, code { font: 14px/1.4 ui-monospace, monospace; }
 pre { border: 1px solid var(--line); border-radius: 4px; overflow-x: auto; padding: .6rem; }
 .command { font-weight: bold; }
@@ -26,6 +27,7 @@ nav input { flex: 1; }
 .later { display: none; }
 @media print { nav { display: none; } .later { display: block; } }
 @media (prefers-color-scheme: dark) {
+  :root { --quiet: #a0a8b0; }
   .add { color: #7fd07f; } .gone { color: #ff8f8f; } .other { color: #e0b050; }
 }
 """
@@ -61,7 +63,7 @@ def html_page(cells: Sequence[Cell], title: str) -> str:
                 step += 1
                 body.append(_command(step, PROMPTS[cell.language] + command, output))
         elif isinstance(cell, Code):
-            body.append(f'<pre data-step="{step}">{html.escape(cell.text)}</pre>')
+            body.append(f'<pre data-step="{step}" tabindex="0">{html.escape(cell.text)}</pre>')
         else:
             body.append(f'<div data-step="{step}">{markdown_html(cell.text)}</div>')
     return "\n".join(
@@ -73,7 +75,9 @@ def html_page(cells: Sequence[Cell], title: str) -> str:
             f'<style>{_STYLE}</style></head><body data-steps="{step}">',
             f'<nav><input type="range" min="0" max="{step}" value="{step}" aria-label="step">'
             "<output></output></nav>",
+            "<main>",
             *body,
+            "</main>",
             f"<script>{_SCRIPT}</script>",
             "</body></html>",
             "",
@@ -84,7 +88,7 @@ def html_page(cells: Sequence[Cell], title: str) -> str:
 def _command(step: int, command: str, output: str) -> str:
     lines = [f'<span class="command">{html.escape(printable_lines(command))}</span>']
     lines += map(_output_line, output.splitlines())
-    return f'<pre data-step="{step}">' + "\n".join(lines) + "</pre>"
+    return f'<pre data-step="{step}" tabindex="0">' + "\n".join(lines) + "</pre>"
 
 
 def _output_line(line: str) -> str:

@@ -52,5 +52,5 @@ def chart_page(title: str, svg: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
-        f"<style>body{{margin:0}}svg{{display:block}}</style></head><body>{svg}</body></html>"
+        f"<style>body{{margin:0}}svg{{display:block}}</style></head><body><main>{svg}</main></body></html>"
     )

@@ -80,7 +80,8 @@ def test_a_chart_stands_in_its_frame_and_its_text_below() -> None:
     (frame,) = found.frames
     assert "aspect-ratio:1000/600" in (frame["style"] or "")
     inner = Elements(frame["srcdoc"] or "")
-    assert inner.tags[:8] == ["html", "head", "meta", "meta", "title", "style", "body", "svg"]
+    assert inner.tags[-1] != "script"
+    assert inner.tags[5:9] == ["style", "body", "main", "svg"]
     assert "prefers-color-scheme: dark" in inner.text
 
 
