@@ -23,7 +23,7 @@ FILE_BYTES = 64 << 20
 KEPT_WALKS, KEPT_STATES, KEPT_PAGES = 4, 24, 32
 """Modules with their pipelines in a child, states inside passes of each, drawings in the server."""
 
-MOST_DIAGNOSTICS, MOST_REWRITES = 50, 2000
+MOST_DIAGNOSTICS, MOST_REWRITES, MOST_KERNELS = 50, 2000, 500
 """That one answer lists."""
 
 SHOWN_BYTES = 2 << 20

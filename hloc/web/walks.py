@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import field
+from typing import TYPE_CHECKING, TypeAlias
 
 from hloc import driver
 from hloc.errors import HloError
@@ -21,6 +23,11 @@ from repl.session import Session
 from repl.state import State
 from repl.walk import Walk
 
+if TYPE_CHECKING:
+    from repl.kernel_steps import KernelSteps
+
+StepsOf: TypeAlias = "Callable[[Session, str], KernelSteps]"
+
 
 @dataclass(slots=True, eq=False)
 class Walked:
@@ -37,6 +44,7 @@ class Walked:
     notes: tuple[str, ...] = ()
     _inside: OrderedDict[tuple[int, int], State] = field(default_factory=OrderedDict)
     _whole: dict[int, Replay] = field(default_factory=dict)
+    _kernel: tuple[tuple[str, str], KernelSteps] | None = None
 
     def state(self, number: int, rewrite: int = 0) -> State:
         """Return the state after pass `number` that changed something, or inside that pass.
@@ -69,6 +77,18 @@ class Walked:
         else:
             self.session.tree.enter(state)
         return self.session
+
+    def kernel(self, state: State, name: str, steps: StepsOf) -> KernelSteps:
+        """Return the kernel of instruction `name` of a state for stepping; the latest is kept.
+
+        Raises:
+            HloError: as `steps`, which opens it.
+        """
+        key = state.label, name
+        if self._kernel is None or self._kernel[0] != key:
+            self._kernel = None
+            self._kernel = key, steps(self.go_to(state), name)
+        return self._kernel[1]
 
     def whole(self, number: int) -> Replay:
         """Return the run of the pass that made state `number`, to count its single rewrites."""

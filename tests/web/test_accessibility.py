@@ -28,6 +28,7 @@ axe.run().then((found) => done(found.violations
 SHOWN = {
     "diff": ".diff", "graph": "iframe", "hlo": "pre", "run": ".bar", "cost": ".costs",
     "memory": "pre", "roofline": "pre", "llvm-ir": "pre", "asm": "pre",
+    "ptx": "pre",
 }  # fmt: skip
 """What a view shows once it is drawn."""
 

@@ -196,6 +196,24 @@ def test_memory_and_kernels_are_drawn(page: Page, view: str, text: str) -> None:
     page.driver.switch_to.default_content()
 
 
+def test_a_kernel_is_stepped_in_the_interpreter(page: Page) -> None:
+    page.click(f'#steps [data-state="{SIMPLIFIER}"]')
+    page.shows("algebraic-simplifier", "#title")
+    page.view("ptx")
+    page.shows("step 0 of", "#view pre")
+    page.choose("#view .bar label:last-of-type select", "exp.1")
+    page.shows("exponential", "#view pre")
+    page.click('[aria-label="One instruction on"]')
+    page.shows("step 1 of", "#view pre")
+    page.choose("#view .bar select", "global")
+    page.shows("ld.global", "#view pre")
+    page.click('[aria-label="One instruction back"]')
+    page.choose("#view .bar label:nth-of-type(3) input", "5")
+    page.shows("thread 5 (lane 5 of warp 0)", "#view pre")
+    page.click('#steps [data-state="0"]')
+    page.shows("step", "#view pre")
+
+
 def test_a_lesson_is_read_and_its_exercise_checked(page: Page) -> None:
     page.choose("#programs", "1")
     page.shows("your answer, in Python", "#view .bar")

@@ -4,11 +4,12 @@ import { showGraph, showMemory, showRoofline } from "./charts.js";
 import { checkbox, counted, drawAsSeen, make, number } from "./dom.js";
 import { drawDiff } from "./diff.js";
 import { lines } from "./highlight.js";
+import { showKernel } from "./kernel.js";
 import { showLesson } from "./lesson.js";
 
 export const VIEWS = [
   ["lesson", "Lesson"], ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
-  ["memory", "Memory"], ["roofline", "Roofline"], ["llvm-ir", "LLVM IR"], ["asm", "Assembly"],
+  ["memory", "Memory"], ["roofline", "Roofline"], ["llvm-ir", "LLVM IR"], ["asm", "Assembly"], ["ptx", "PTX"],
 ];
 
 // ---- views
@@ -98,7 +99,7 @@ function showRun(view, question) {
 
 // Return a function that draws the view `name` of a state into `view`.
 export async function viewOf(name, view, question, own, redraw, told) {
-  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost, lesson: showLesson }[name];
+  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost, lesson: showLesson, ptx: showKernel }[name];
   if (show) return show(view, question, redraw);
   if (name !== "diff") return showText(view, question, name, redraw);
   const answer = chosen.whole ? await ask({ ...question, ask: "state", whole: true }) : told;
