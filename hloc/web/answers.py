@@ -25,6 +25,7 @@ from hloc.report.json_report import diagnostic_data
 from hloc.report.measure_text import effect_text
 from hloc.report.source_input import read_module
 from hloc.web.charts import memory_view, roofline_view
+from hloc.web.comparison import comparison
 from hloc.web.kernels import kernel_view
 from hloc.web.limits import (
     GRAPH_INSTRUCTIONS,
@@ -53,6 +54,7 @@ _OF_STATE: dict[str, Callable[[Walked, State, Data], Data]] = {
     "memory": memory_view,
     "roofline": roofline_view,
     "kernel": kernel_view,
+    "compare": comparison,
 }
 
 

@@ -4,6 +4,7 @@ axe is not a package of Python: `npm pack axe-core`, and name its axe.min.js in 
 """
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ axe.run().then((found) => done(found.violations
 SHOWN = {
     "diff": ".diff", "graph": "iframe", "hlo": "pre", "run": ".bar", "cost": ".costs",
     "memory": "pre", "roofline": "pre", "llvm-ir": "pre", "asm": "pre",
-    "ptx": "pre",
+    "ptx": "pre", "compare": ".bar",
 }  # fmt: skip
 """What a view shows once it is drawn."""
 
@@ -63,9 +64,8 @@ def test_no_view_of_a_state_has_a_serious_finding(themed: Page) -> None:
     assert {tab.get_attribute("data-view") for tab in shown} == set(SHOWN)
     for view, sign in SHOWN.items():
         themed.view(view)
-        wait_until(
-            lambda sign=sign: themed.driver.find_elements("css selector", f"#view > {sign}"), view
-        )
+        drawn = partial(themed.driver.find_elements, "css selector", f"#view > {sign}")
+        wait_until(drawn, view)
         assert findings(themed) == [], view
 
 

@@ -214,6 +214,16 @@ def test_a_kernel_is_stepped_in_the_interpreter(page: Page) -> None:
     page.shows("step", "#view pre")
 
 
+def test_a_state_is_compared_with_another_program(page: Page) -> None:
+    page.view("compare")
+    page.shows("choose a program", "#view .bar")
+    page.choose("#view .bar select", "0")
+    page.shows("No instruction is different.", "#view")
+    page.choose("#view .bar select", "1")
+    page.shows("38 → ", "#view .bar")
+    page.shows("dot_general.1", "#view .diff")
+
+
 def test_a_lesson_is_read_and_its_exercise_checked(page: Page) -> None:
     page.choose("#programs", "1")
     page.shows("your answer, in Python", "#view .bar")

@@ -1,6 +1,7 @@
 // The views of a state: each asks the server for what it shows, and draws it.
 import { ask } from "./ask.js";
 import { showGraph, showMemory, showRoofline } from "./charts.js";
+import { showCompare } from "./compare.js";
 import { checkbox, counted, drawAsSeen, make, number } from "./dom.js";
 import { drawDiff } from "./diff.js";
 import { lines } from "./highlight.js";
@@ -9,7 +10,7 @@ import { showLesson } from "./lesson.js";
 
 export const VIEWS = [
   ["lesson", "Lesson"], ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
-  ["memory", "Memory"], ["roofline", "Roofline"], ["llvm-ir", "LLVM IR"], ["asm", "Assembly"], ["ptx", "PTX"],
+  ["memory", "Memory"], ["roofline", "Roofline"], ["llvm-ir", "LLVM IR"], ["asm", "Assembly"], ["ptx", "PTX"], ["compare", "Compare"],
 ];
 
 // ---- views
@@ -99,7 +100,7 @@ function showRun(view, question) {
 
 // Return a function that draws the view `name` of a state into `view`.
 export async function viewOf(name, view, question, own, redraw, told) {
-  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost, lesson: showLesson, ptx: showKernel }[name];
+  const show = { graph: showGraph, memory: showMemory, roofline: showRoofline, run: showRun, cost: showCost, lesson: showLesson, ptx: showKernel, compare: showCompare }[name];
   if (show) return show(view, question, redraw);
   if (name !== "diff") return showText(view, question, name, redraw);
   const answer = chosen.whole ? await ask({ ...question, ask: "state", whole: true }) : told;

@@ -175,6 +175,18 @@ def test_a_roofline_has_the_kernels_of_the_state_with_modelled_times(answerer: A
     assert "m multiply" in answer["html"]
 
 
+def test_a_state_is_compared_with_another_module_whatever_its_names(answerer: Answerer) -> None:
+    other = TEXT.replace("p = ", "q = ").replace("(p,", "(q,")
+    same = ask(answerer, "compare", other=other)
+    assert (same["rows"], same["instructions"]) == ([], [8, 8])
+    other = TEXT.replace("add(m, x)", "maximum(m, x)")
+    answer = ask(answerer, "compare", other=other)
+    assert any("maximum(m, x)" in row[2] for row in answer["rows"])
+    (fault,) = ask(answerer, "compare", other=TEXT.replace("add(", "ad("))["faults"]
+    assert fault["code"] == "HLOC0104"
+    assert fault["text"].startswith("the other module:11:")
+
+
 def test_a_loop_without_end_can_be_stepped_through(answerer: Answerer) -> None:
     assert ask(answerer, "walk", text=LOOP, pipeline="-O2")["name"] == "m"
 
@@ -200,4 +212,4 @@ def test_a_question_of_another_form_is_refused(question: Any, words: str) -> Non
 def test_everything_that_may_be_asked_is_answered(answerer: Answerer) -> None:
     for what in ASKED:
         if what != "run":  # starts a process: tests/web runs it
-            assert "faults" not in ask(answerer, what, state=1) or what == "state"
+            assert "faults" not in ask(answerer, what, state=1, other=TEXT) or what == "state"
