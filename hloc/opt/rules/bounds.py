@@ -219,24 +219,14 @@ def _is_pred_select(inst: Instruction, found: Found) -> bool:
 
 
 SELECTS = (
-    Rule("select-equal", P("select", (_chosen("EQ"), x, y)), answer("y"), root(is_integer_or_pred)),
-    Rule(
-        "select-not-equal",
-        P("select", (_chosen("NE"), x, y)),
-        answer("x"),
-        root(is_integer_or_pred),
-    ),
-    Rule(
-        "select-as-maximum",
-        P("select", (_chosen("GT", "GE"), x, y)),
-        apply("maximum", "x", "y"),
-        root(is_integer_or_pred),
-    ),
-    Rule(
-        "select-as-minimum",
-        P("select", (_chosen("LT", "LE"), x, y)),
-        apply("minimum", "x", "y"),
-        root(is_integer_or_pred),
+    *(
+        Rule(name, P("select", (_chosen(*directions), x, y)), build, root(is_integer_or_pred))
+        for name, directions, build in (
+            ("select-equal", ("EQ",), answer("y")),
+            ("select-not-equal", ("NE",), answer("x")),
+            ("select-as-maximum", ("GT", "GE"), apply("maximum", "x", "y")),
+            ("select-as-minimum", ("LT", "LE"), apply("minimum", "x", "y")),
+        )
     ),
     Rule(
         "select-self-or",

@@ -142,53 +142,33 @@ COMPARE = (
     Rule(
         "compare-self", P("compare", (x, x)), _compare_self, when=first_operand(is_integer_or_pred)
     ),
-    Rule(
-        "compare-below-zero",
-        P("compare", (x, P(when=is_zero)), when=_direction("LT")),
-        filled(0),
-        when=first_operand(is_unsigned),
+    *(
+        Rule(
+            name,
+            P("compare", operands, when=_direction(direction)),
+            filled(value),
+            when=first_operand(is_unsigned),
+        )
+        for name, operands, direction, value in (
+            ("compare-below-zero", (x, false), "LT", 0),
+            ("compare-not-below-zero", (x, false), "GE", 1),
+            ("compare-zero-above", (false, x), "GT", 0),
+            ("compare-zero-not-above", (false, x), "LE", 1),
+        )
     ),
-    Rule(
-        "compare-not-below-zero",
-        P("compare", (x, P(when=is_zero)), when=_direction("GE")),
-        filled(1),
-        when=first_operand(is_unsigned),
-    ),
-    Rule(
-        "compare-zero-above",
-        P("compare", (P(when=is_zero), x), when=_direction("GT")),
-        filled(0),
-        when=first_operand(is_unsigned),
-    ),
-    Rule(
-        "compare-zero-not-above",
-        P("compare", (P(when=is_zero), x), when=_direction("LE")),
-        filled(1),
-        when=first_operand(is_unsigned),
-    ),
-    Rule(
-        "compare-equal-true",
-        P("compare", (x, true), when=_direction("EQ")),
-        answer("x"),
-        when=first_operand(is_pred),
-    ),
-    Rule(
-        "compare-not-equal-false",
-        P("compare", (x, false), when=_direction("NE")),
-        answer("x"),
-        when=first_operand(is_pred),
-    ),
-    Rule(
-        "compare-equal-false",
-        P("compare", (x, false), when=_direction("EQ")),
-        apply("not", "x"),
-        when=first_operand(is_pred),
-    ),
-    Rule(
-        "compare-not-equal-true",
-        P("compare", (x, true), when=_direction("NE")),
-        apply("not", "x"),
-        when=first_operand(is_pred),
+    *(
+        Rule(
+            name,
+            P("compare", (x, constant), when=_direction(direction)),
+            build,
+            when=first_operand(is_pred),
+        )
+        for name, constant, direction, build in (
+            ("compare-equal-true", true, "EQ", answer("x")),
+            ("compare-not-equal-false", false, "NE", answer("x")),
+            ("compare-equal-false", false, "EQ", apply("not", "x")),
+            ("compare-not-equal-true", true, "NE", apply("not", "x")),
+        )
     ),
     Rule(
         "compare-converted-pred",
