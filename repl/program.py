@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hloc.errors import HloError, InternalError, reason_of
-from hloc.learn.document import REPL, Cell, Commands, Prose
+from hloc.learn.document import REPL, Cell, Commands, prose_cells
 from hloc.learn.export import write_document
 from hloc.output_file import write_form
 from hloc.report.exits import REPORT, OutputFault
@@ -206,19 +206,14 @@ def _cells(script: str, recorder: Recorder) -> list[Cell]:
             steps = []
             prose.append(text.removeprefix("#").removeprefix(" "))
         elif text:
-            cells += _prose(prose)
+            cells += prose_cells(prose)
             prose = []
             steps.append((text, recorder.run(text)))
-    return [*cells, *_prose(prose)]
+    return [*cells, *prose_cells(prose)]
 
 
 def _commands(steps: Sequence[tuple[str, str]]) -> list[Cell]:
     return [Commands(REPL, tuple(steps))] if steps else []
-
-
-def _prose(lines: Sequence[str]) -> list[Cell]:
-    text = "\n".join(lines).strip("\n")
-    return [Prose(text)] if text else []
 
 
 def _carry_out_export(export: Export) -> Message:

@@ -16,7 +16,7 @@ from hloc.ir.attributes import Metadata, metadata_text
 from hloc.ir.axis_sharding import Axes
 from hloc.ir.axis_sharding_text import named_sharding
 from hloc.ir.replica_groups import DeviceMesh, IotaGroups, MeshGroups, ReplicaGroups
-from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
+from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding, commas
 
 MAX_DEVICES = 1 << 20
 
@@ -54,11 +54,11 @@ def sharding_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
 
 def _tile_words(proto: Any) -> list[str]:
     dims = tuple(proto.tile_assignment_dimensions)
-    text = f"devices=[{_commas(dims)}]"
+    text = f"devices=[{commas(dims)}]"
     if proto.iota_reshape_dims:
         text += iota_text(proto.iota_reshape_dims, proto.iota_transpose_perm)
     else:
-        text += _commas(proto.tile_assignment_devices)
+        text += commas(proto.tile_assignment_devices)
     words = [text]
     if proto.last_tile_dims:
         kinds = [name_of("sharding", kind) for kind in proto.last_tile_dims]
@@ -73,8 +73,8 @@ def iota_text(reshape: Iterable[int], transpose: Iterable[int]) -> str:
     dims = tuple(reshape)
     if len(dims) > 64 or any(dim < 1 for dim in dims) or prod(dims) > MAX_DEVICES:
         raise BadMessage("an iota list has dimensions above 0 and at most 2^20 devices")
-    text = f"<=[{_commas(dims)}]"
-    return text if len(dims) == 1 else f"{text}T({_commas(transpose)})"
+    text = f"<=[{commas(dims)}]"
+    return text if len(dims) == 1 else f"{text}T({commas(transpose)})"
 
 
 def _metadata_text(metadata: Metadata) -> str:
@@ -131,7 +131,7 @@ def mesh_text(mesh: Any) -> str:
         iota = iota_text(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm)
         text += f", device_ids=({iota.removeprefix('<=')})"
     elif mesh.device_ids:
-        text += f", device_ids=({_commas(mesh.device_ids)})"
+        text += f", device_ids=({commas(mesh.device_ids)})"
     return text
 
 
@@ -244,7 +244,7 @@ def groups_text(inst: Any) -> str:
         dims = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]"
         return dims + iota_text(iota.iota_reshape_dims, iota.iota_transpose_perm)
     groups = inst.collective_device_list.replica_groups or inst.replica_groups
-    return "{" + ",".join("{" + _commas(group.replica_ids) + "}" for group in groups) + "}"
+    return "{" + ",".join("{" + commas(group.replica_ids) + "}" for group in groups) + "}"
 
 
 def fill_groups(inst: Any, groups: ReplicaGroups, _context: Any) -> None:
@@ -263,7 +263,3 @@ def fill_groups(inst: Any, groups: ReplicaGroups, _context: Any) -> None:
         proto.SetInParent()
         for group in groups.groups:
             proto.replica_groups.add(replica_ids=group)
-
-
-def _commas(values: Iterable[int]) -> str:
-    return ",".join(map(str, values))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.errors import HloError
-from hloc.ir.sharding import Iota
+from hloc.ir.sharding import Iota, commas
 from hloc.lazy_dataclass import dataclass
 
 Lists: TypeAlias = tuple[tuple[int, ...], ...]
@@ -30,7 +30,7 @@ class GroupLists:
     groups: Lists = ()
 
     def __str__(self) -> str:
-        return "{" + ",".join("{" + _commas(group) + "}" for group in self.groups) + "}"
+        return "{" + ",".join("{" + commas(group) + "}" for group in self.groups) + "}"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ class DeviceMesh:
             return text
         if isinstance(self.devices, Iota):
             return f"{text}, device_ids=({str(self.devices).removeprefix('<=')})"
-        return f"{text}, device_ids=({_commas(self.devices)})"
+        return f"{text}, device_ids=({commas(self.devices)})"
 
     @property
     def count(self) -> int:
@@ -202,7 +202,3 @@ def _rows(devices: Ids, size: int) -> Lists:
 def _check_count(count: int) -> None:
     if count > MAX_DEVICES:
         raise HloError(f"the groups hold {count} devices, more than {MAX_DEVICES}")
-
-
-def _commas(values: tuple[int, ...]) -> str:
-    return ",".join(map(str, values))

@@ -6,6 +6,7 @@ rules of normal form.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -28,8 +29,8 @@ class Iota:
     transpose: tuple[int, ...]
 
     def __str__(self) -> str:
-        text = f"<=[{_commas(self.reshape)}]"
-        return text if len(self.reshape) == 1 else f"{text}T({_commas(self.transpose)})"
+        text = f"<=[{commas(self.reshape)}]"
+        return text if len(self.reshape) == 1 else f"{text}T({commas(self.transpose)})"
 
     @property
     def count(self) -> int:
@@ -67,9 +68,9 @@ class Tiles:
     devices: Iota | tuple[int, ...]
 
     def __str__(self) -> str:
-        text = f"devices=[{_commas(self.dims)}]"
+        text = f"devices=[{commas(self.dims)}]"
         return text + (
-            str(self.devices) if isinstance(self.devices, Iota) else _commas(self.devices)
+            str(self.devices) if isinstance(self.devices, Iota) else commas(self.devices)
         )
 
     def rearranged(self, order: tuple[int, ...], dims: tuple[int, ...], replicas: int) -> Tiles:
@@ -234,5 +235,6 @@ def normalized(sharding: LeafSharding) -> LeafSharding:
     )
 
 
-def _commas(values: tuple[int, ...]) -> str:
+def commas(values: Iterable[int]) -> str:
+    """Return numbers with commas between them, as groups and tiles are written."""
     return ",".join(map(str, values))

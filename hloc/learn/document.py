@@ -50,7 +50,7 @@ def read_cells(markdown: str) -> list[Cell]:
         if not line.startswith("```"):
             prose.append(line)
             continue
-        cells += _prose(prose)
+        cells += prose_cells(prose)
         prose = []
         language = line.strip("`").strip()
         fence = line[: len(line) - len(line.lstrip("`"))]
@@ -59,10 +59,11 @@ def read_cells(markdown: str) -> list[Cell]:
             cells.append(Commands(language, _steps(body, PROMPTS[language])))
         else:
             cells.append(Code(language, "\n".join(body)))
-    return [*cells, *_prose(prose)]
+    return [*cells, *prose_cells(prose)]
 
 
-def _prose(lines: Sequence[str]) -> list[Cell]:
+def prose_cells(lines: Sequence[str]) -> list[Cell]:
+    """Return the cell of some lines of prose, none if they are blank."""
     text = "\n".join(lines).strip("\n")
     return [Prose(text)] if text else []
 

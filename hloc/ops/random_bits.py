@@ -6,6 +6,7 @@ follows XLA's operation semantics of RngBitGenerator (system reference, part 4.3
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -26,7 +27,7 @@ def three_fry(state: Array, dims: tuple[int, ...], dtype: DType) -> tuple[Array,
         first, second = _three_fry_words(key, counter, count)
         bits = first.astype(np.uint64) | (second.astype(np.uint64) << np.uint64(32))
         return _state(key, counter + count), bits.reshape(dims)
-    split = _split_dimension(dims)
+    split = split_dimension(dims)
     shape = dims or (1,)
     half = tuple((n + 1) // 2 if dim == split else n for dim, n in enumerate(shape))
     count = prod(half)
@@ -37,7 +38,7 @@ def three_fry(state: Array, dims: tuple[int, ...], dtype: DType) -> tuple[Array,
     return _state(key, counter + count), _low_bits(bits, dtype)
 
 
-def _split_dimension(dims: tuple[int, ...]) -> int:
+def split_dimension(dims: Sequence[int]) -> int:
     """Return the first even dimension, else the largest one."""
     for dim, size in enumerate(dims):
         if size % 2 == 0:

@@ -77,14 +77,15 @@ def is_gemm(root: Instruction) -> bool:
 def gemm_problem_of(inst: Instruction, root: Instruction | None = None) -> GemmProblem:
     """Return the loops of a dot or a product convolution: of `root`, else of the root of `inst`."""
     root = root or root_of(inst)
-    left, right = (_strides(inst, operand) for operand in root.operands)
+    left, right = (operand_strides(inst, operand) for operand in root.operands)
     if root.opcode.name == "convolution":
         return _convolution(root, left, right)
     lhs, rhs = (operand.array for operand in root.operands)
     return _dot(lhs, rhs, root.array, root.attributes, left, right)
 
 
-def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
+def operand_strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
+    """Return the strides of an operand in memory; one that is computed counts as row-major."""
     if is_in_memory(inst, operand):
         return layout_strides(operand.array)
     return tuple(row_major_strides(operand.array.dims))

@@ -19,6 +19,7 @@ from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
+from hloc.ops.random_bits import split_dimension
 from hloc.ops.sort_random import check_generator
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -118,7 +119,7 @@ def _three_fry(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -
     """Write two elements, neighbours along the dimension that is split."""
     output = k.outputs[-1]
     dims = output.dims
-    split = _split_dimension(dims)
+    split = split_dimension(dims)
     number = k.math.linear(at, row_major_strides(_half(dims)))
     x = _three_fry_words(k.b, state[0], _count(k.b, state[1], number, k))
     for which in (0, 1):
@@ -136,16 +137,8 @@ def _three_fry(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -
 
 def _half(dims: Sequence[int]) -> list[int]:
     """Return the sizes of the loops whose steps make two words each."""
-    split = _split_dimension(dims)
+    split = split_dimension(dims)
     return [(n + 1) // 2 if d == split else n for d, n in enumerate(dims)]
-
-
-def _split_dimension(dims: Sequence[int]) -> int:
-    """Return the first even dimension, else the largest one."""
-    for dim, size in enumerate(dims):
-        if size % 2 == 0:
-            return dim
-    return max(range(len(dims)), key=lambda dim: dims[dim]) if dims else 0
 
 
 def _three_fry_words(b: LlvmBuilder, key: Value, counter: Value) -> list[Value]:

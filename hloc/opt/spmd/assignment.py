@@ -13,7 +13,7 @@ from hloc.ir.factors import WHOLE, FactorRule
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.region import Value
 from hloc.opt.spmd.reshard import reshard_bytes
-from hloc.opt.spmd.tiling import Axes, Mesh, Tiling
+from hloc.opt.spmd.tiling import Axes, Mesh, Tiling, until_used
 
 _LOCAL_WEIGHT = 1e-3
 """Price of a byte of the local result: of two ways that send as much, the more parallel one."""
@@ -109,18 +109,13 @@ def _merged(
         for factor, axes in zip(factors, tiling.dims, strict=True):
             if factor == WHOLE or factor in without or not axes or factor in found:
                 continue
-            kept = _prefix(axes, used)
+            kept = until_used(axes, used)
             while kept and not _fits(rule, factor, mesh.size(kept)):
                 kept = kept[:-1]
             if kept:
                 found[factor] = kept
                 used |= set(kept)
     return found
-
-
-def _prefix(axes: Axes, used: set[int]) -> Axes:
-    length = next((i for i, axis in enumerate(axes) if axis in used), len(axes))
-    return axes[:length]
 
 
 def _fits(rule: FactorRule, factor: int, tiles: int) -> bool:

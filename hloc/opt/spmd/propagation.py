@@ -15,7 +15,7 @@ from dataclasses import field
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.array_classes import ArrayClasses, Leaf, array_of
 from hloc.opt.spmd.propagation_rules import BROADCASTS, OTHERS, SAME, PropagationRule, Side
-from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh
+from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh, until_used
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Propagation:
             best, key=lambda f: (f in rule.reductions, -best[f][0][0], -best[f][0][1], f)
         )
         for factor in order:
-            kept = _until(best[factor][1], used)
+            kept = until_used(best[factor][1], used)
             used |= set(kept)
             found[factor] = kept
         return found
@@ -144,7 +144,7 @@ class Propagation:
             wanted = self._joined(factors, axes, sizes)
             now = state.dims[dim]
             elsewhere = {a for d, other in enumerate(state.dims) if d != dim for a in other}
-            wanted = _until(wanted, elsewhere | state.unusable)
+            wanted = until_used(wanted, elsewhere | state.unusable)
             if len(wanted) > len(now) and wanted[: len(now)] == now:
                 state.dims[dim] = wanted
                 changed = True
@@ -167,9 +167,3 @@ class Propagation:
             if room > 1:
                 break
         return found
-
-
-def _until(axes: Axes, used: set[int] | frozenset[int]) -> Axes:
-    """Return the axes before the first used one."""
-    length = next((i for i, axis in enumerate(axes) if axis in used), len(axes))
-    return axes[:length]

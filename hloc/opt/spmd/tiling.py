@@ -7,7 +7,7 @@ be compared, merged and moved along axes. A dimension of n elements in t tiles h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -196,3 +196,9 @@ class Tiling:
 def replicated(mesh: Mesh, rank: int) -> Tiling:
     """Return the tiling of an array that every partition holds whole."""
     return Tiling(mesh, ((),) * rank)
+
+
+def until_used(axes: Axes, used: Set[int]) -> Axes:
+    """Return the axes before the first used one."""
+    length = next((i for i, axis in enumerate(axes) if axis in used), len(axes))
+    return axes[:length]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hloc.codegen.builder.index import layout_strides, row_major_strides
+from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Reach, matrix_problem
-from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, operand_strides
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -40,8 +40,8 @@ def convolution_problem(inst: Instruction) -> MatrixProblem:
     """Return the product that the convolution of `inst` is."""
     root = gemm_root(inst)
     lhs, rhs = root.operands
-    left = _strides(inst, lhs)
-    loops = _loops_of(root, left, _strides(inst, rhs))
+    left = operand_strides(inst, lhs)
+    loops = _loops_of(root, left, operand_strides(inst, rhs))
     axes = GemmProblem(
         *(
             tuple(loop.axis for loop in group)
@@ -99,12 +99,6 @@ def _loops_of(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) 
 
 def _window(root: Instruction) -> tuple[WindowDimension, ...]:
     return (root.attributes.window or Window()).dimensions
-
-
-def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
-    if is_in_memory(inst, operand):
-        return layout_strides(operand.array)
-    return tuple(row_major_strides(operand.array.dims))
 
 
 def _find(loops: list[_Loop], spatial: int) -> int | None:
