@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -103,6 +103,13 @@ bench-linear-algebra: setup ## programs with linear algebra beside XLA:CPU, writ
 	$(BIN)/hloc cache --fill=package -q
 	$(BIN)/python benchmarks/bench_suite.py small_matrices factorisations linear_algebra --json build/linear_algebra.json
 	$(BIN)/python benchmarks/linear_algebra_page.py build/linear_algebra.json > docs/linear-algebra.md
+
+bench-models: setup ## whole models beside XLA:CPU, PyTorch and ONNX Runtime, write docs/models.md (needs jax, better hloc[peers]; an hour); NAMES="resnet gpt2" for some
+	mkdir -p build
+	$(BIN)/hloc cache --fill=package -q
+	$(BIN)/python benchmarks/bench_models.py --json build/models.json $(NAMES)
+	$(BIN)/python benchmarks/bench_models.py --append build/models.json
+	$(BIN)/python benchmarks/models_page.py build/models.json > docs/models.md
 
 bench-start: setup ## processor time of commands from start to end, into benchmarks/history
 	$(BIN)/python benchmarks/bench_start.py

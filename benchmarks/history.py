@@ -32,12 +32,12 @@ def main() -> None:
 
 
 def record(suite: str, machine: dict[str, Any], **measured: Any) -> Record:
-    """Return a line for this version, today."""
+    """Return a line for this version, today; `measured` may name another commit."""
     return {
         "suite": suite,
         "date": date.today().isoformat(),
         "version": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "machine": machine,
         **measured,
     }
@@ -110,7 +110,7 @@ def _key(line: Record) -> tuple[str, str]:
     return line["commit"], line["machine"]["cpu"]
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the commit that is checked out, "-dirty" behind it where files have changed."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, cwd=harness.ROOT, capture_output=True, text=True, check=False)
