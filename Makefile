@@ -104,12 +104,12 @@ bench-linear-algebra: setup ## programs with linear algebra beside XLA:CPU, writ
 	$(BIN)/python benchmarks/bench_suite.py small_matrices factorisations linear_algebra --json build/linear_algebra.json
 	$(BIN)/python benchmarks/linear_algebra_page.py build/linear_algebra.json > docs/linear-algebra.md
 
-bench-models: setup ## whole models beside XLA:CPU, PyTorch and ONNX Runtime, write docs/models.md (needs jax, better hloc[peers]; an hour); NAMES="resnet gpt2" for some
+bench-models: setup ## whole models beside XLA:CPU, PyTorch and ONNX Runtime, write docs/models.md and README's figures (needs jax, better hloc[peers]; an hour); NAMES="resnet gpt2" for some
 	mkdir -p build
 	$(BIN)/hloc cache --fill=package -q
 	$(BIN)/python benchmarks/bench_models.py --json build/models.json $(NAMES)
 	$(BIN)/python benchmarks/bench_models.py --append build/models.json
-	$(BIN)/python benchmarks/models_page.py build/models.json > docs/models.md
+	$(BIN)/python benchmarks/models_page.py build/models.json
 
 bench-start: setup ## processor time of commands from start to end, into benchmarks/history
 	$(BIN)/python benchmarks/bench_start.py

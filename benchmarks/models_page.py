@@ -1,6 +1,6 @@
-"""docs/models.md: whole models beside XLA:CPU, PyTorch and ONNX Runtime.
+"""docs/models.md, and the figures of whole models in README.
 
-    python benchmarks/models_page.py RESULTS.json > docs/models.md
+    python benchmarks/models_page.py RESULTS.json
 
 The results are those of `bench_models.py`.
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_models, history
+from benchmarks import bench_models, bench_suite, harness, history
 from benchmarks.bench_models import PEERS
 
 _INTRODUCTION = """\
-Written by `make bench-models`: every model of `benchmarks/models/`, each with each engine in a
-process of its own with an empty cache. The architectures are written in JAX at their published
+Written by `make bench-models`: models of `benchmarks/models/`, each with each engine in a process
+of its own with an empty cache. The architectures are written in JAX at their published
 sizes, with random weights, which are arguments of the compiled function; names with `N_blocks` have
 fewer blocks than published. `bN` is the batch; weights are f32, `bf16` (activations too) or `s8`
 (matrices in s8 with a scale per column, all else f32). `train` is the loss, its gradient and a step
@@ -36,10 +36,33 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+README_MARKS = "<!-- written by make bench-models -->\n", "<!-- end -->\n"
+
+
 def main() -> None:
-    """Print the page."""
+    """Write the page, and README's sentence."""
     content = json.loads(Path(sys.argv[1]).read_text())
-    print(page(content, history.read("models")), end="")
+    (harness.ROOT / "docs" / "models.md").write_text(page(content, history.read("models")))
+    readme = harness.ROOT / "README.md"
+    readme.write_text(in_readme(readme.read_text(), content))
+
+
+def in_readme(text: str, content: dict[str, Any]) -> str:
+    """Return README with the figures of `content` between its marks."""
+    good = [found for row in content["rows"].values() if (found := bench_models.ratios(row))]
+    means = {kind: bench_suite.mean(r[kind] for r in good) for kind in ("run", "first", "memory")}
+    cores = content["cores"]
+    where = f"{'one core' if cores == 1 else f'{cores} cores'} ({content['machine']['cpu']})"
+    sentence = (
+        f"On {where}, {len(good)} whole models at their published sizes run in {means['run']:.2f} "
+        f"of XLA:CPU's time (geometric mean), have the first result in {means['first']:.2f} of its "
+        f"time and need {means['memory']:.2f} of its memory: "
+        "[docs/models.md](docs/models.md).\n"
+    )
+    before, _, rest = text.partition(README_MARKS[0])
+    _, end, after = rest.partition(README_MARKS[1])
+    assert end, "README has the two marks"
+    return before + README_MARKS[0] + sentence + end + after
 
 
 def page(content: dict[str, Any], past: list[history.Record]) -> str:

@@ -63,3 +63,14 @@ def test_the_page_has_a_row_per_model_and_says_what_failed() -> None:
     assert "| a | 1 | 2 | 4 |  | 0.8 | 0.50 | 1.25 | 0.10 | 0.25 | 4 | 0.50 |" in text
     assert "- c: hloc: exit 1" in text
     assert "a processor, 1 core" in text
+
+
+def test_readme_gets_the_means_between_its_marks() -> None:
+    start, end = models_page.README_MARKS
+    text = f"before\n{start}old\n{end}after\n"
+    found = models_page.in_readme(text, content({"a": ROW, "c": FAILED}))
+    assert found.startswith(f"before\n{start}On one core (a processor), 1 whole models")
+    assert "run in 0.50 of XLA:CPU's time" in found
+    assert "old" not in found
+    assert found.endswith(f"{end}after\n")
+    assert models_page.in_readme(found, content({"a": ROW})) == found
