@@ -40,7 +40,7 @@ def main() -> None:
     (docs / "screens" / "suite.svg").write_text(chart(rows))
     lines = history.read("suite")
     (docs / "screens" / "suite_history.svg").write_text(history_chart(lines))
-    past = past_section(lines, history.read("start"))
+    past = past_section(lines, history.read("start"), history.read("models"))
     (docs / "performance.md").write_text(page(content, rows, together) + past)
 
 
@@ -110,7 +110,9 @@ def _row_of_suite(
     return table_row(name, row, on_all, f"{least / row['hloc']:.0%}")
 
 
-def past_section(suite: list[history.Record], start: list[history.Record]) -> str:
+def past_section(
+    suite: list[history.Record], start: list[history.Record], models: list[history.Record]
+) -> str:
     """Return what `benchmarks/history` holds, as tables and a chart."""
     lines = ["", "## Over time", ""]
     lines += [
@@ -120,6 +122,11 @@ def past_section(suite: list[history.Record], start: list[history.Record]) -> st
     lines += ["![means of the ratios, version after version](screens/suite_history.svg)", ""]
     kinds = {"run": "run", "all_cores": "all cores", "cold": "cold", "warm": "warm"}
     lines += history.table(suite, kinds)
+    if models:
+        lines += ["", "## Whole models", ""]
+        lines += ["[models.md](models.md), written by `make bench-models`. `best` is over the"]
+        lines += ["fastest of XLA, PyTorch and ONNX Runtime, the others are over XLA.", ""]
+        lines += history.table(models, {name: name for name in models[-1]["means"]})
     if start:
         lines += ["", "## Starting", ""]
         lines += ["`make bench-start`: processor time of whole commands, ms. `run` compiles,"]

@@ -43,10 +43,13 @@ def test_kept_lines_can_be_drawn() -> None:
     assert {"run", "cold", "warm"} <= lines[0]["means"].keys()
     legend = 3
     assert suite_page.history_chart(lines).count("<circle") == 3 * len(lines) + legend
-    page = suite_page.past_section(lines, history.read("start"))
+    models = history.record("models", {"cpu": "a processor"}, means={"run": 0.5, "best": 0.6})
+    page = suite_page.past_section(lines, history.read("start"), [models])
     assert (
         f"| {lines[0]['date']} | {lines[0]['commit']} | AMD EPYC | 0.34 |  | 0.99 | 0.25 |" in page
     )
+    assert "| date | commit | machine | run | best |" in page
+    assert "| a processor | 0.50 | 0.60 |" in page
 
 
 def test_the_time_of_a_command_is_its_processor_time(tmp_path: Path) -> None:
