@@ -56,10 +56,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--append", type=Path, help="add such a JSON to the history, run nothing")
+    parser.add_argument(
+        "--append", type=Path, nargs="+", help="add such JSONs to the history, run nothing"
+    )
     options = parser.parse_args()
     if options.append:
-        history.append(history_line(json.loads(options.append.read_text())))
+        history.append(history_line(joined(options.append)))
         return
     from benchmarks.models.model import load_all
 
@@ -85,6 +87,21 @@ def save(path: Path, cores: int, rows: dict[str, Row]) -> None:
         "rows": rows,
     }
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def joined(files: list[Path]) -> dict[str, Any]:
+    """Return the results of several runs as one; rows of a later file replace earlier ones.
+
+    Raises ValueError if they differ in commit, machine or number of cores.
+    """
+    contents = [json.loads(file.read_text()) for file in files]
+    first: dict[str, Any] = contents[0]
+    for content in contents[1:]:
+        for part in ("commit", "machine", "cores"):
+            if content[part] != first[part]:
+                raise ValueError(f"{part}: {first[part]} and {content[part]} in one table")
+    rows = {name: row for content in contents for name, row in content["rows"].items()}
+    return first | {"rows": rows}
 
 
 def runs(engine: str, model: Any) -> bool:

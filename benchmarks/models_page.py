@@ -1,11 +1,10 @@
 """docs/models.md, and the figures of whole models in README.
 
-    python benchmarks/models_page.py RESULTS.json
+    python benchmarks/models_page.py RESULTS.json...
 
 The results are those of `bench_models.py`.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ for ONNX Runtime.
 Times are medians of runs in which the engines take turns. `run` and `best` are hloc's time over
 XLA's and over that of the fastest other engine: below 1 hloc is faster. `first` is compiling and
 the first run, without tracing. `memory` is the peak of resident memory above what imports, weights
-and inputs take, of compiling and running together."""
+and inputs take, of compiling and running together. A cell is empty where an engine was not
+measured."""
 _KINDS = {"run": "run", "best": "best peer", "first": "first", "memory": "memory"}
 _COLUMNS = (
     "model", "hloc ms", *(f"{title} ms" for title in PEERS.values()), "run", "best", "first s",
@@ -41,7 +41,7 @@ README_MARKS = "<!-- written by make bench-models -->\n", "<!-- end -->\n"
 
 def main() -> None:
     """Write the page, and README's sentence."""
-    content = json.loads(Path(sys.argv[1]).read_text())
+    content = bench_models.joined([Path(name) for name in sys.argv[1:]])
     (harness.ROOT / "docs" / "models.md").write_text(page(content, history.read("models")))
     readme = harness.ROOT / "README.md"
     readme.write_text(in_readme(readme.read_text(), content))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from benchmarks import bench_models, models_page
 
@@ -74,3 +77,13 @@ def test_readme_gets_the_means_between_its_marks() -> None:
     assert "old" not in found
     assert found.endswith(f"{end}after\n")
     assert models_page.in_readme(found, content({"a": ROW})) == found
+
+
+def test_runs_of_one_commit_are_joined(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    parts = content({"a": ROW, "b": ROW}), content({"b": FAILED}), content({}) | {"cores": 2}
+    for file, part in zip(files, parts, strict=True):
+        file.write_text(json.dumps({"commit": "1"} | part))
+    assert bench_models.joined(files[:2])["rows"] == {"a": ROW, "b": FAILED}
+    with pytest.raises(ValueError, match="cores: 1 and 2"):
+        bench_models.joined(files)
