@@ -17,7 +17,7 @@ from hloc.pictures.style import chart, kind_style, label, legend, line
 
 _WIDTH, _HEIGHT = 1000.0, 600.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 96.0, 66.0, 24.0, 78.0
-_MOST_LABELS = 8
+_MOST_LABELS, _MOST_TRIED = 8, 200
 _LARGEST = 13.0
 
 
@@ -202,7 +202,7 @@ def _labels(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
         x, y = scale.x(kernel.intensity), scale.y(kernel.rate)
         taken.append((x - _LARGEST, y - _LARGEST, x + _LARGEST, y + _LARGEST))
     written = 0
-    for kernel in kernels:
+    for kernel in kernels[:_MOST_TRIED]:  # each is held against all dots
         name = shown(kernel.name, 28)
         x, y = scale.x(kernel.intensity) + _LARGEST + 5, scale.y(kernel.rate) + 4
         wide = len(name) * 6.6
