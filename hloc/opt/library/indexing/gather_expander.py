@@ -15,6 +15,7 @@ from hloc.opt.library.indexing.gather_simplifier import (
     is_simple_gather,
     simplified_gather,
 )
+from hloc.opt.library.indexing.index_vectors import with_expanded
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,7 @@ class GatherExpander(Expander):
     def expand(self, inst: Instruction) -> Instruction:
         if is_simple_gather(inst):
             return _sliced(inst)
-        result = simplified_gather(inst)
-        simple = result
-        while not simple.is_a("gather"):
-            (simple,) = simple.operands
-        slices = _sliced(simple)
-        if result is simple:
-            result = slices
-        inst.computation.replace(simple, slices)
-        inst.computation.remove(simple)
-        return result
+        return with_expanded(simplified_gather(inst), "gather", _sliced)
 
 
 def _windows(inst: Instruction) -> int:

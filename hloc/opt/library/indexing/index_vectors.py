@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from hloc.dtypes import S32, S64, DType
@@ -90,3 +90,16 @@ def moved(b: Builder, x: Instruction, order: Sequence[int]) -> Instruction:
 def inverse(order: Sequence[int]) -> list[int]:
     """Return the permutation that undoes `order`."""
     return [list(order).index(dim) for dim in range(len(order))]
+
+
+def with_expanded(
+    result: Instruction, opcode: str, expand: Callable[[Instruction], Instruction]
+) -> Instruction:
+    """Expand the `opcode` below `result`, reached by first operands, and return the new result."""
+    simple = result
+    while not simple.is_a(opcode):
+        simple = simple.operands[0]
+    expanded = expand(simple)
+    simple.computation.replace(simple, expanded)
+    simple.computation.remove(simple)
+    return expanded if result is simple else result

@@ -10,6 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, tuple_like
 from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
+from hloc.opt.library.indexing.index_vectors import with_expanded
 from hloc.opt.library.indexing.scatter_simplifier import is_simple_scatter, simplified_scatter
 from hloc.opt.scalar_body import applied, is_elementwise_body
 from hloc.shapes import TupleShape
@@ -38,16 +39,7 @@ class ScatterExpander(Expander):
     def expand(self, inst: Instruction) -> Instruction:
         if is_simple_scatter(inst):
             return _looped(inst)
-        result = simplified_scatter(inst)
-        simple = result
-        while not simple.is_a("scatter"):
-            simple = simple.operands[0]
-        loop = _looped(simple)
-        if result is simple:
-            result = loop
-        inst.computation.replace(simple, loop)
-        inst.computation.remove(simple)
-        return result
+        return with_expanded(simplified_scatter(inst), "scatter", _looped)
 
 
 def _is_plain(inst: Instruction) -> bool:
