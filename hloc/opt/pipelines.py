@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.pass_base import Pass
-from hloc.opt.pipeline import Fixpoint, Pipeline
+from hloc.opt.pipeline import Pipeline
 
 _PREPARE = (
     "sharding-remover",
@@ -223,23 +221,3 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
     if target != "cpu":
         names = tuple("long-window-rewriter" if name == _WINDOWS else name for name in names)
     return Pipeline.known(",".join(names))
-
-
-def broken_order(passes: Sequence[Pass]) -> tuple[Before, ...]:
-    """Return the rows of `ORDER` that `passes` violate."""
-    names = [STANDS_FOR.get(name, name) for name in _names(passes)]
-    return tuple(
-        row
-        for row in ORDER
-        if row.first in names
-        and row.second in names
-        and len(names) - 1 - names[::-1].index(row.first) > names.index(row.second)
-    )
-
-
-def _names(passes: Sequence[Pass]) -> Iterator[str]:
-    for p in passes:
-        if isinstance(p, Fixpoint):
-            yield from _names(p.passes)
-        else:
-            yield p.name
