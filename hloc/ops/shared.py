@@ -213,17 +213,11 @@ def same_shape(allowed: TypeTest, result: Callable[[DType], DType] | None = None
     return infer
 
 
-def elementwise_binary(
-    allowed: TypeTest,
-    result: Callable[[DType], DType] | None = None,
-    *,
-    needed: TypeTest | None = None,
-) -> InferFunction:
-    """Return the rule of two operands of one shape, with `result` of their element type.
+def elementwise_binary(allowed: TypeTest, *, needed: TypeTest | None = None) -> InferFunction:
+    """Return the rule of two operands of one shape, which is that of the result.
 
     Args:
         allowed: element types that inference takes.
-        result: element type of the result, by default the operands'.
         needed: element types that make sense; asked when a written shape is checked.
     """
 
@@ -231,8 +225,7 @@ def elementwise_binary(
         lhs, rhs = array_operand(request, 0), array_operand(request, 1)
         verifying = request.declared is not None
         check_type(lhs, needed if verifying and needed is not None else allowed, "operand 0")
-        shape = joined(lhs, rhs, strict=verifying)
-        return shape if result is None else shape.with_dtype(result(shape.dtype))
+        return joined(lhs, rhs, strict=verifying)
 
     kind = TYPE_CLASSES[needed or allowed]
     infer.__doc__ = f"Return the shape both operands have, whose element type is {kind} type."
