@@ -89,13 +89,11 @@ def array_of(spec: str, parameter: Parameter, module: Module, seed: int) -> Arra
     Raises:
         HloError: a text of another form, a file that does not fit.
     """
-    text = spec.strip()
-    if len(text) > _MOST_LETTERS:
+    if len(spec) > _MOST_LETTERS:
         raise HloError(f"an input has at most {_MOST_LETTERS} letters; use @FILE.npy")
-    typed = _TYPED.fullmatch(text)
-    if typed and not text.startswith("@"):
-        _check_type(typed[1], typed[2], parameter)
-        text = typed[3]
+    type_text, text = _without_type(spec)
+    if type_text:
+        _check_type(type_text, parameter)
     shape = parameter.shape
     limit = index_limits(module).get(parameter.number)
     rng = np.random.default_rng([seed, parameter.number, 2])
@@ -120,6 +118,20 @@ def array_of(spec: str, parameter: Parameter, module: Module, seed: int) -> Arra
         raise HloError(f"cannot read the input {text!r}", notes=(f"forms: {', '.join(KINDS)}",))
     low, high = _number(call[2]), _number(call[3])
     return _drawn(call[1], low, high, shape, rng, limit)
+
+
+def reads_file(spec: str) -> bool:
+    """Return whether the array that `spec` describes comes from a file."""
+    return _without_type(spec)[1].startswith("@")
+
+
+def _without_type(spec: str) -> tuple[str, str]:
+    """Return the type that stands before a spec, "" if none does, and the rest."""
+    text = spec.strip()
+    typed = _TYPED.fullmatch(text)
+    if typed is None or text.startswith("@"):
+        return "", text
+    return typed[1] + typed[2], typed[3]
 
 
 def _indices(
@@ -209,10 +221,10 @@ def _json_name(found: re.Match[str]) -> str:
     return "NaN" if found[0] == "nan" else "Infinity"
 
 
-def _check_type(dims: str, dtype: str, parameter: Parameter) -> None:
+def _check_type(text: str, parameter: Parameter) -> None:
     wanted = "x".join((*map(str, parameter.shape.dims), parameter.shape.dtype.name))
-    if dims + dtype != wanted:
-        raise HloError(f"{parameter.names[0]} is {wanted}, not {dims + dtype}")
+    if text != wanted:
+        raise HloError(f"{parameter.names[0]} is {wanted}, not {text}")
 
 
 def _from_file(text: str, shape: ArrayShape) -> Array:

@@ -23,6 +23,7 @@ from hloc.report.describe import all_rules, pass_summaries, rule_data
 from hloc.report.diff_cells import diff_cells
 from hloc.report.json_report import diagnostic_data
 from hloc.report.measure_text import effect_text
+from hloc.report.run_inputs import Inputs
 from hloc.report.source_input import read_module
 from hloc.web.charts import memory_view, roofline_view
 from hloc.web.comparison import comparison
@@ -34,6 +35,7 @@ from hloc.web.limits import (
     SHOWN_BYTES,
     TEXT_BYTES,
 )
+from hloc.web.run_inputs import inputs_of
 from hloc.web.walks import Walked, Walks
 from repl.applying import Applied
 from repl.looking import cost_table
@@ -164,16 +166,17 @@ class Answerer:
         return {"html": page(scene, BOXES_AT_START)}
 
     def _run(self, question: Data) -> Data:
-        """Run a state, compiled, on random inputs, and compare with the module as given."""
+        """Run a state, compiled, and compare with the module as given."""
         walked, state = self._at(question)
         session = walked.go_to(state)
-        session.inputs.seed = question["seed"]
+        session.inputs = inputs_of(question["inputs"], question["seed"], session.origin.module)
         found = run(session)
         ok = found.comparison is None or found.comparison.ok
         return {"ok": ok, "text": _lines(found)}
 
     def _verify(self, question: Data) -> Data:
         walked, state = self._at(question)
+        walked.session.inputs = Inputs(seed=question["seed"])
         found = verify_states(walked.session, walked.session.states[0], state)
         return {"ok": found.ok, "text": _lines(found)}
 

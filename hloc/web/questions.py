@@ -8,13 +8,13 @@ _TYPES: dict[str, type] = {
     "ask": str, "text": str, "pipeline": str, "state": int, "rewrite": int, "whole": bool,
     "form": str, "seed": int, "measure": bool, "name": str,
     "launch": int, "block": int, "thread": int, "at": int, "to": str,
-    "other": str,
+    "other": str, "inputs": str,
 }  # fmt: skip
 _NEEDED = ("ask", "text")
 _DEFAULTS: dict[str, Any] = {
     "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
     "measure": False, "name": "", "launch": 0, "block": 0, "thread": 0, "at": 0, "to": "",
-    "other": "",
+    "other": "", "inputs": "",
 }  # fmt: skip
 ASKED = (
     "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",
@@ -22,7 +22,7 @@ ASKED = (
 )  # fmt: skip
 """What the page may ask; `open` is the server's own."""
 
-_MOST_PIPELINE_LETTERS = 4000
+_MOST_LETTERS = {"pipeline": 4000, "inputs": 200_000}
 
 
 def read_question(data: Any) -> dict[str, Any]:
@@ -44,8 +44,9 @@ def read_question(data: Any) -> dict[str, Any]:
     found = {**_DEFAULTS, **data}
     if found["ask"] not in ASKED:
         raise ValueError(f"it asks for none of {', '.join(ASKED)}")
-    if len(found["pipeline"]) > _MOST_PIPELINE_LETTERS:
-        raise ValueError("the pipeline is too long")
+    for name, most in _MOST_LETTERS.items():
+        if len(found[name]) > most:
+            raise ValueError(f"{name} has more than {most} letters")
     if not 0 <= found["seed"] < 1 << 31:
         raise ValueError("seed is out of range")
     return found

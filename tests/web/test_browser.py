@@ -185,6 +185,18 @@ def test_a_state_is_run_verified_and_seen_as_code(page: Page) -> None:
     page.shows("dot_general.1", "#view .costs")
 
 
+def test_a_state_is_run_on_inputs_that_are_typed(page: Page) -> None:
+    page.view("run")
+    page.click("#view .bar button:nth-of-type(1)")
+    page.shows("(random, seed 0)", "#view .verdict.good")
+    page.one("#view .inputs textarea").send_keys("x.1=zeros\nwrong=ones")
+    page.click("#view .bar button:nth-of-type(1)")
+    page.shows("line 2 of the inputs: the module takes no 'wrong'", "#view .fault")
+    page.one("#view .inputs textarea").send_keys(Keys.BACKSPACE * len("wrong=ones"))
+    page.click("#view .bar button:nth-of-type(1)")
+    page.shows("(random, seed 0, x.1=zeros)", "#view .verdict.good")
+
+
 @pytest.mark.parametrize(("view", "text"), [("memory", "arena"), ("roofline", "GFLOP/s")])
 def test_memory_and_kernels_are_drawn(page: Page, view: str, text: str) -> None:
     page.click(f'#steps [data-state="{SIMPLIFIER}"]')

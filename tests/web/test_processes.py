@@ -45,6 +45,14 @@ def test_a_module_is_run_and_compared(child: Child) -> None:
     assert "compare with" in answer["text"] or "out0" in answer["text"]
 
 
+def test_a_module_is_run_on_the_inputs_of_each_question(child: Child) -> None:
+    asked = {"ask": "run", "text": TEXT, "pipeline": "-O0", "inputs": "x=[3,4]"}
+    assert "{-3, -4}" in child.ask(read_question(asked), 300)["text"]
+    assert "{-3, -4}" not in ask(child, "run", TEXT)["text"]
+    faults = child.ask(read_question({**asked, "inputs": "y=ones"}), 300)["faults"]
+    assert faults[0]["message"] == "line 1 of the inputs: the module takes no 'y'"
+
+
 def test_kernels_are_measured_one_by_one(child: Child) -> None:
     asked = {"ask": "roofline", "text": TEXT, "pipeline": "-O0", "measure": True}
     answer = child.ask(read_question(asked), 300)

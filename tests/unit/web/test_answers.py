@@ -200,7 +200,11 @@ def test_a_loop_without_end_can_be_stepped_through(answerer: Answerer) -> None:
         ({"ask": "check"}, "lacks text"),
         ({"ask": "check", "text": 3}, "text is a value of another type"),
         ({"ask": "state", "text": "", "state": True}, "state is a value of another type"),
-        ({"ask": "walk", "text": "", "pipeline": "x" * 5000}, "too long"),
+        (
+            {"ask": "walk", "text": "", "pipeline": "x" * 5000},
+            "pipeline has more than 4000",
+        ),
+        ({"ask": "run", "text": "", "inputs": "x" * 200_001}, "inputs has more than 200000"),
         ({"ask": "run", "text": "", "seed": 1 << 40}, "seed is out of range"),
     ],
 )
