@@ -161,6 +161,7 @@ def test_no_product_opens_a_file_for_writing_by_itself() -> None:
         "hloc/codegen/gpu/nvptx/cubin.py": "in a temporary folder of its own",
         "hloc/jax/program.py": "in a temporary folder of its own",
         "hloc/lsp/commands.py": "in a temporary folder of its own",
+        "hloc/web/lessons.py": "in a temporary folder of its own",
         "repl/commands/editing.py": "in a temporary folder of its own",
     }
     opens = re.compile(r"""open\([^()\n]*["'][wax]b?["']|\.write_(?:text|bytes)\(""")

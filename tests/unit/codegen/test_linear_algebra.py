@@ -50,16 +50,19 @@ def test_rows_side_by_side(part: str, whole: str, rows: int, n: int) -> None:
         check_root(text, random_arrays(text), **bounds("f32 sum"), level=1)
 
 
-@pytest.mark.parametrize(("rows", "final"), [(64, True), (1, False)])
-def test_transforms_of_vectors_need_no_passes_of_llvm(rows: int, final: bool) -> None:
-    """Guards compile time: LLVM's passes take as long as its code generator and win nothing."""
+@pytest.mark.parametrize("rows", [64, 1])
+def test_transforms_of_vectors_need_no_passes_of_llvm(rows: int) -> None:
+    """Guards compile time: LLVM's passes take as long as its code generator and win nothing.
+
+    A row alone is transformed in vectors too, by routines of the installation.
+    """
     root = f"c64[{rows},256] fft(p0), fft_type=FFT, fft_length={{256}}"
     text = module_text([f"c64[{rows},256]"], root)
     executable = driver.compile_module(text)
     assert isinstance(executable, Executable)
     compiled = executable.compiled
     assert isinstance(compiled, CpuModule)
-    assert all(unit.level <= 0 for unit in compiled.units) == final
+    assert all(unit.level <= 0 for unit in compiled.units)
     (x,) = random_arrays(text)
     (found,) = executable(x)
     np.testing.assert_allclose(found, np.fft.fft(x), **bounds("f32 products"))
