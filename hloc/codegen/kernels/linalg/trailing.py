@@ -24,7 +24,7 @@ _TOGETHER = 4
 """Columns behind a panel that share its loads: with two, LU takes a tenth longer."""
 
 BLOCK = 64
-"""Columns of a block: LU of 512x512 takes half the time that it takes in panels alone."""
+"""Columns of a block: a system of 512 equations takes 0.7 of the time of panels alone."""
 
 
 @dataclass(frozen=True, slots=True)
