@@ -88,6 +88,22 @@ def test_types_on_narrower_machines(bits: int, dtype: str, result: str, depth: i
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("right", [0, 1])
+@pytest.mark.parametrize(("lhs", "rhs"), [("s8", "s8"), ("s8", "u8"), ("u8", "u8")])
+def test_bytes_by_pairs(bits: int, left: int, right: int, lhs: str, rhs: str) -> None:
+    """The products of the greatest values are summed without overflow, in either order of k."""
+    text = product(
+        lhs + dims(29, 72, 1 - left), rhs + dims(72, 53, right), "s32[29,53]", left, right
+    )
+    arrays = random_arrays(text)
+    for array in arrays:
+        limits = np.iinfo(array.dtype)
+        array[::2], array[1::3] = limits.min, limits.max
+    check_root(text, arrays, target=narrower(bits))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
 # A row alone, a group of rows, and a group with a rest; 2 and 8 are groups as 5 is.
 @pytest.mark.parametrize(
     "rows", [1, 5, 11, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 8))]

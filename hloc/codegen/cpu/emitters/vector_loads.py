@@ -77,7 +77,7 @@ def load_as(
 ) -> str:
     """Load `lanes` elements of `source` from `place` on, as elements of `wanted`.
 
-    Floats below f32 become f32, integers below s32 become s32.
+    Floats below f32 become f32; integers are widened to `wanted`.
     """
     fn = w.fn
     at = w.b.address(pointer_value(pointer), source, w.math.value(place))
@@ -85,12 +85,11 @@ def load_as(
     value = load_lanes(w, at, source, lanes, mask)
     if source is wanted:
         return value
-    words = f"<{lanes} x i32>"
     if source is BF16:
         return widened(w, value, lanes)
     if source.is_integer:
         op = "zext" if source.is_unsigned else "sext"
-        return fn.value(f"{op} {kind} {value} to {words}")
+        return fn.value(f"{op} {kind} {value} to {vector_type(wanted, lanes)}")
     assert source is F16
     if not w.b.has_half:
         return _by_lanes(w, value, F16, F32, lanes)

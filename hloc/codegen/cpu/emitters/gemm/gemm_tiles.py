@@ -14,7 +14,9 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     RUNS,
 )
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import SIDE
+from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import has_pair_sums
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+    BYTE_PRODUCTS,
     PARTS,
     PackedGemm,
     has_direct_columns,
@@ -25,7 +27,7 @@ from hloc.codegen.cpu.emitters.gemm.packing import LONG_RUN, RUN
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import BF16, F32, S8, S32, U8
+from hloc.dtypes import BF16, F32, S8, S16, S32, U8
 
 MIN_SUMS = 10
 """Sums in registers below which a multiplication waits for the one before it."""
@@ -72,6 +74,8 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
         return Arithmetic(f"bf16_{p.result.name}", F32, BF16, p.result, 2)
     if wide and p.sources == (S8, S8) and depth % 4 == 0 and target.has("avx512vnni"):
         return Arithmetic("s8", S32, S8, S32, 4)
+    if p.sources in BYTE_PRODUCTS and depth % 2 == 0 and has_pair_sums(target):
+        return Arithmetic("s16", S32, S16, S32, 2)
     return Arithmetic(f"{total.name}_{p.result.name}", total, total, p.result)
 
 

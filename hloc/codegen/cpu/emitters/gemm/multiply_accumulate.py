@@ -5,7 +5,19 @@ from __future__ import annotations
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.cpu.emitters.vector_loads import vector_type
-from hloc.dtypes import BF16, S8
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import BF16, S8, S16
+
+_PAIR_SUMS = {
+    256: ("avx2", "@llvm.x86.avx2.pmadd.wd"),
+    512: ("avx512bw", "@llvm.x86.avx512.pmaddw.d.512"),
+}
+"""Bits of a vector, and what multiplies its s16 and sums neighbouring products as s32."""
+
+
+def has_pair_sums(target: Target) -> bool:
+    """True if an instruction of the machine sums the products of pairs of s16."""
+    return target.vector_bits in _PAIR_SUMS and target.has(_PAIR_SUMS[target.vector_bits][0])
 
 
 def excess_units(lanes: int) -> str:
@@ -29,6 +41,11 @@ def multiply_units(
         x, y = (fn.value(f"bitcast {bits} {z} to {eighths}") for z in (x, y))
         operands = (v, total), (eighths, x), (eighths, y)
         return fn.call(v, "@llvm.x86.avx512.vpdpbusd.512", *operands)
+    if arithmetic.operand is S16:
+        pairs = f"<{2 * lanes} x i16>"
+        x, y = (fn.value(f"bitcast {bits} {z} to {pairs}") for z in (x, y))
+        product = fn.call(v, _PAIR_SUMS[32 * lanes][1], (pairs, x), (pairs, y))
+        return fn.value(f"add {v} {total}, {product}")
     if arithmetic.total.is_float:
         product = fn.value(f"fmul contract {v} {x}, {y}")
         return fn.value(f"fadd contract {v} {total}, {product}")
