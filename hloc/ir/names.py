@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from hloc.dtypes import DTYPES
 from hloc.lazy_dataclass import dataclass
 
 KEYWORDS = frozenset(
@@ -14,6 +15,11 @@ KEYWORDS = frozenset(
     )
 )  # fmt: skip
 """Identifiers that name nothing unless they are written with `%`, or with `:` in a signature."""
+
+
+def is_other_token(name: str) -> bool:
+    """True if the lexer reads `name` as a keyword or an element type unless `%` is before it."""
+    return name in KEYWORDS or name in DTYPES
 
 
 @dataclass(slots=True)

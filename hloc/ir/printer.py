@@ -24,6 +24,7 @@ from hloc.ir.compact_elements import CompactElements
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.literal_text import literal_text
+from hloc.ir.names import is_other_token
 from hloc.ir.print_order import computation_order, instruction_order, sugar_of
 from hloc.ir.stack_frame_tables import FrameNumbering, tables_text
 from hloc.lazy_dataclass import dataclass
@@ -140,7 +141,8 @@ class _Printer:
     def header(self) -> str:
         """Return the `HloModule` line."""
         config = self.of.config
-        parts = [f"HloModule {self.of.name}"]
+        sigil = "%" if is_other_token(self.of.name) else ""
+        parts = [f"HloModule {sigil}{self.of.name}"]
         if config.is_scheduled:
             parts.append("is_scheduled=true")
         if config.aliases:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hloc.dtypes import DTYPES
 from hloc.editors.tokens import Kind, tokens
 from hloc.errors import HloError
-from hloc.ir.names import KEYWORDS
+from hloc.ir.names import is_other_token
 from hloc.lsp.document import Document
 from hloc.lsp.parts import Part, Range, without_long_lines
 from hloc.parser.scanner import IDENT
@@ -86,7 +85,7 @@ def renamed(document: Document, offset: int, name: str) -> list[tuple[Range, str
     if word is None or _definition(document, word) is None:
         raise HloError("there is no instruction or computation here")
     plain = name.removeprefix("%")
-    if not re.fullmatch(IDENT, plain) or plain in KEYWORDS or plain in DTYPES:
+    if not re.fullmatch(IDENT, plain) or is_other_token(plain):
         raise HloError(f"{name!r} cannot be a name")
     if plain != word.name and _definition(document, word._replace(text=plain)) is not None:
         raise HloError(f"{name!r} is the name of another")

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from hloc.dtypes import DTYPES, DType
-from hloc.ir.names import KEYWORDS
+from hloc.ir.names import is_other_token
 from hloc.near_names import did_you_mean
 from hloc.parser.value_tools import BadValue, constant, int_of, of_all, of_first, tagged
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
@@ -83,7 +83,7 @@ class ShapeCallbacks:
 
     def parameter(self, children: list[Any]) -> Shape:
         name, found = children
-        if isinstance(name, str) and (name in DTYPES or name in KEYWORDS):
+        if isinstance(name, str) and is_other_token(name):
             raise BadValue(f"{name} is not a name; write %{name} or {name}:")
         return found  # type: ignore[no-any-return]
 

@@ -12,7 +12,7 @@ from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.names import KEYWORDS
+from hloc.ir.names import KEYWORDS, is_other_token
 from hloc.parser.ast import (
     BrokenAst,
     BrokenComputationAst,
@@ -44,6 +44,7 @@ class ModuleReader(InstructionReader):
             faults.append(error)
         for found in faults:
             self.diagnostics.extend(found.diagnostics)
+        self._check_bare_name(tree.name or "", tree.at)
         entry, entry_at = self._all_computations(tree)
         if entry is not None:
             self.module.set_entry(entry)
@@ -113,6 +114,13 @@ class ModuleReader(InstructionReader):
 
     # ---- computations
 
+    def _check_bare_name(self, name: str, at: int) -> None:
+        """Report a name without `%` that is another token."""
+        if is_other_token(name):
+            kind = "a keyword" if name in KEYWORDS else "an element type"
+            message = f"{name} is {kind}, not a name; write %{name}"
+            self._report(at, len(name), message, "HLOC0109")
+
     def _define_computation(self, name: str, at: int, computation: Computation | None) -> None:
         if not name:
             return
@@ -140,8 +148,7 @@ class ModuleReader(InstructionReader):
             thread = attribute.value[1:-1]
             if attribute.value[0] not in "\"'":
                 self._report(at, 1, "execution_thread takes a string", "HLOC0205")
-        if not tree.name.startswith("%") and name in KEYWORDS:
-            self._report(tree.at, len(name), f"{name} is a keyword, not a name", "HLOC0109")
+        self._check_bare_name(tree.name, tree.at)
         scope = Scope(self._new_computation(legal_name(name), thread))
         self._check_parameters(tree.parameters)
         found = self._body(tree.instructions, tree.at, len(tree.name), scope, tree.result)

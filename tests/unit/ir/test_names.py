@@ -33,6 +33,13 @@ def test_names_that_are_keywords_are_printed_so_that_they_can_be_read() -> None:
     assert hloc.parse(short).to_text("short") == short
 
 
+@pytest.mark.parametrize("name", ["s8", "true", "token"])
+def test_modules_are_named_by_other_tokens_after_a_percent_sign_only(name: str) -> None:
+    text = hloc.parse(f"HloModule %{name}\nENTRY e {{ ROOT a = f32[] parameter(0) }}").to_text()
+    assert text.startswith(f"HloModule %{name},")
+    assert hloc.parse(text).name == name
+
+
 def test_a_copy_knows_the_names_and_learns_by_itself() -> None:
     first = NameUniquer()
     assert [first.unique("a") for _ in range(3)] == ["a", "a.1", "a.2"]
