@@ -13,6 +13,7 @@ from hloc.codegen.kernels.linalg.trailing import (
     Block,
     Panel,
     blocks,
+    column_chunks,
     column_groups,
     less_products,
     packed_strips,
@@ -53,19 +54,22 @@ def _take_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
 
 def _take_block(work: Work, block: Block) -> None:
     """Update the columns behind a block."""
-    a, b, m = work.regions[0], work.b, work.math
+    a, b, m, size = work.regions[0], work.b, work.math, work.sizes["n"]
 
     def factor(c: IndexValue, j: IndexValue) -> Value:
         return work.conjugate(a.load(j, m.add(block.first, c)))
 
-    for strip in packed_strips(work, a, block, (block.limit, work.sizes["n"])):
-        for group in column_groups(work, block.limit, strip.first):
-            for j, x in zip(group, strip.less_block(a, group, factor), strict=True):
-                a.store(strip.at, j, x)
-        with work.loop(strip.first, m.add(strip.first, strip.lanes)) as j:
-            (x,) = strip.less_block(a, (j,), factor)
-            is_below = b.compare("GE", m.value(strip.at), m.value(j))
-            a.store(strip.at, j, b.select(is_below, x, a.load(strip.at, j)))
+    for chunk in column_chunks(work, block.limit, size, factor, are_rows=True):
+        for strip in packed_strips(work, a, block, (chunk.first, size)):
+            edge = m.minimum(strip.first, chunk.stop)
+            for group in column_groups(work, chunk.first, edge):
+                for j, x in zip(group, strip.less_block(a, group, chunk), strict=True):
+                    a.store(strip.at, j, x)
+            end = m.minimum(m.add(strip.first, strip.lanes), chunk.stop)
+            with work.loop(edge, end) as j:
+                (x,) = strip.less_block(a, (j,), chunk)
+                is_below = b.compare("GE", m.value(strip.at), m.value(j))
+                a.store(strip.at, j, b.select(is_below, x, a.load(strip.at, j)))
 
 
 def _eliminate(work: Work, panel: Panel) -> None:

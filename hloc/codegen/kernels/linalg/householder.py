@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.linalg.reflectors import panel_starts, reflector_panel, whole_panels
+from hloc.codegen.kernels.linalg.trailing import PANEL
 from hloc.codegen.kernels.linalg.work import Matrix, Region, Work
 
 QR_REGIONS = (Region("m", "n"), Region("r"))
@@ -30,12 +32,22 @@ def factor_columns(
 ) -> None:
     """Eliminate in the first `count` columns of `a`, and carry the others along."""
     m = work.math
-    with work.loop(0, count) as k:
+
+    def eliminate(k: IndexValue, limit: IndexValue) -> None:
         found = reflector(work, a, k, k)
         tau.store(k, 0, found)
         factor = work.conjugate(found)
-        with work.loop(m.add(k, 1), columns) as j:
+        with work.loop(m.add(k, 1), limit) as j:
             reflect(work, a, k, k, factor, a, j)
+
+    for first in panel_starts(work, count, forwards=True):
+        behind = m.add(first, PANEL)
+        with work.loop(first, behind) as k:
+            eliminate(k, behind)
+        factors = [work.conjugate(tau.load(m.add(first, i))) for i in range(PANEL)]
+        reflector_panel(work, a, first, factors, forwards=True).apply(a, behind, columns)
+    with work.loop(whole_panels(work, count), count) as k:
+        eliminate(k, columns)
 
 
 def product(work: Work) -> None:
@@ -54,9 +66,10 @@ def multiply_out(
         for i in work.strip(0, rows):
             a.store(i, j, zero)
         a.store(j, j, one)
-    with work.reversed_loop(count) as k:
+
+    def multiply_by(k: IndexValue, limit: IndexValue) -> None:
         factor = tau.load(k)
-        with work.loop(m.add(k, 1), columns) as j:
+        with work.loop(m.add(k, 1), limit) as j:
             reflect(work, a, k, k, factor, a, j)
         opposite = b.fneg(factor)
         for i in work.strip(m.add(k, 1), rows):
@@ -64,6 +77,15 @@ def multiply_out(
         a.store(k, k, b.fsub(one, factor))
         for i in work.strip(0, k):
             a.store(i, k, zero)
+
+    with work.reversed_loop(whole_panels(work, count), count) as k:
+        multiply_by(k, columns)
+    for first in panel_starts(work, count, forwards=False):
+        behind = m.add(first, PANEL)
+        factors = [tau.load(m.add(first, i)) for i in range(PANEL)]
+        reflector_panel(work, a, first, factors, forwards=False).apply(a, behind, columns)
+        with work.reversed_loop(first, behind) as k:
+            multiply_by(k, behind)
 
 
 def multiply(work: Work) -> None:
@@ -95,10 +117,25 @@ def _multiplied(
         with work.loop(0, count) as j:
             for i in work.strip(0, work.sizes["m"]):
                 v.store(i, j, work.conjugate(v.load(i, j)))
-    with work.loop(0, count) if forwards else work.reversed_loop(count) as k:
-        factor = work.conjugate(tau.load(k)) if conjugates_factor else tau.load(k)
-        with work.loop(0, work.sizes["n"]) as j:
-            reflect(work, v, k, k, factor, matrix, j)
+
+    def factor(k: IndexValue) -> Value:
+        return work.conjugate(tau.load(k)) if conjugates_factor else tau.load(k)
+
+    def by_panels() -> None:
+        for first in panel_starts(work, count, forwards=forwards):
+            factors = [factor(work.math.add(first, i)) for i in range(PANEL)]
+            panel = reflector_panel(work, v, first, factors, forwards=forwards)
+            panel.apply(matrix, 0, work.sizes["n"])
+
+    def one_by_one() -> None:
+        start = whole_panels(work, count)
+        with work.loop(start, count) if forwards else work.reversed_loop(start, count) as k:
+            found = factor(k)
+            with work.loop(0, work.sizes["n"]) as j:
+                reflect(work, v, k, k, found, matrix, j)
+
+    for part in (by_panels, one_by_one) if forwards else (one_by_one, by_panels):
+        part()
 
 
 def reflect(

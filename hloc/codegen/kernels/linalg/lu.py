@@ -11,6 +11,7 @@ from hloc.codegen.kernels.linalg.trailing import (
     Block,
     Panel,
     blocks,
+    column_chunks,
     column_groups,
     less_products,
     packed_strips,
@@ -53,11 +54,14 @@ def _take_block(work: Work, block: Block) -> None:
     for group in column_groups(work, block.limit, columns):
         with panels(work, block) as panel:
             _take_panel(work, panel, group, block.stop)
-    with work.body.when(m.compare("LT", block.limit, columns)):
+
+    def factor(c: IndexValue, j: IndexValue) -> Value:
+        return a.load(m.add(block.first, c), j)
+
+    for chunk in column_chunks(work, block.limit, columns, factor, are_rows=False):
         for strip in packed_strips(work, a, block, (block.stop, rows)):
-            for group in column_groups(work, block.limit, columns):
-                found = strip.less_block(a, group, lambda c, j: a.load(m.add(block.first, c), j))
-                for j, x in zip(group, found, strict=True):
+            for group in column_groups(work, chunk.first, chunk.stop):
+                for j, x in zip(group, strip.less_block(a, group, chunk), strict=True):
                     a.store(strip.at, j, x)
 
 

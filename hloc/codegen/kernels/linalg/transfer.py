@@ -23,6 +23,17 @@ as many stores.
 """
 
 
+COLUMNS_ACROSS = 16
+"""Columns that are copied row by row: what lies row by row is read in whole lines of the cache.
+
+Copies by columns take a third of the time of a Cholesky factorisation of 900x900. A processor does
+not foresee the lines of the next row, so they are asked for.
+"""
+
+ROWS_AHEAD = 16
+"""Rows between the one that is copied and the one that is fetched from memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Strided:
     """The matrices of an operand or result; strides count elements and may be negative."""
@@ -131,8 +142,16 @@ def _strided_elements(
                 size = m.value(m.mul(matrix.rows, array.dtype.storage_bytes))
                 b.copy(*((inside, outside) if reads else (outside, inside)), size.text)
             stack.enter_context(work.body.when(b.not_(are_neighbours)))
-        j = stack.enter_context(work.loop(0, columns))
-        i = stack.enter_context(work.loop(0, matrix.rows))
+            first = stack.enter_context(work.body.loop(0, columns, COLUMNS_ACROSS))
+            i = stack.enter_context(work.loop(0, matrix.rows))
+            end = m.minimum(m.add(first, COLUMNS_ACROSS), columns)
+            for column in (first, m.sub(end, 1)):
+                later = _element(work, array, number, m.add(i, ROWS_AHEAD), column)
+                b.prefetch_at(later.text, 1)
+            j = stack.enter_context(work.loop(first, end))
+        else:
+            j = stack.enter_context(work.loop(0, columns))
+            i = stack.enter_context(work.loop(0, matrix.rows))
         yield i, j, _element(work, array, number, i, j)
 
 

@@ -157,10 +157,11 @@ class Work:
         return self.body.loop(start, stop)
 
     @contextmanager
-    def reversed_loop(self, stop: IndexValue) -> Iterator[IndexValue]:
-        """Run a region for all numbers from `stop - 1` down to 0."""
-        with self.body.loop(0, stop) as step:
-            yield self.math.sub(self.math.sub(stop, 1), step)
+    def reversed_loop(self, start: IndexValue, stop: IndexValue) -> Iterator[IndexValue]:
+        """Run a region for all numbers from `stop - 1` down to `start`."""
+        last = self.math.sub(self.math.add(start, stop), 1)
+        with self.body.loop(start, stop) as step:
+            yield self.math.sub(last, step)
 
     def repeat(self) -> AbstractContextManager[WhileRegion]:
         """A loop that ends where `proceed` says so."""
@@ -195,47 +196,51 @@ class Work:
         self, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
     ) -> Value:
         """Return the sum of `term` at all positions from `start` to below `stop`."""
-        return self._folded("add", start, stop, term)
+        return self._folded("add", start, stop, (term,))[0]
 
     def totals(
         self, start: IndexValue, stop: IndexValue, *terms: Callable[[IndexValue], Value]
     ) -> list[Value]:
-        """Return the sum of each of `terms`; in lanes by one loop, where sums do not wait."""
-        if not self.lanes:
-            return [self.total(start, stop, term) for term in terms]
-        found = [self.variable(self.dtype, self.b.const(self.dtype, 0)) for _ in terms]
-        with self.body.loop(start, stop) as at:
-            for part, term in zip(found, terms, strict=True):
-                part.store(0, 0, self.b.fadd(part.load(0), term(at)))
-        return [part.load(0) for part in found]
+        """Return the sum of each of `terms`, which one loop adds up."""
+        return self._folded("add", start, stop, terms)
 
     def largest(
         self, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
     ) -> Value:
         """Return the largest of `term`, which is no less than 0; NaN may be passed over."""
-        return self._folded("maximum", start, stop, term)
+        return self._folded("maximum", start, stop, (term,))[0]
 
     def _folded(
-        self, name: str, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
-    ) -> Value:
-        dtype = self.part if name == "maximum" else self.dtype
-        found = self.variable(dtype, self.b.const(dtype, 0))
+        self,
+        name: str,
+        start: IndexValue,
+        stop: IndexValue,
+        terms: Sequence[Callable[[IndexValue], Value]],
+    ) -> list[Value]:
+        b, dtype = self.b, self.part if name == "maximum" else self.dtype
+        found = [self.variable(dtype, b.const(dtype, 0)) for _ in terms]
         for lanes in self.strips:
             end = self._whole(start, stop, lanes)
             with self.body.when(self.math.compare("LT", start, end)):
                 with self.with_lanes(lanes):
-                    part = self.b.allocate(dtype, lanes)
-                    self.b.store(part, self.lane, self.b.const(dtype, 0))
+                    parts = [b.allocate(dtype, lanes) for _ in terms]
+                    for part in parts:
+                        b.store(part, self.lane, b.const(dtype, 0))
                     with self.body.loop(start, end, lanes) as at:
                         position = LaneIndex(S64, self.math.value(at).text)
-                        old = self.b.load(part, dtype, self.lane)
-                        self.b.store(part, self.lane, self._pair(name, old, term(position)))
-                    folded = self._lanes_folded(name, self.b.load(part, dtype, self.lane))
-                found.update(0, 0, lambda old: self._pair(name, old, folded))  # noqa: B023
+                        for part, term in zip(parts, terms, strict=True):
+                            old = b.load(part, dtype, self.lane)
+                            b.store(part, self.lane, self._pair(name, old, term(position)))
+                    folded = [
+                        self._lanes_folded(name, b.load(part, dtype, self.lane)) for part in parts
+                    ]
+                for total, part in zip(found, folded, strict=True):
+                    total.store(0, 0, self._pair(name, total.load(0), part))
             start = end
         with self.body.loop(start, stop) as at:
-            found.update(0, 0, lambda old: self._pair(name, old, term(at)))
-        return found.load(0)
+            for total, term in zip(found, terms, strict=True):
+                total.store(0, 0, self._pair(name, total.load(0), term(at)))
+        return [total.load(0) for total in found]
 
     def _pair(self, name: str, x: Value, y: Value) -> Value:
         if name == "add":
