@@ -49,7 +49,7 @@ _SHORT = {
 
 def _answer(build: Callable[..., Any]) -> str:
     """Return what a builder makes: as a term, or in the words of its author."""
-    if build.__qualname__.partition(".")[0] in ("answer", "filled", "apply"):
+    if build.__qualname__.partition(".")[0] in ("answer", "filled", "computed", "apply"):
         return f"`{_term(build)}`"
     return _said(build) or _name(build)
 
@@ -61,8 +61,11 @@ def _term(build: Callable[..., Any]) -> str:
             return str(held["name"])
         case "filled":
             return f"{held['value']:g}"
+        case "computed":
+            return str(build.__doc__)
         case _:
-            return f"{held['opcode']}({', '.join(map(_term, held['parts']))})"
+            attributes = [f"{name}={_name(value)}" for name, value in held["attributes"].items()]
+            return f"{held['opcode']}({', '.join([*map(_term, held['parts']), *attributes])})"
 
 
 def _guard(when: Callable[..., Any]) -> str:

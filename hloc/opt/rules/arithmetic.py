@@ -6,10 +6,18 @@ import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import like, make, splat
+from hloc.opt.make import like, make
 from hloc.opt.pattern import Found, P
-from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import answer, apply, assumes_finite, filled, reassociates, root
+from hloc.opt.rule import Rule
+from hloc.opt.rules.builders import (
+    answer,
+    apply,
+    assumes_finite,
+    computed,
+    filled,
+    reassociates,
+    root,
+)
 from hloc.opt.values import (
     has_one_user,
     is_float,
@@ -56,21 +64,6 @@ def _not_complex(inst: Instruction, _found: Found) -> bool:
     return not inst.array.dtype.is_complex
 
 
-def _combine(outer: str, combine: str) -> Build:
-    """(x op c) op d -> x op (c combine d), for splats c and d; integers wrap as HLO's do."""
-
-    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-        dtype = inst.array.dtype.numpy
-        left, right = np.array([splat_value(found["c"])]), np.array([splat_value(found["d"])])
-        with np.errstate(all="ignore"):
-            value = (left + right if combine == "add" else left * right).astype(dtype)[0]
-        return make(
-            computation, outer, inst.shape, found["x"], splat(computation, inst.array, value)
-        )
-
-    return build
-
-
 def _wide_integer(inst: Instruction, _found: Found) -> bool:
     return is_integer(inst) and inst.array.dtype.bits >= 8
 
@@ -81,19 +74,6 @@ def _exact_reciprocal(inst: Instruction, found: Found) -> bool:
     if k is None or not is_float(inst) or inst.array.dtype.exponent_bits < 5:
         return False
     return bool(abs(k) < 2 ** (inst.array.dtype.exponent_bits - 1) - 2)
-
-
-def _multiply_by_reciprocal(
-    computation: Computation, inst: Instruction, found: Found
-) -> Instruction:
-    divisor = np.float64(splat_value(found["c"]))
-    return make(
-        computation,
-        "multiply",
-        inst.shape,
-        found["x"],
-        splat(computation, inst.array, 1.0 / divisor),
-    )
 
 
 def _finite_divisor(inst: Instruction, found: Found) -> bool:
@@ -107,25 +87,16 @@ def _unsigned_power_of_two(inst: Instruction, found: Found) -> bool:
     return is_unsigned(inst) and power_of_two(found["c"]) is not None
 
 
-def _shift_right(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    k = power_of_two(found["c"])
-    assert k is not None
-    amount = splat(computation, inst.array, k)
-    return make(computation, "shift-right-logical", inst.shape, found["x"], amount)
-
-
-def _mask(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    k = power_of_two(found["c"])
-    assert k is not None
-    return make(
-        computation, "and", inst.shape, found["x"], splat(computation, inst.array, 2**k - 1)
-    )
-
-
 def _exp_of_sum(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     total = make(computation, "add", inst.shape, found["x"], found["y"])
     return like(computation, found["e"], total, shape=inst.shape)
 
+
+_C_PLUS_D = computed("c + d", np.add)
+_C_TIMES_D = computed("c * d", np.multiply)
+_C_MINUS_1 = computed("c - 1", lambda c: np.array([int(c[0]) - 1]), "c")
+_LOG2_OF_C = computed("log2(c)", lambda c: np.array([int(c[0]).bit_length() - 1]), "c")
+_ONE_BY_C = computed("1 / c", lambda c: 1.0 / c.astype(np.float64), "c")
 
 ARITHMETIC = (
     # ---- add and subtract
@@ -157,10 +128,12 @@ ARITHMETIC = (
     Rule(
         "add-constants",
         P("add", (P("add", (x, c)), d)),
-        _combine("add", "add"),
+        apply("add", "x", _C_PLUS_D),
         when=_wide_integer,
     ),
-    reassociates("add-float-constants", P("add", (P("add", (x, c)), d)), _combine("add", "add")),
+    reassociates(
+        "add-float-constants", P("add", (P("add", (x, c)), d)), apply("add", "x", _C_PLUS_D)
+    ),
     # ---- multiply
     Rule("multiply-one", P("multiply", (x, one)), answer("x"), when=_not_complex),
     Rule(
@@ -188,13 +161,13 @@ ARITHMETIC = (
     Rule(
         "multiply-constants",
         P("multiply", (P("multiply", (x, c)), d)),
-        _combine("multiply", "multiply"),
+        apply("multiply", "x", _C_TIMES_D),
         when=_wide_integer,
     ),
     reassociates(
         "multiply-float-constants",
         P("multiply", (P("multiply", (x, c)), d)),
-        _combine("multiply", "multiply"),
+        apply("multiply", "x", _C_TIMES_D),
     ),
     Rule(
         "multiply-by-pred",  # 0 * inf is NaN, so integers only
@@ -228,19 +201,19 @@ ARITHMETIC = (
     Rule(
         "divide-power-of-two",
         P("divide", (x, c)),
-        _multiply_by_reciprocal,
+        apply("multiply", "x", _ONE_BY_C),
         when=_exact_reciprocal,
     ),
     Rule(
         "divide-unsigned-power-of-two",
         P("divide", (x, c)),
-        _shift_right,
+        apply("shift-right-logical", "x", _LOG2_OF_C),
         when=_unsigned_power_of_two,
     ),
     Rule(
         "divide-constant",
         P("divide", (x, c)),
-        _multiply_by_reciprocal,
+        apply("multiply", "x", _ONE_BY_C),
         when=_finite_divisor,
         exactness="reassociates",
     ),
@@ -253,7 +226,7 @@ ARITHMETIC = (
     Rule(
         "remainder-unsigned-power-of-two",
         P("remainder", (x, c)),
-        _mask,
+        apply("and", "x", _C_MINUS_1),
         when=_unsigned_power_of_two,
     ),
     # ---- power and logarithm

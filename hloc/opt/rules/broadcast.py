@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hloc.ir.computation import Computation
@@ -11,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import constant, like, make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.rules.builders import answer, as_reshape, filled
+from hloc.opt.rules.builders import answer, apply, as_reshape, filled
 from hloc.opt.values import default_layout, is_integer, splat_value
 from hloc.shapes import ArrayShape
 
@@ -23,10 +21,9 @@ def _moves_nothing(inst: Instruction, found: Found) -> bool:
     return dims == tuple(range(len(dims))) and inst.shape == found["x"].shape
 
 
-def _merge_broadcasts(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+def _merged_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
     outer, inner = inst.attributes.dimensions, found["y"].attributes.dimensions
-    dims = tuple(outer[dim] for dim in inner)
-    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+    return tuple(outer[dim] for dim in inner)
 
 
 def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
@@ -43,15 +40,14 @@ def _permutes(inst: Instruction, found: Found) -> bool:
     return inst.array.rank == found["x"].array.rank and not _moves_nothing(inst, found)
 
 
-def _as_transpose(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+def _permutation(inst: Instruction, _found: Found) -> tuple[int, ...]:
     place = {dim: i for i, dim in enumerate(inst.attributes.dimensions)}
-    dims = tuple(place[dim] for dim in range(inst.array.rank))
-    return make(computation, "transpose", inst.shape, found["x"], dimensions=dims)
+    return tuple(place[dim] for dim in range(inst.array.rank))
 
 
-def _dimensions_past_reshape(inst: Instruction, reshape: Instruction) -> tuple[int, ...] | None:
-    """Return the dimensions of a broadcast that skips `reshape`, which drops size-1 dimensions."""
-    source, dims = reshape.operands[0].array.dims, inst.attributes.dimensions
+def _dimensions_past_reshape(inst: Instruction, found: Found) -> tuple[int, ...] | None:
+    """Return the dimensions of a broadcast of x, if y only adds dimensions of size 1 to x."""
+    reshape, source, dims = found["y"], found["x"].array.dims, inst.attributes.dimensions
     kept = [dim for dim, size in enumerate(reshape.array.dims) if size != 1]
     if [size for size in source if size != 1] != [reshape.array.dims[d] for d in kept]:
         return None
@@ -61,12 +57,7 @@ def _dimensions_past_reshape(inst: Instruction, reshape: Instruction) -> tuple[i
 
 
 def _reshape_adds_size_one(inst: Instruction, found: Found) -> bool:
-    return _dimensions_past_reshape(inst, found["y"]) is not None
-
-
-def _skip_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    dims = _dimensions_past_reshape(inst, found["y"])
-    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+    return _dimensions_past_reshape(inst, found) is not None
 
 
 def _large_uniform(inst: Instruction) -> bool:
@@ -88,9 +79,8 @@ def _counts_one(inst: Instruction, _found: Found) -> bool:
     return bool(inst.array.dims[inst.attributes.iota_dimension] == 1)
 
 
-def _spread_iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    dim = inst.attributes.dimensions[found["y"].attributes.iota_dimension]
-    return make(computation, "iota", inst.shape, iota_dimension=dim)
+def _spread_iota_dimension(inst: Instruction, found: Found) -> int:
+    return int(inst.attributes.dimensions[found["y"].attributes.iota_dimension])
 
 
 # ---- a constant that counts
@@ -98,7 +88,7 @@ def _spread_iota(computation: Computation, inst: Instruction, found: Found) -> I
 _SHORTEST_COUNT = 16
 
 
-def _counted_dimension(inst: Instruction) -> int | None:
+def _counted_dimension(inst: Instruction, _found: Found | None = None) -> int | None:
     """Return the dimension along which an integer constant counts 0, 1, 2 ..., or None."""
     shape = inst.shape
     if not isinstance(shape, ArrayShape) or not is_integer(inst):
@@ -122,10 +112,6 @@ def _counted_dimension(inst: Instruction) -> int | None:
 
 def _is_count(inst: Instruction) -> bool:
     return _counted_dimension(inst) is not None
-
-
-def _count(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
-    return make(computation, "iota", inst.shape, iota_dimension=_counted_dimension(inst))
 
 
 # ---- elementwise(broadcast(a), broadcast(b), constant) -> broadcast(elementwise(a, b, constant))
@@ -168,25 +154,27 @@ def _has_common_broadcast(inst: Instruction, _found: Found) -> bool:
 def _sink_broadcast(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
     model = _common_broadcast(inst)
     assert model is not None
-    dims = model.operands[0].array.dims
+    result = _before(model, computation, inst)
+    return make(
+        computation, "broadcast", inst.shape, result, dimensions=model.attributes.dimensions
+    )
+
+
+def _before(model: Instruction, computation: Computation, inst: Instruction) -> Instruction:
+    """Return `inst` of what its operands move, in the shape of what `model` moves."""
+    source = model.operands[0].array
     operands: list[Instruction] = []
     for operand in inst.operands:
-        value: Any = splat_value(operand)
-        if operand.array.is_scalar:
+        value = splat_value(operand)
+        if operand.array.is_scalar and model.opcode.name == "broadcast":
             operands.append(operand)
         elif value is not None:
-            operands.append(splat(computation, ArrayShape(operand.array.dtype, dims), value))
+            small = ArrayShape(operand.array.dtype, source.dims)
+            operands.append(splat(computation, small, value))
         else:
             operands.append(operand.operands[0])
-    small = ArrayShape(inst.array.dtype, dims, model.operands[0].array.layout)
-    result = like(computation, inst, *operands, shape=small)
-    return make(
-        computation,
-        "broadcast",
-        inst.shape,
-        result,
-        dimensions=model.attributes.dimensions,
-    )
+    shape = ArrayShape(inst.array.dtype, source.dims, source.layout)
+    return like(computation, inst, *operands, shape=shape)
 
 
 # ---- elementwise(reshape(a), reshape(b), constant) -> reshape(elementwise(a, b, constant))
@@ -214,35 +202,40 @@ def _has_common_reshape(inst: Instruction, _found: Found) -> bool:
 def _sink_reshape(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
     model = _common_reshape(inst)
     assert model is not None
-    dims = model.operands[0].array.dims
-    operands: list[Instruction] = []
-    for operand in inst.operands:
-        value: Any = splat_value(operand)
-        if value is None:
-            operands.append(operand.operands[0])
-        else:
-            operands.append(splat(computation, ArrayShape(operand.array.dtype, dims), value))
-    before = ArrayShape(inst.array.dtype, dims, model.operands[0].array.layout)
-    result = like(computation, inst, *operands, shape=before)
-    return make(computation, "reshape", inst.shape, result)
+    return make(computation, "reshape", inst.shape, _before(model, computation, inst))
 
 
 BROADCAST = (
     Rule("broadcast-to-same-shape", P("broadcast", (x,)), answer("x"), when=_moves_nothing),
     Rule(
-        "broadcast-broadcast", P("broadcast", (P("broadcast", (x,), bind="y"),)), _merge_broadcasts
+        "broadcast-broadcast",
+        P("broadcast", (P("broadcast", (x,), bind="y"),)),
+        apply("broadcast", "x", dimensions=_merged_dimensions),
     ),
     Rule(
         "broadcast-past-reshape",
         P("broadcast", (P("reshape", (x,), bind="y"),)),
-        _skip_reshape,
+        apply("broadcast", "x", dimensions=_dimensions_past_reshape),
         when=_reshape_adds_size_one,
     ),
     Rule("broadcast-as-reshape", P("broadcast", (x,)), as_reshape, when=_adds_only_size_one),
-    Rule("broadcast-as-transpose", P("broadcast", (x,)), _as_transpose, when=_permutes),
+    Rule(
+        "broadcast-as-transpose",
+        P("broadcast", (x,)),
+        apply("transpose", "x", dimensions=_permutation),
+        when=_permutes,
+    ),
     Rule("uniform-constant", P("constant", when=_large_uniform), _scalar_and_broadcast),
-    Rule("constant-as-iota", P("constant", when=_is_count), _count),
-    Rule("broadcast-iota", P("broadcast", (P("iota", bind="y"),)), _spread_iota),
+    Rule(
+        "constant-as-iota",
+        P("constant", when=_is_count),
+        apply("iota", iota_dimension=_counted_dimension),
+    ),
+    Rule(
+        "broadcast-iota",
+        P("broadcast", (P("iota", bind="y"),)),
+        apply("iota", iota_dimension=_spread_iota_dimension),
+    ),
     Rule("iota-of-one", P("iota"), filled(0), when=_counts_one),
     Rule(
         "elementwise-before-broadcast",

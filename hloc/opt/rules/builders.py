@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, reshaped, splat
 from hloc.opt.pattern import Found
 from hloc.opt.rule import Rule
-from hloc.opt.values import is_float
+from hloc.opt.values import is_float, splat_value
 
 Term: TypeAlias = Callable[[Computation, Instruction, Found], Instruction]
 """A builder that always has an answer."""
+
+Attribute: TypeAlias = Callable[[Instruction, Found], Any]
 
 
 def answer(name: str) -> Term:
@@ -27,14 +31,36 @@ def filled(value: float) -> Term:
     return lambda computation, inst, _found: splat(computation, inst.array, value)
 
 
-def apply(opcode: str, *operands: str | Term) -> Term:
+def computed(text: str, value: Callable[..., Any], names: str = "cd") -> Term:
+    """Return a builder of an array of the root's shape, full of a number made of splats.
+
+    `value` takes arrays of one element for the splats that `names` stand for; integers wrap as
+    HLO's do. `text` says what it returns, in those names.
+    """
+
+    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+        splats = [np.array([splat_value(found[name])]) for name in names]
+        with np.errstate(all="ignore"):
+            number = value(*splats).astype(inst.array.dtype.numpy)[0]
+        return splat(computation, inst.array, number)
+
+    build.__doc__ = text
+    return build
+
+
+def apply(opcode: str, *operands: str | Term, **attributes: Attribute) -> Term:
     """Return a builder of `opcode` of names and of other builders, all in the shape of the root.
 
-    `apply("multiply", "x", apply("rsqrt", "y"))` makes x * rsqrt(y).
+    `apply("multiply", "x", apply("rsqrt", "y"))` makes x * rsqrt(y). An attribute is a function of
+    the root and the match.
     """
     parts = [answer(part) if isinstance(part, str) else part for part in operands]
     return lambda computation, inst, found: make(
-        computation, opcode, inst.shape, *(part(computation, inst, found) for part in parts)
+        computation,
+        opcode,
+        inst.shape,
+        *(part(computation, inst, found) for part in parts),
+        **{name: value(inst, found) for name, value in attributes.items()},
     )
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import make, splat
+from hloc.opt.make import splat
 from hloc.opt.pattern import Found, P
-from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import answer, apply, filled, first_operand, root
+from hloc.opt.rule import Rule
+from hloc.opt.rules.builders import answer, apply, computed, filled, first_operand, root
 from hloc.opt.values import (
     has_one_user,
     is_float,
@@ -93,19 +93,6 @@ def _is_bound(inst: Instruction, *, highest: bool) -> bool:
     if dtype.is_float:
         return float(value) == (np.inf if highest else -np.inf)
     return False
-
-
-def _nested(opcode: str) -> Build:
-    """op(op(x, c), d) -> op(x, op(c, d)) for splats."""
-
-    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-        left, right = splat_value(found["c"]), splat_value(found["d"])
-        value = max(left, right) if opcode == "maximum" else min(left, right)
-        return make(
-            computation, opcode, inst.shape, found["x"], splat(computation, inst.array, value)
-        )
-
-    return build
 
 
 def _ordered_splats(_inst: Instruction, found: Found) -> bool:
@@ -210,13 +197,13 @@ BOUNDS = (
     Rule(
         "maximum-constants",
         P("maximum", (P("maximum", (x, c), when=has_one_user), d)),
-        _nested("maximum"),
+        apply("maximum", "x", computed("maximum(c, d)", max)),
         when=_ordered_splats,
     ),
     Rule(
         "minimum-constants",
         P("minimum", (P("minimum", (x, c), when=has_one_user), d)),
-        _nested("minimum"),
+        apply("minimum", "x", computed("minimum(c, d)", min)),
         when=_ordered_splats,
     ),
     Rule("clamp-clamp", P("clamp", (x, P("clamp", (x, P(), y), bind="z"), y)), answer("z")),

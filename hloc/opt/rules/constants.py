@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import make, splat
+from hloc.opt.make import make
 from hloc.opt.pattern import Found, P
-from hloc.opt.rule import Build, Exactness, Rule
+from hloc.opt.rule import Build, Rule
+from hloc.opt.rules.builders import apply, computed
 from hloc.opt.values import (
     has_one_user,
     is_float,
     is_integer,
     is_splat,
     same_operands,
-    splat_value,
 )
 
 x, y = P(bind="x"), P(bind="y")
@@ -35,34 +32,6 @@ def _float(inst: Instruction, _found: Found) -> bool:
 
 def _signed_zero_float(inst: Instruction, _found: Found) -> bool:
     return is_float(inst) and inst.array.dtype.exponent_bits >= 5 and inst.array.dtype.bits >= 16
-
-
-def _with_constant(opcode: str, first: str, combine: Callable[[Any, Any], Any]) -> Build:
-    """Return a builder of `opcode` of x and combine(c, d); `first` is "x" or "constant"."""
-
-    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-        pair = [np.array([splat_value(found[name])]) for name in ("c", "d")]
-        with np.errstate(all="ignore"):
-            value = combine(*pair).astype(inst.array.dtype.numpy)[0]
-        known = splat(computation, inst.array, value)
-        operands = (found["x"], known) if first == "x" else (known, found["x"])
-        return make(computation, opcode, inst.shape, *operands)
-
-    return build
-
-
-def _negative_constant(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    with np.errstate(all="ignore"):
-        value = (-np.array([splat_value(found["c"])])).astype(inst.array.dtype.numpy)[0]
-    return make(computation, "add", inst.shape, found["x"], splat(computation, inst.array, value))
-
-
-def _product_of_scaled(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    product = make(computation, "multiply", inst.shape, found["x"], found["y"])
-    with np.errstate(all="ignore"):
-        left, right = (np.array([splat_value(found[name])]) for name in ("c", "d"))
-        value = (left * right).astype(inst.array.dtype.numpy)[0]
-    return make(computation, "multiply", inst.shape, product, splat(computation, inst.array, value))
 
 
 def _common_factor(found: Found) -> tuple[Instruction, Instruction, Instruction] | None:
@@ -99,40 +68,45 @@ _SCALED = (
 )
 
 
-def _both(
-    name: str, pattern: P, build: Build, exactness: Exactness = "reassociates"
-) -> tuple[Rule, ...]:
+def _both(name: str, pattern: P, build: Build) -> tuple[Rule, ...]:
     """Return a law of integers, whose sums wrap, and its form for floats, which is not exact."""
     return (
         Rule(name, pattern, build, when=_integer),
-        Rule(f"{name}-float", pattern, build, when=_float, exactness=exactness),
+        Rule(f"{name}-float", pattern, build, when=_float, exactness="reassociates"),
     )
 
 
+_C_MINUS_D = computed("c - d", np.subtract)
+_ADD_NEGATIVE = apply("add", "x", computed("-c", np.negative, "c"))
+
 CONSTANTS = (
-    Rule("subtract-constant", P("subtract", (x, c)), _negative_constant, when=_integer),
+    Rule("subtract-constant", P("subtract", (x, c)), _ADD_NEGATIVE, when=_integer),
     Rule(
         "subtract-float-constant",
         P("subtract", (x, c)),
-        _negative_constant,
+        _ADD_NEGATIVE,
         when=_signed_zero_float,
     ),
     *_both(
         "add-to-difference",  # (c - x) + d
         P("add", (P("subtract", (c, x), when=has_one_user), d)),
-        _with_constant("subtract", "constant", lambda c, d: c + d),
+        apply("subtract", computed("c + d", np.add), "x"),
     ),
     *_both(
         "subtract-sum",  # c - (x + d)
         P("subtract", (c, P("add", (x, d), when=has_one_user))),
-        _with_constant("subtract", "constant", lambda c, d: c - d),
+        apply("subtract", _C_MINUS_D, "x"),
     ),
     *_both(
         "subtract-difference",  # c - (d - x)
         P("subtract", (c, P("subtract", (d, x), when=has_one_user))),
-        _with_constant("add", "x", lambda c, d: c - d),
+        apply("add", "x", _C_MINUS_D),
     ),
-    *_both("multiply-scaled", P("multiply", _SCALED), _product_of_scaled),
+    *_both(
+        "multiply-scaled",
+        P("multiply", _SCALED),
+        apply("multiply", apply("multiply", "x", "y"), computed("c * d", np.multiply)),
+    ),
     Rule(
         "common-factor",
         P(("add", "subtract"), _PRODUCTS),

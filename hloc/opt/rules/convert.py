@@ -53,11 +53,12 @@ def _lossless_detour(inst: Instruction, found: Found) -> bool:
     return not saturates or holds_all_of(end, start)
 
 
-def _convert(computation: Computation, inst: Instruction, found: Found) -> Instruction | None:
+def _shortcut(computation: Computation, inst: Instruction, found: Found) -> Instruction | None:
+    """X itself, or the last of the two steps alone."""
     start = found["x"]
     if inst.array.dtype is start.array.dtype:
         return start if start.shape == inst.shape else None
-    return make(computation, "convert", inst.shape, start)
+    return make(computation, inst.opcode.name, inst.shape, start)
 
 
 def _counts_alike(inst: Instruction, found: Found) -> bool:
@@ -70,22 +71,14 @@ def _counts_alike(inst: Instruction, found: Found) -> bool:
     return bool(max(last, 0).bit_length() <= dtype.bits - dtype.is_signed)
 
 
-def _iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    dim = found["y"].attributes.iota_dimension
-    return make(computation, "iota", inst.shape, iota_dimension=dim)
+def _same_dimension(_inst: Instruction, found: Found) -> int:
+    return int(found["y"].attributes.iota_dimension)
 
 
 def _same_bits(inst: Instruction, found: Found) -> bool:
     """All three types have one width, so that no dimension comes or goes."""
     width = inst.array.dtype.bits
     return width == found["y"].array.dtype.bits == found["x"].array.dtype.bits
-
-
-def _bitcast(computation: Computation, inst: Instruction, found: Found) -> Instruction | None:
-    start = found["x"]
-    if inst.array.dtype is start.array.dtype:
-        return start if start.shape == inst.shape else None
-    return make(computation, "bitcast-convert", inst.shape, start)
 
 
 def _keeps_precision(inst: Instruction, _found: Found) -> bool:
@@ -122,7 +115,7 @@ CONVERT = (
     Rule(
         "convert-convert",
         P("convert", (P("convert", (x,), bind="y"),)),
-        _convert,
+        _shortcut,
         when=_lossless_detour,
     ),
     Rule(
@@ -141,12 +134,17 @@ CONVERT = (
         _narrow_operation,
         when=_narrow_enough,
     ),
-    Rule("convert-iota", P("convert", (P("iota", bind="y"),)), _iota, when=_counts_alike),
+    Rule(
+        "convert-iota",
+        P("convert", (P("iota", bind="y"),)),
+        apply("iota", iota_dimension=_same_dimension),
+        when=_counts_alike,
+    ),
     Rule("bitcast-convert-same-type", P("bitcast-convert", (x,)), answer("x"), when=_same_type),
     Rule(
         "bitcast-convert-chain",
         P("bitcast-convert", (P("bitcast-convert", (x,), bind="y"),)),
-        _bitcast,
+        _shortcut,
         when=_same_bits,
     ),
     Rule(

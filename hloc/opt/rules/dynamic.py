@@ -10,6 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import constant, make, reshaped, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
+from hloc.opt.rules.builders import answer, apply
 from hloc.opt.values import (
     default_layout,
     has_one_user,
@@ -70,14 +71,13 @@ def _known_starts(inst: Instruction, _found: Found) -> bool:
     return _starts(inst) is not None
 
 
-def _static_slice(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
+def _static_slice(inst: Instruction, _found: Found) -> tuple[SliceDimension, ...]:
     starts = _starts(inst)
     assert starts is not None
-    parts = tuple(
+    return tuple(
         SliceDimension(start, start + size)
         for start, size in zip(starts, inst.array.dims, strict=True)
     )
-    return make(computation, "slice", inst.shape, inst.operands[0], slice=parts)
 
 
 def _writes_nothing(inst: Instruction, _found: Found) -> bool:
@@ -326,8 +326,8 @@ _inner: dict[str, Any] = {"bind": "y", "when": has_one_user}
 DYNAMIC = (
     Rule(
         "dynamic-slice-everything",
-        P("dynamic-slice"),
-        lambda _computation, inst, _found: inst.operands[0],
+        P("dynamic-slice", (x,), more=True),
+        answer("x"),
         when=_takes_everything,
     ),
     Rule(
@@ -336,17 +336,22 @@ DYNAMIC = (
         _clamped_index,
         when=_counts_up,
     ),
-    Rule("dynamic-slice-constant", P("dynamic-slice"), _static_slice, when=_known_starts),
+    Rule(
+        "dynamic-slice-constant",
+        P("dynamic-slice", (x,), more=True),
+        apply("slice", "x", slice=_static_slice),
+        when=_known_starts,
+    ),
     Rule(
         "dynamic-update-slice-everything",
-        P("dynamic-update-slice"),
-        lambda _computation, inst, _found: inst.operands[1],
+        P("dynamic-update-slice", (P(), x), more=True),
+        answer("x"),
         when=_writes_everything,
     ),
     Rule(
         "dynamic-update-slice-nothing",
-        P("dynamic-update-slice"),
-        lambda _computation, inst, _found: inst.operands[0],
+        P("dynamic-update-slice", (x,), more=True),
+        answer("x"),
         when=_writes_nothing,
     ),
     Rule(

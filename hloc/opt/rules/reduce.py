@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, TypeAlias
 
@@ -32,10 +32,6 @@ def _reduces_no_elements(inst: Instruction, found: Found) -> bool:
     return found["x"].array.elements == 0 and inst.array.elements > 0
 
 
-def _only_init(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return make(computation, "broadcast", inst.shape, found["init"], dimensions=())
-
-
 def _one_operation(inst: Instruction) -> Instruction | None:
     """Return the reducer's root if it is one elementwise operation of the two parameters."""
     (body,) = inst.called
@@ -61,13 +57,27 @@ def _reduces_one_element(inst: Instruction, found: Found) -> bool:
 def _apply_once(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     root = _one_operation(inst)
     assert root is not None
-    start = found["init"]
-    if inst.array.dims:
-        start = make(computation, "broadcast", inst.shape, start, dimensions=())
+    start = _spread_init(computation, inst, found)
     value = reshaped(computation, found["x"], inst.array)
     accumulator = inst.called[0].parameters[0]
     operands = [start if operand is accumulator else value for operand in root.operands]
     return like(computation, root, *operands, shape=inst.shape)
+
+
+def _spread_init(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """Init, in the shape of the result."""
+    if not inst.array.dims:
+        return found["init"]
+    return make(computation, "broadcast", inst.shape, found["init"], dimensions=())
+
+
+def _reduced(
+    computation: Computation, inst: Instruction, found: Found, dims: Iterable[int]
+) -> Instruction:
+    """Reduce x over `dims` in one go."""
+    attributes = type(inst.attributes)(dimensions=tuple(sorted(dims)))
+    operands = (found["x"], found["init"])
+    return computation.add(inst.opcode, inst.shape, operands, attributes, inst.called)
 
 
 def _keeps_order(inst: Instruction, found: Found) -> bool:
@@ -79,11 +89,8 @@ def _keeps_order(inst: Instruction, found: Found) -> bool:
 
 def _before_transpose(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     permutation = found["y"].attributes.dimensions
-    dims = tuple(sorted(permutation[dim] for dim in inst.attributes.dimensions))
-    attributes = type(inst.attributes)(dimensions=dims)
-    return computation.add(
-        inst.opcode, inst.shape, (found["x"], found["init"]), attributes, inst.called
-    )
+    dims = (permutation[dim] for dim in inst.attributes.dimensions)
+    return _reduced(computation, inst, found, dims)
 
 
 def _merges_exactly(inst: Instruction, found: Found) -> bool:
@@ -105,11 +112,8 @@ def _merges_exactly(inst: Instruction, found: Found) -> bool:
 def _merge_reduces(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     first = found["y"].attributes.dimensions
     kept = [dim for dim in range(found["x"].array.rank) if dim not in first]
-    dims = tuple(sorted((*first, *(kept[dim] for dim in inst.attributes.dimensions))))
-    attributes = type(inst.attributes)(dimensions=dims)
-    return computation.add(
-        inst.opcode, inst.shape, (found["x"], found["init"]), attributes, inst.called
-    )
+    dims = (*first, *(kept[dim] for dim in inst.attributes.dimensions))
+    return _reduced(computation, inst, found, dims)
 
 
 # ---------------------------------------------------------------- after a reshape
@@ -162,10 +166,9 @@ def _reshape_fits(inst: Instruction, found: Found) -> bool:
 
 
 def _before_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    attributes = type(inst.attributes)(dimensions=_dimensions_before(inst, found))
-    return computation.add(
-        inst.opcode, inst.shape, (found["x"], found["init"]), attributes, inst.called
-    )
+    dims = _dimensions_before(inst, found)
+    assert dims is not None
+    return _reduced(computation, inst, found, dims)
 
 
 # ---------------------------------------------------------------- of a broadcast
@@ -206,11 +209,8 @@ def _shrunk(computation: Computation, inst: Instruction, found: Found) -> Instru
 def _with_init(
     computation: Computation, inst: Instruction, found: Found, value: Instruction
 ) -> Instruction:
-    init = found["init"]
-    if inst.array.dims:
-        init = make(computation, "broadcast", inst.shape, init, dimensions=())
-    root = inst.called[0].root
-    return like(computation, root, init, value, shape=inst.shape)
+    init = _spread_init(computation, inst, found)
+    return like(computation, inst.called[0].root, init, value, shape=inst.shape)
 
 
 def _once(computation: Computation, inst: Instruction, found: Found) -> Instruction:
@@ -238,7 +238,7 @@ REDUCE = (
     Rule(
         "reduce-no-elements",
         P("reduce", (x, init), when=_is_array),
-        _only_init,
+        _spread_init,
         when=_reduces_no_elements,
     ),
     Rule("reduce-one-element", P("reduce", (x, init)), _apply_once, when=_reduces_one_element),

@@ -7,7 +7,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.rules.builders import answer, as_reshape, same_shape
+from hloc.opt.rules.builders import answer, apply, as_reshape, same_shape
 from hloc.opt.values import default_layout
 
 x, y = P(bind="x"), P(bind="y")
@@ -29,16 +29,14 @@ def _merge_transposes(computation: Computation, inst: Instruction, found: Found)
     return make(computation, "transpose", inst.shape, start, dimensions=dims)
 
 
-def _transposed_broadcast(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+def _transposed_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
     """Result dimension d of the broadcast stands at place[d] of the transpose."""
     place = {dim: i for i, dim in enumerate(inst.attributes.dimensions)}
-    dims = tuple(place[dim] for dim in found["y"].attributes.dimensions)
-    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+    return tuple(place[dim] for dim in found["y"].attributes.dimensions)
 
 
-def _transposed_iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    dim = inst.attributes.dimensions.index(found["y"].attributes.iota_dimension)
-    return make(computation, "iota", inst.shape, iota_dimension=dim)
+def _transposed_iota_dimension(inst: Instruction, found: Found) -> int:
+    return int(inst.attributes.dimensions.index(found["y"].attributes.iota_dimension))
 
 
 def _only_size_one(inst: Instruction, found: Found) -> bool:
@@ -68,21 +66,17 @@ def _scalar_broadcast(_inst: Instruction, found: Found) -> bool:
 
 def _one_iota_dimension(inst: Instruction, found: Found) -> bool:
     """Size-1 dimensions come or go; the counted one is still there with all its elements."""
-    return _iota_place(inst, found["y"]) is not None
+    return _iota_place(inst, found) is not None
 
 
-def _iota_place(inst: Instruction, iota: Instruction) -> int | None:
+def _iota_place(inst: Instruction, found: Found) -> int | None:
+    iota = found["y"]
     kept = [dim for dim, size in enumerate(inst.array.dims) if size != 1]
     before = [dim for dim, size in enumerate(iota.array.dims) if size != 1]
     if [inst.array.dims[d] for d in kept] != [iota.array.dims[d] for d in before]:
         return None
     dim = iota.attributes.iota_dimension
     return kept[before.index(dim)] if dim in before else None
-
-
-def _reshaped_iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    dim = _iota_place(inst, found["y"])
-    return make(computation, "iota", inst.shape, iota_dimension=dim)
 
 
 def _only_adds_ones(inst: Instruction, found: Found) -> bool:
@@ -109,13 +103,6 @@ def _without_ones(dims: tuple[int, ...]) -> list[int]:
     return [size for size in dims if size != 1]
 
 
-def _transposed_without_ones(
-    computation: Computation, inst: Instruction, found: Found
-) -> Instruction:
-    order = _order_around_ones(inst, found)
-    return make(computation, "transpose", inst.shape, found["x"], dimensions=order)
-
-
 def _bitcast_is_reshape(inst: Instruction, found: Found) -> bool:
     return default_layout(inst, found["x"]) and inst.array.dtype is found["x"].array.dtype
 
@@ -132,7 +119,7 @@ RESHAPE_TRANSPOSE = (
     Rule(
         "reshape-transpose-reshape",
         P("reshape", (P("transpose", (P("reshape", (x,)),), bind="y"),)),
-        _transposed_without_ones,
+        apply("transpose", "x", dimensions=_order_around_ones),
         when=_only_adds_ones,
     ),
     Rule(
@@ -144,7 +131,7 @@ RESHAPE_TRANSPOSE = (
     Rule(
         "reshape-iota",
         P("reshape", (P("iota", bind="y"),)),
-        _reshaped_iota,
+        apply("iota", iota_dimension=_iota_place),
         when=_one_iota_dimension,
     ),
     Rule(
@@ -161,14 +148,18 @@ RESHAPE_TRANSPOSE = (
     Rule(
         "transpose-broadcast",
         P("transpose", (P("broadcast", (x,), bind="y"),)),
-        _transposed_broadcast,
+        apply("broadcast", "x", dimensions=_transposed_dimensions),
     ),
-    Rule("transpose-iota", P("transpose", (P("iota", bind="y"),)), _transposed_iota),
+    Rule(
+        "transpose-iota",
+        P("transpose", (P("iota", bind="y"),)),
+        apply("iota", iota_dimension=_transposed_iota_dimension),
+    ),
     Rule("reverse-moves-nothing", P("reverse", (x,)), answer("x"), when=_only_size_one),
     Rule(
         "reverse-broadcast",
         P("reverse", (P("broadcast", bind="y"),)),
-        lambda _computation, _inst, found: found["y"],
+        answer("y"),
         when=_reverses_copies,
     ),
     Rule("reverse-reverse", P("reverse", (P("reverse", (x,), bind="y"),)), _merge_reverses),

@@ -10,7 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.rules.builders import answer, same_shape
+from hloc.opt.rules.builders import answer, apply, computed, same_shape
 from hloc.opt.values import has_one_user, same_operands, splat_value
 from hloc.shapes import ArrayShape
 
@@ -20,14 +20,9 @@ x, y = P(bind="x"), P(bind="y")
 # ---------------------------------------------------------------- slice
 
 
-def _merge_slices(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    merged = tuple(
-        _merged(outer, inner, size)
-        for outer, inner, size in zip(
-            inst.attributes.slice, found["y"].attributes.slice, inst.array.dims, strict=True
-        )
-    )
-    return make(computation, "slice", inst.shape, found["x"], slice=merged)
+def _merged_slices(inst: Instruction, found: Found) -> tuple[SliceDimension, ...]:
+    outer, inner = inst.attributes.slice, found["y"].attributes.slice
+    return tuple(map(_merged, outer, inner, inst.array.dims))
 
 
 def _merged(outer: SliceDimension, inner: SliceDimension, size: int) -> SliceDimension:
@@ -165,20 +160,15 @@ def _pads_with_same(inst: Instruction, found: Found) -> bool:
     return value is not None and padding is not None and value.tobytes() == padding.tobytes()
 
 
-def _splat_of_padding(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return splat(computation, inst.array, splat_value(found["y"]))
-
-
 def _only_cuts(inst: Instruction, _found: Found) -> bool:
     return all(not p.interior and p.low <= 0 and p.high <= 0 for p in inst.attributes.padding)
 
 
-def _pad_as_slice(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    parts = tuple(
+def _what_is_left(inst: Instruction, found: Found) -> tuple[SliceDimension, ...]:
+    return tuple(
         SliceDimension(-p.low, size + p.high)
         for p, size in zip(inst.attributes.padding, found["x"].array.dims, strict=True)
     )
-    return make(computation, "slice", inst.shape, found["x"], slice=parts)
 
 
 def _pads_alike(inst: Instruction, found: Found) -> bool:
@@ -272,7 +262,11 @@ def _one_splat(computation: Computation, inst: Instruction, _found: Found) -> In
 
 SLICE_PAD_CONCAT = (
     Rule("slice-everything", P("slice", (x,)), answer("x"), when=same_shape),
-    Rule("slice-slice", P("slice", (P("slice", (x,), bind="y"),)), _merge_slices),
+    Rule(
+        "slice-slice",
+        P("slice", (P("slice", (x,), bind="y"),)),
+        apply("slice", "x", slice=_merged_slices),
+    ),
     Rule(
         "slice-broadcast",
         P("slice", (P("broadcast", (x,), bind="y"),)),
@@ -298,8 +292,13 @@ SLICE_PAD_CONCAT = (
         when=_one_user,
     ),
     Rule("pad-nothing", P("pad", (x, P())), answer("x"), when=_pads_nothing),
-    Rule("pad-with-same", P("pad", (x, y)), _splat_of_padding, when=_pads_with_same),
-    Rule("pad-as-slice", P("pad", (x, P())), _pad_as_slice, when=_only_cuts),
+    Rule("pad-with-same", P("pad", (x, y)), computed("y", lambda y: y, "y"), when=_pads_with_same),
+    Rule(
+        "pad-as-slice",
+        P("pad", (x, P())),
+        apply("slice", "x", slice=_what_is_left),
+        when=_only_cuts,
+    ),
     Rule(
         "pad-pad",
         P("pad", (P("pad", (x, P()), bind="y", when=has_one_user), P())),
