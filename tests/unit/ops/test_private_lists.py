@@ -92,7 +92,7 @@ ALLOWED = {
     "ptx/compare: COMBINATIONS": "words of PTX, not opcodes",
     "report/index_ranges: _index_uses": "how each opcode uses its indices",
     "report/index_ranges: _ALL_OPERANDS": "arithmetic that keeps indices near",
-    "report/opcode_examples: _EXAMPLES": "one example for each opcode",
+    "report/opcode_examples: _DTYPES": "types of examples that do not take f32",
     "report/input_specs: _INDEXING": "what index_ranges.py knows, for a message",
     "opt/pattern_text: _WITH_EXTRAS": "operands that a pattern need not write",
     "runtime/communicator/mpi/collectives: _BY_ARRAY": "collectives that one call of MPI does",
