@@ -15,6 +15,7 @@ from hloc.ptx.operation import (
     elementwise,
     mapped,
     of_one_type,
+    of_types,
     type_of,
 )
 from hloc.ptx.program import Immediate, Instruction
@@ -55,18 +56,12 @@ def decode_shift(instruction: Instruction, frame: Frame) -> Operation:
     return elementwise(shift_left if left else shift_right, target, source, count)
 
 
-def decode_funnel(instruction: Instruction, frame: Frame) -> Operation:
+def funnel(low: Array, high: Array, n: Array, *, wrap: bool, r: bool) -> Array:
     """Shf: 32 bits out of the 64 of {b, a}, shifted; .wrap takes the count modulo 32."""
-    wrap = instruction.has("wrap")
-    left = instruction.has("l")
-
-    def function(low: Array, high: Array, n: Array) -> Array:
-        count = (n & np.uint32(31) if wrap else np.minimum(n, np.uint32(32))).astype(np.uint64)
-        both = high.astype(np.uint64) << np.uint64(32) | low
-        moved = both << count >> np.uint64(32) if left else both >> count
-        return np.asarray(moved).astype(np.uint32)
-
-    return mapped(instruction, frame, function, *[TYPES["b32"]] * 4)
+    count = (n & np.uint32(31) if wrap else np.minimum(n, np.uint32(32))).astype(np.uint64)
+    both = high.astype(np.uint64) << np.uint64(32) | low
+    moved = both >> count if r else both << count >> np.uint64(32)
+    return np.asarray(moved).astype(np.uint32)
 
 
 def extract_field(a: Array, position: Array, length: Array) -> Array:
@@ -88,22 +83,11 @@ def extract_field(a: Array, position: Array, length: Array) -> Array:
     return np.where(count == 0, a.dtype.type(0), beyond)
 
 
-def decode_bfe(instruction: Instruction, frame: Frame) -> Operation:
-    """Bfe: extract a bit field."""
-    of, count = type_of(instruction, frame), TYPES["u32"]
-    return mapped(instruction, frame, extract_field, of, of, count, count)
-
-
-def decode_bfi(instruction: Instruction, frame: Frame) -> Operation:
+def insert_field(a: Array, b: Array, position: Array, length: Array) -> Array:
     """Bfi: the low bits of a, inserted into b."""
-    of, count = type_of(instruction, frame), TYPES["u32"]
-
-    def function(x: Array, y: Array, position: Array, length: Array) -> Array:
-        start, size = ((n & 0xFF).astype(np.int64) for n in (position, length))
-        mask = shift_left(shift_left(np.ones_like(x), size) - x.dtype.type(1), start)
-        return (y & ~mask) | (shift_left(x, start) & mask)
-
-    return mapped(instruction, frame, function, of, of, of, count, count)
+    start, size = ((n & 0xFF).astype(np.int64) for n in (position, length))
+    mask = shift_left(shift_left(np.ones_like(a), size) - a.dtype.type(1), start)
+    return (b & ~mask) | (shift_left(a, start) & mask)
 
 
 def leading_zeros(a: Array) -> Array:
@@ -120,18 +104,13 @@ def leading_zeros(a: Array) -> Array:
     return np.where(a == 0, np.uint32(width), count)
 
 
-def decode_bfind(instruction: Instruction, frame: Frame) -> Operation:
+def find_highest(a: Array, *, shiftamt: bool) -> Array:
     """Bfind: position of the highest bit that is not the sign, or with .shiftamt its distance."""
-    of = type_of(instruction, frame)
-    shift = instruction.has("shiftamt")
-
-    def function(x: Array) -> Array:
-        plain = np.where(x < 0, ~x, x) if of.kind == "signed" else x
-        zeros = leading_zeros(plain.view(unsigned(of.size).dtype))
-        found = zeros if shift else np.uint32(of.bits - 1) - zeros
-        return np.where(plain == 0, np.uint32(0xFFFFFFFF), found)
-
-    return mapped(instruction, frame, function, TYPES["u32"], of)
+    size = a.dtype.itemsize
+    plain = np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a
+    zeros = leading_zeros(plain.view(f"u{size}"))
+    found = zeros if shiftamt else np.uint32(8 * size - 1) - zeros
+    return np.where(plain == 0, np.uint32(0xFFFFFFFF), found)
 
 
 def reversed_bits(a: Array) -> Array:
@@ -195,56 +174,41 @@ def decode_prmt(instruction: Instruction, frame: Frame) -> Operation:
     return mapped(instruction, frame, function, *[TYPES["b32"]] * 4)
 
 
-def decode_fns(instruction: Instruction, frame: Frame) -> Operation:
+def find_nth(masks: Array, starts: Array, counts: Array) -> Array:
     """Fns: the position of the n-th set bit of a mask, counted from `base` up or down."""
-    of = TYPES["u32"]
-
-    def one(bits: int, start: int, n: int) -> int:
-        step = 1 if n >= 0 else -1
-        left = max(abs(n), 1)
-        position = start
-        while 0 <= position < 32:
-            if bits >> position & 1:
-                left -= 1
-                if left == 0:
-                    return position
-            elif n == 0:
-                break
-            position += step
-        return 0xFFFFFFFF
-
-    def function(m: Array, b: Array, n: Array) -> Array:
-        triples = zip(m.tolist(), b.tolist(), n.tolist(), strict=True)
-        return np.array([one(*triple) for triple in triples], np.uint32)
-
-    return mapped(instruction, frame, function, of, of, of, TYPES["s32"])
+    triples = zip(masks.tolist(), starts.tolist(), counts.tolist(), strict=True)
+    return np.array([_nth_bit(*triple) for triple in triples], np.uint32)
 
 
-def decode_bmsk(instruction: Instruction, frame: Frame) -> Operation:
+def _nth_bit(bits: int, start: int, n: int) -> int:
+    step = 1 if n >= 0 else -1
+    left = max(abs(n), 1)
+    position = start
+    while 0 <= position < 32:
+        if bits >> position & 1:
+            left -= 1
+            if left == 0:
+                return position
+        elif n == 0:
+            break
+        position += step
+    return 0xFFFFFFFF
+
+
+def bit_mask(position: Array, length: Array, *, wrap: bool) -> Array:
     """Bmsk: a run of ones; .clamp limits position and length to 32, .wrap takes them modulo 32."""
-    wrap = instruction.has("wrap")
-
-    def function(position: Array, length: Array) -> Array:
-        if wrap:
-            position, length = position & np.uint32(31), length & np.uint32(31)
-        ones = shift_left(np.ones_like(position), length) - np.uint32(1)
-        return shift_left(ones, position)
-
-    return mapped(instruction, frame, function, *[TYPES["u32"]] * 3)
+    if wrap:
+        position, length = position & np.uint32(31), length & np.uint32(31)
+    ones = shift_left(np.ones_like(position), length) - np.uint32(1)
+    return shift_left(ones, position)
 
 
-def decode_szext(instruction: Instruction, frame: Frame) -> Operation:
+def extended(a: Array, n: Array, *, wrap: bool) -> Array:
     """Szext: sign- or zero-extend from b bits."""
-    of = type_of(instruction, frame)
-    wrap = instruction.has("wrap")
-
-    def function(x: Array, n: Array) -> Array:
-        count = n & np.uint32(31) if wrap else np.minimum(n, np.uint32(32))
-        rest = np.uint32(32) - count
-        moved = shift_right(shift_left(x, rest), rest)
-        return np.where(count == 0, x.dtype.type(0), moved)
-
-    return mapped(instruction, frame, function, of, of, TYPES["u32"])
+    count = n & np.uint32(31) if wrap else np.minimum(n, np.uint32(32))
+    rest = np.uint32(32) - count
+    moved = shift_right(shift_left(a, rest), rest)
+    return np.where(count == 0, a.dtype.type(0), moved)
 
 
 DECODERS: dict[str, Decoder] = {
@@ -255,16 +219,16 @@ DECODERS: dict[str, Decoder] = {
     "cnot": of_one_type(lambda a: (a == 0).astype(a.dtype), 1),
     "shl": decode_shift,
     "shr": decode_shift,
-    "shf": decode_funnel,
-    "bfe": decode_bfe,
-    "bfi": decode_bfi,
-    "bfind": decode_bfind,
+    "shf": of_types(funnel, *["b32"] * 4, words=("wrap", "r")),
+    "bfe": of_types(extract_field, "", "", "u32", "u32"),
+    "bfi": of_types(insert_field, "", "", "", "u32", "u32"),
+    "bfind": of_types(find_highest, "u32", "", words=("shiftamt",)),
     "brev": of_one_type(reversed_bits, 1),
     "popc": _counting(np.bitwise_count),
     "clz": _counting(leading_zeros),
     "lop3": decode_lop3,
     "prmt": decode_prmt,
-    "fns": decode_fns,
-    "bmsk": decode_bmsk,
-    "szext": decode_szext,
+    "fns": of_types(find_nth, "u32", "u32", "u32", "s32"),
+    "bmsk": of_types(bit_mask, *["u32"] * 3, words=("wrap",)),
+    "szext": of_types(extended, "", "", "u32", words=("wrap",)),
 }

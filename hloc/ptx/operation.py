@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes, chosen
@@ -51,14 +52,24 @@ def mapped(
     return elementwise(function, frame.target(d, result), *sources)
 
 
-def of_one_type(function: Function, sources: int) -> Decoder:
-    """Return the decoder of d = function(a, ...), all of the type that the opcode ends with."""
+def of_types(function: Function, *names: str, words: tuple[str, ...] = ()) -> Decoder:
+    """Return the decoder of d = function(a, ...), of these types; "" is what the opcode ends with.
+
+    The function is also told which of `words` the opcode has.
+    """
 
     def decode(instruction: Instruction, frame: Frame) -> Operation:
-        of = type_of(instruction, frame)
-        return mapped(instruction, frame, function, of, *[of] * sources)
+        types = [TYPES[name] if name else type_of(instruction, frame) for name in names]
+        given = {word: instruction.has(word) for word in words}
+        of_lanes = partial(function, **given) if given else function
+        return mapped(instruction, frame, of_lanes, *types)
 
     return decode
+
+
+def of_one_type(function: Function, sources: int) -> Decoder:
+    """Return the decoder of d = function(a, ...), all of the type that the opcode ends with."""
+    return of_types(function, *[""] * (sources + 1))
 
 
 def _unary(function: Function, target: int, a: int) -> Operation:
