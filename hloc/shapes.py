@@ -6,7 +6,7 @@ Text form and rules: format reference, "Shapes and layouts".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -299,3 +299,12 @@ def same_layouts(a: Shape, b: Shape) -> bool:
         or x.minor_to_major == y.minor_to_major
         for (_, x), (_, y) in zip(leaves(a), leaves(b), strict=True)
     )
+
+
+def dense_strides(dims: Sequence[int], minor_to_major: Iterable[int]) -> tuple[int, ...]:
+    """Return the stride, in elements, of every dimension of a dense array in this order."""
+    strides, step = [0] * len(dims), 1
+    for dim in minor_to_major:
+        strides[dim] = step
+        step *= dims[dim]
+    return tuple(strides)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hloc.codegen.builder.loops import Body, IndexValue
 from hloc.codegen.builder.values import VARYING, LaneIndex, Value, lane_stride
 from hloc.dtypes import PRED, S64, U64
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, dense_strides
 
 Index = tuple[IndexValue, ...]
 """One position per dimension of an array."""
@@ -265,14 +265,7 @@ def row_major_strides(dims: Sequence[int]) -> list[int]:
 
 def layout_strides(shape: ArrayShape) -> tuple[int, ...]:
     """Return the stride, in elements, of every dimension of `shape` in its layout."""
-    if shape.layout is None:
-        return tuple(row_major_strides(shape.dims))
-    strides = [0] * shape.rank
-    step = 1
-    for dim in shape.minor_to_major:
-        strides[dim] = step
-        step *= shape.dims[dim]
-    return tuple(strides)
+    return dense_strides(shape.dims, shape.minor_to_major)
 
 
 def physical_order(shape: ArrayShape) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
-from hloc.dtypes import F32, PRED, DType, component_of
+from hloc.dtypes import F32, PRED, DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
@@ -197,7 +197,6 @@ def _factor(k: KernelContext) -> None:
     (array,) = operand_arrays(k)
     upper = not k.root.attributes.lower
     *batch_dims, size, _ = array.dims
-    part = component_of(array.dtype)
     good = b.allocate(PRED)
     total = b.allocate(array.dtype)
     with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
@@ -205,14 +204,11 @@ def _factor(k: KernelContext) -> None:
         factor = Matrix(k, k.output, batch, upper, upper)
         b.store(good, 0, b.const(PRED, True))
         with k.body.loop(0, size) as column:
-            root = _pivot(k, a, factor, column, total)
-            positive = b.compare("GT", root, b.const(part, 0))
-            finite = b.compare("LT", root, b.const(part, float("inf")))
-            b.store(good, 0, b.and_(b.load(good, PRED, 0), b.and_(positive, finite)))
-            pivot = b.convert(root, array.dtype)
+            square = remainder(k, a, factor, column, column, total)
+            pivot = checked_pivot(k, square, good)
             factor.store(column, column, pivot)
             with k.body.loop(k.math.add(column, 1), size) as row:
-                value = _remainder(k, a, factor, row, column, total)
+                value = remainder(k, a, factor, row, column, total)
                 factor.store(row, column, b.fdiv(value, pivot))
                 factor.store(column, row, b.const(array.dtype, 0))
         bad = b.not_(b.load(good, PRED, 0))
@@ -220,12 +216,17 @@ def _factor(k: KernelContext) -> None:
             factor.store(row, column, b.const(array.dtype, float("nan")))
 
 
-def _pivot(k: KernelContext, a: Matrix, factor: Matrix, column: IndexValue, total: Value) -> Value:
-    value = k.b.real(_remainder(k, a, factor, column, column, total))
-    return k.b.intrinsic("sqrt", value)
+def checked_pivot(k: KernelContext, square: Value, good: Value) -> Value:
+    """Return the root of a diagonal element; `good` becomes false unless it is positive."""
+    b = k.b
+    root = b.intrinsic("sqrt", b.real(square))
+    positive = b.compare("GT", root, b.const(root.dtype, 0))
+    finite = b.compare("LT", root, b.const(root.dtype, float("inf")))
+    b.store(good, 0, b.and_(b.load(good, PRED, 0), b.and_(positive, finite)))
+    return b.convert(root, square.dtype)
 
 
-def _remainder(
+def remainder(
     k: KernelContext,
     a: Matrix,
     factor: Matrix,
@@ -233,7 +234,7 @@ def _remainder(
     column: IndexValue,
     total: Value,
 ) -> Value:
-    """Return a[row, column] minus the products of what is known of both rows."""
+    """Return a[row, column] minus the products of what is known of both rows; `total` is a slot."""
     b, dtype = k.b, k.output.dtype
     b.store(total, 0, a.load(row, column))
     with k.body.loop(0, column) as other:

@@ -16,6 +16,7 @@ from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import alignment_of
 from hloc.runtime.array_spec import ArraySpec
+from hloc.shapes import dense_strides
 
 CPU, CUDA = 1, 2
 """Kinds of devices."""
@@ -70,11 +71,7 @@ def type_code(dtype: DType) -> tuple[int, int] | None:
 
 def strides_of(spec: ArraySpec) -> tuple[int, ...]:
     """Return the strides in elements, by dimension, of an array that lies as the code expects."""
-    strides, step = [0] * len(spec.dims), 1
-    for dim in reversed(spec.order or range(len(spec.dims))):
-        strides[dim] = step
-        step *= spec.dims[dim]
-    return tuple(strides)
+    return dense_strides(spec.dims, reversed(spec.order or range(len(spec.dims))))
 
 
 class StreamOwner(Protocol):

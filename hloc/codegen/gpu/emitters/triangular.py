@@ -16,8 +16,8 @@ from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
-from hloc.codegen.kernels.triangular import Matrix
-from hloc.dtypes import PRED, component_of
+from hloc.codegen.kernels.triangular import Matrix, checked_pivot, remainder
+from hloc.dtypes import PRED
 from hloc.ir.instruction import Instruction
 
 _COLUMNS = 32
@@ -106,20 +106,15 @@ def _factor(k: GpuContext, batch: tuple[IndexValue, ...], size: int, threads: in
     m, b, thread = k.math, k.b, k.thread("x")
     upper = not k.root.attributes.lower
     dtype = k.root.array.dtype
-    part = component_of(dtype)
     a = Matrix(k, k.root.operands[0], batch, upper, upper)
     factor = Matrix(k, k.output, batch, upper, upper)
-    good = b.allocate(PRED)
+    good, total = b.allocate(PRED), b.allocate(dtype)
     b.store(good, 0, b.const(PRED, True))
     with k.body.loop(0, size) as column:
         with k.body.loop(m.add(column, thread), size, threads) as row:
-            factor.store(row, column, _remainder(k, a, factor, row, column))
+            factor.store(row, column, remainder(k, a, factor, row, column, total))
         k.barrier()
-        root = b.intrinsic("sqrt", b.real(factor.load(column, column)))
-        positive = b.compare("GT", root, b.const(part, 0))
-        finite = b.compare("LT", root, b.const(part, float("inf")))
-        b.store(good, 0, b.and_(b.load(good, PRED, 0), b.and_(positive, finite)))
-        pivot = b.convert(root, dtype)
+        pivot = checked_pivot(k, factor.load(column, column), good)
         k.barrier()  # all have read the diagonal
         with k.body.when(m.compare("EQ", thread, 0)):
             factor.store(column, column, pivot)
@@ -131,22 +126,6 @@ def _factor(k: GpuContext, batch: tuple[IndexValue, ...], size: int, threads: in
     with k.body.when(bad), k.body.loop(thread, size * size, threads) as number:
         row, column = m.delinear(number, [size, size])
         factor.store(row, column, b.const(dtype, float("nan")))
-
-
-def _remainder(
-    k: GpuContext, a: Matrix, factor: Matrix, row: IndexValue, column: IndexValue
-) -> Value:
-    """Return a[row, column] minus the products of what is known of both rows."""
-    b = k.b
-    first = a.load(row, column)
-    total = b.allocate(first.dtype)
-    b.store(total, 0, first)
-    with k.body.loop(0, column) as other:
-        left, right = factor.load(row, other), factor.load(column, other)
-        if right.dtype.is_complex:
-            right = b.complex(b.real(right), b.fneg(b.imag(right)))
-        b.store(total, 0, b.fsub(b.load(total, first.dtype, 0), b.fmul(left, right)))
-    return b.load(total, first.dtype, 0)
 
 
 SOLVE = Emitter("triangular-solve", plan_solve)

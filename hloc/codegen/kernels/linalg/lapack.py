@@ -26,7 +26,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
 from hloc.ops.lapack_library import call_lapack
-from hloc.shapes import ArrayShape, TupleShape
+from hloc.shapes import ArrayShape, TupleShape, dense_strides
 
 _PREFIX = f"{LINALG_PREFIX}lapack_"
 _LETTERS = {F32: "s", F64: "d", C64: "c", C128: "z"}
@@ -133,11 +133,7 @@ def _form(
 
 def _column_major(dims: Sequence[int], depth: int) -> tuple[int, ...]:
     """Return the strides of matrices that lie column by column, one after another."""
-    strides, step = [0] * len(dims), 1
-    for dim in (*range(depth, len(dims)), *reversed(range(depth))):
-        strides[dim] = step
-        step *= dims[dim]
-    return tuple(strides)
+    return dense_strides(dims, (*range(depth, len(dims)), *reversed(range(depth))))
 
 
 @cache

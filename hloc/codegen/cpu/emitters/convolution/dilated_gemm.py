@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from itertools import product
 from math import prod
 
-from hloc.codegen.builder.index import layout_strides, physical_order
+from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
@@ -24,6 +24,8 @@ from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     Convolution,
     Padded,
     convolution_of,
+    further,
+    gemm_of,
     padded_copy,
 )
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
@@ -31,12 +33,12 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
+from hloc.shapes import dense_strides
 
 MAX_PARTS = 9
 """Most places between the elements that have a product each."""
@@ -152,59 +154,32 @@ def _padding(c: Convolution, places: Sequence[Sequence[_Place]]) -> Padded | Non
         needed = needed or dims[at] > c.lhs.dims[at]
     if not needed:
         return None
-    strides, step = [0] * c.lhs.rank, 1
-    for d_ in reversed(physical_order(c.lhs)):
-        strides[d_] = step
-        step *= dims[d_]
-    return Padded(tuple(dims), tuple(strides), tuple(low), (1,) * c.lhs.rank)
+    return Padded(
+        tuple(dims), dense_strides(dims, c.lhs.minor_to_major), tuple(low), (1,) * c.lhs.rank
+    )
 
 
 def _part(c: Convolution, padded: Padded | None, at: Sequence[_Place]) -> _Part | None:
     """Return the product of one place; None if there is none."""
-    labels, lhs, rhs, out = c.dims, 0, 0, 0
+    labels, rhs, out = c.dims, 0, 0
     left = padded.strides if padded else layout_strides(c.lhs)
     right, whole = layout_strides(c.rhs), layout_strides(c.result)
     dims = list(c.result.dims)
     dims[labels.output_batch] = 1
     for p, place in zip(at, labels.output_spatial, strict=True):
         dims[place] = p.results
-    result = _dense_strides(c, dims)
-    columns = dims[labels.output_feature] // c.groups
-    inputs = c.rhs.dims[labels.kernel_input_feature]
-    feature, kernel_feature = result[labels.output_feature], right[labels.kernel_output_feature]
-    input_feature = left[labels.input_feature]
-    groups = [Axis(c.groups, inputs * input_feature, columns * kernel_feature, columns * feature)]
-    rows: list[Axis] = []
-    depth = [Axis(inputs, input_feature, right[labels.kernel_input_feature], 0)]
+    spans = [(p.results, p.elements, d.base_dilation) for p, d in zip(at, c.window, strict=True)]
+    result = dense_strides(dims, c.result.minor_to_major)
+    wanted, lhs = gemm_of(c, left, result, spans, [])
     for n, (d, p) in enumerate(zip(c.window, at, strict=True)):
-        step, kernel_step = left[labels.input_spatial[n]], right[labels.kernel_spatial[n]]
         low = padded.low[labels.input_spatial[n]] if padded else 0
-        lhs += (low - p.before) * step
+        lhs += (low - p.before) * left[labels.input_spatial[n]]
         out += p.place * whole[labels.output_spatial[n]]
-        rows.append(Axis(p.results, d.stride * step, 0, result[labels.output_spatial[n]]))
-        along, last = d.window_dilation * step, d.base_dilation * (p.elements - 1)
-        if d.reversal:
-            lhs += (p.elements - 1) * along
-            along = -along
-            rhs += (d.size - 1 - p.first - last) * kernel_step
-        else:
-            rhs += p.first * kernel_step
-        depth.append(Axis(p.elements, along, d.base_dilation * kernel_step, 0))
-    wanted = GemmProblem(
-        merged(groups), merged(rows), merged([Axis(columns, 0, kernel_feature, feature)]),
-        merged(depth),
-    )  # fmt: skip
+        last = d.base_dilation * (p.elements - 1)
+        first = d.size - 1 - p.first - last if d.reversal else p.first
+        rhs += first * right[labels.kernel_spatial[n]]
     found = packed_gemm(wanted, (c.lhs.dtype, c.rhs.dtype), c.result.dtype)
     return _Part(found, lhs, rhs, tuple(dims), out) if found else None
-
-
-def _dense_strides(c: Convolution, dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of results of `dims` that lie in the order of the whole result."""
-    strides, step = [0] * len(dims), 1
-    for d in reversed(physical_order(c.result)):
-        strides[d] = step
-        step *= dims[d]
-    return tuple(strides)
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -245,8 +220,9 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
         for i, part in enumerate(found.parts):
             with k.body.when(math.compare("EQ", place, i)):
                 pointer = k.b.offset_pointer(k.scratch, results_at)
-                whole = IrArray(pointer, out.dtype, part.dims, _dense_strides(c, part.dims))
-                operands = _moved(k, source, part.lhs), _moved(k, rhs, part.rhs)
+                dense = dense_strides(part.dims, c.result.minor_to_major)
+                whole = IrArray(pointer, out.dtype, part.dims, dense)
+                operands = further(k, source, part.lhs), further(k, rhs, part.rhs)
                 packed_at = results_at + found.result_bytes
                 emit_packed(k, part.product, *operands, packed_at, whole=whole)
                 apart = IrArray(target.pointer, out.dtype, out.dims, found.apart)
@@ -258,12 +234,6 @@ def _element(k: KernelContext, array: IrArray, batch: int, place: IndexValue) ->
     pointer = k.b.address(array.pointer, array.dtype, k.math.value(place))
     dims = tuple(1 if d == batch else size for d, size in enumerate(array.dims))
     return IrArray(pointer_value(pointer), array.dtype, dims, array.strides)
-
-
-def _moved(k: KernelContext, array: IrArray, elements: int) -> IrArray:
-    """Return the array that begins `elements` further on."""
-    pointer = k.b.offset_pointer(array.pointer, elements * array.dtype.storage_bytes)
-    return IrArray(pointer, array.dtype, array.dims, array.strides)
 
 
 EMITTER = Emitter("dilated-convolution", plan, roots=("convolution",))

@@ -7,11 +7,11 @@ and of the window, as for matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import prod
 
-from hloc.codegen.builder.index import layout_strides, physical_order
+from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
@@ -25,7 +25,7 @@ from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, dense_strides
 
 MAX_GROWTH = 6
 """A copy of the input may be this much larger than the input: the gradient of a convolution by
@@ -146,18 +146,35 @@ def _padding(c: Convolution) -> Padded | None:
         low[place], steps[place] = d.pad_low, d.base_dilation
     if not needed:
         return None
-    strides, step = [0] * rank, 1
-    for d_ in reversed(physical_order(c.lhs)):
-        strides[d_] = step
-        step *= dims[d_]
-    return Padded(tuple(dims), tuple(strides), tuple(low), tuple(steps))
+    return Padded(tuple(dims), dense_strides(dims, c.lhs.minor_to_major), tuple(low), tuple(steps))
 
 
 def _product(c: Convolution, left: tuple[int, ...]) -> tuple[GemmProblem, int]:
-    """Return the loops, and where in the input (or its copy) they begin."""
-    labels = c.dims
+    labels, result, dims = c.dims, layout_strides(c.result), c.result.dims
+    batch = labels.output_batch
+    rows = [Axis(dims[batch], left[labels.input_batch], 0, result[batch])]
+    sizes = zip(labels.output_spatial, c.window, strict=True)
+    return gemm_of(c, left, result, [(dims[out], d.size, 1) for out, d in sizes], rows)
+
+
+def gemm_of(
+    c: Convolution,
+    left: Sequence[int],
+    result: Sequence[int],
+    spans: Sequence[tuple[int, int, int]],
+    rows: list[Axis],
+) -> tuple[GemmProblem, int]:
+    """Return the loops, and where in the input (or its copy) they begin.
+
+    Args:
+        c: the convolution.
+        left: strides of the input.
+        result: strides of the result.
+        spans: results, elements of the kernel and the step between those, by spatial dimension.
+        rows: loops outside those over spatial dimensions.
+    """
+    labels, dims = c.dims, c.result.dims
     right = layout_strides(c.rhs)
-    result, dims = layout_strides(c.result), c.result.dims
     groups = c.groups * c.batch_groups
     columns = dims[labels.output_feature] // groups
     inputs = c.rhs.dims[labels.kernel_input_feature]
@@ -166,20 +183,16 @@ def _product(c: Convolution, left: tuple[int, ...]) -> tuple[GemmProblem, int]:
         per_group = dims[labels.output_batch] * left[labels.input_batch]
     feature, kernel_feature = result[labels.output_feature], right[labels.kernel_output_feature]
     batch = [Axis(groups, per_group, columns * kernel_feature, columns * feature)]
-    rows = [
-        Axis(dims[labels.output_batch], left[labels.input_batch], 0, result[labels.output_batch])
-    ]
     depth = [Axis(inputs, left[labels.input_feature], right[labels.kernel_input_feature], 0)]
     offset = 0
-    for n, d in enumerate(c.window):
+    for n, (d, (results, elements, each)) in enumerate(zip(c.window, spans, strict=True)):
         step = left[labels.input_spatial[n]]
-        out = labels.output_spatial[n]
-        rows.append(Axis(dims[out], d.stride * step, 0, result[out]))
+        rows.append(Axis(results, d.stride * step, 0, result[labels.output_spatial[n]]))
         along = d.window_dilation * step
         if d.reversal:
-            offset += (d.size - 1) * along
+            offset += (elements - 1) * along
             along = -along
-        depth.append(Axis(d.size, along, right[labels.kernel_spatial[n]], 0))
+        depth.append(Axis(elements, along, each * right[labels.kernel_spatial[n]], 0))
     product = GemmProblem(
         merged(batch),
         merged(rows),
@@ -218,9 +231,14 @@ def write(
     if found.padded:
         lhs = padded_copy(k, lhs, found.padded, offset, found.padded_bytes)
     if found.offset:
-        pointer = k.b.offset_pointer(lhs.pointer, found.offset * lhs.dtype.storage_bytes)
-        lhs = IrArray(pointer, lhs.dtype, lhs.dims, lhs.strides)
+        lhs = further(k, lhs, found.offset)
     emit_packed(k, found.product, lhs, rhs, offset + found.padded_bytes, epilogue)
+
+
+def further(k: KernelContext, array: IrArray, elements: int) -> IrArray:
+    """Return the array that begins `elements` further on."""
+    pointer = k.b.offset_pointer(array.pointer, elements * array.dtype.storage_bytes)
+    return IrArray(pointer, array.dtype, array.dims, array.strides)
 
 
 def padded_copy(k: KernelContext, lhs: IrArray, p: Padded, offset: int, size: int) -> IrArray:
