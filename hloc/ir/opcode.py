@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias
 
@@ -165,15 +166,20 @@ class CalledRole:
     aliases: tuple[str, ...] = ()
 
 
+_SIGNATURE = re.compile(r"([a-z][\w-]*)\(([^)]*)\)")
+_AS_READ = -1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Opcode:
     """One row of the table.
 
     Attributes:
-        name: HLO's spelling, `dynamic-update-slice`.
-        reads: the law in one line.
-        arity: number of operands, None if it varies.
+        reads: the law in one line, which begins with the signature where no name is given:
+            `add(x, y) = x + y`, `tuple(x, ...)`.
         infer: the shape rule.
+        name: HLO's spelling, `dynamic-update-slice`; by default that in the signature.
+        arity: number of operands, None if it varies; by default that in the signature.
         shape_required: the text must write the result shape.
         attributes: frozen dataclass whose fields are made with `attributes.attr`, or None.
         calls: roles of called computations, in the order of `Instruction.called`.
@@ -216,10 +222,10 @@ class Opcode:
         result_accuracy: takes `result_accuracy=` (format reference, 10.11).
     """
 
-    name: str
     reads: str
-    arity: int | None
     infer: InferFunction
+    name: str = ""
+    arity: int | None = _AS_READ
     shape_required: bool = False
     attributes: type[Any] | None = None
     calls: tuple[CalledRole, ...] = ()
@@ -251,6 +257,14 @@ class Opcode:
     result_accuracy: bool = False
 
     def __post_init__(self) -> None:
+        if not self.name or self.arity == _AS_READ:
+            signature = _SIGNATURE.match(self.reads)
+            assert signature, f"`reads` does not begin with a signature: {self.reads}"
+            name, operands = signature.groups()
+            object.__setattr__(self, "name", self.name or name)
+            if self.arity == _AS_READ:
+                count = len(operands.split(", ")) if operands else 0
+                object.__setattr__(self, "arity", None if "..." in operands else count)
         if self.elemental is None:
             object.__setattr__(self, "elementwise", False)
         if self.weight < 0:
@@ -292,7 +306,7 @@ def _adding(row_of: Callable[_Fields, Opcode]) -> Callable[_Fields, Opcode]:
 
 
 define = _adding(Opcode)
-"""`define(name=..., ...)`, with the fields of `Opcode`, adds a row to the table and returns it."""
+"""`define(reads=..., ...)`, with the fields of `Opcode`, adds a row to the table and returns it."""
 
 
 def opcode_row(name: str) -> Opcode:

@@ -161,9 +161,7 @@ def _evaluate_async_done(inst: Instruction, operands: Operands, call: CallFuncti
 
 
 ASYNC_START = define(
-    name="async-start",
     reads="async-start(a, ...) starts calls(a, ...): ((operands), result, contexts...)",
-    arity=None,
     infer=infer_async_start,
     shape_required=True,
     attributes=AsyncStartAttributes,
@@ -174,9 +172,7 @@ ASYNC_START = define(
 )
 
 ASYNC_UPDATE = define(
-    name="async-update",
     reads="async-update(s, a, ...) is s, a started computation, with more operands",
-    arity=None,
     infer=infer_async_update,
     shape_required=True,
     attributes=AsyncUpdateAttributes,
@@ -186,9 +182,7 @@ ASYNC_UPDATE = define(
 )
 
 ASYNC_DONE = define(
-    name="async-done",
     reads="async-done(s) is the result of the computation that s started",
-    arity=1,
     infer=infer_async_done,
     shape_required=True,
     evaluate=_evaluate_async_done,
@@ -196,9 +190,7 @@ ASYNC_DONE = define(
 )
 
 COPY_START = define(
-    name="copy-start",
     reads="copy-start(x) starts a copy of x: (destination, source, context)",
-    arity=1,
     infer=infer_copy_start,
     shape_required=True,
     attributes=CopyStartAttributes,
@@ -207,9 +199,7 @@ COPY_START = define(
 )
 
 COPY_DONE = define(
-    name="copy-done",
     reads="copy-done(s) is the copy that s started",
-    arity=1,
     infer=infer_copy_done,
     shape_required=True,
     evaluate=lambda _inst, operands, _call: operands[0][0],

@@ -44,9 +44,7 @@ def _minus_one_or_zero(y: Array) -> Array:
 # ---------------------------------------------------------------- add, subtract, multiply
 
 ADD = define(
-    name="add",
     reads="add(x, y) = x + y; integers wrap, pred is x or y",
-    arity=2,
     infer=elementwise_binary(is_array_type),
     evaluate=pointwise("add"),
     elemental=by_type(
@@ -62,9 +60,7 @@ ADD = define(
     keeps_finite=True,
 )
 SUBTRACT = define(
-    name="subtract",
     reads="subtract(x, y) = x - y; integers wrap",
-    arity=2,
     infer=elementwise_binary(is_numeric),
     evaluate=pointwise("subtract"),
     elemental=by_type(
@@ -77,9 +73,7 @@ SUBTRACT = define(
     keeps_finite=True,
 )
 MULTIPLY = define(
-    name="multiply",
     reads="multiply(x, y) = x * y; integers wrap, pred is x and y",
-    arity=2,
     infer=elementwise_binary(is_array_type),
     evaluate=pointwise("multiply"),
     elemental=by_type(
@@ -195,9 +189,7 @@ def _evaluate_divide(inst: Instruction, operands: Operands, call: CallFunction) 
 
 
 DIVIDE = define(
-    name="divide",
     reads="divide(x, y) = x / y; integers truncate, x / 0 has all bits set, MIN / -1 = MIN",
-    arity=2,
     infer=elementwise_binary(is_numeric),
     evaluate=_evaluate_divide,
     elemental=by_type(
@@ -210,9 +202,7 @@ DIVIDE = define(
     gpu_weight=10,
 )
 REMAINDER = define(
-    name="remainder",
     reads="remainder(x, y) has the sign of x; integers: x rem 0 = x, MIN rem -1 = 0",
-    arity=2,
     infer=elementwise_binary(is_numeric, needed=is_real_number),
     evaluate=computed_wide(_remainder),
     elemental=by_type(floats=emit.math("fmod"), integers=one_bit_in_bytes(_emit_remainder)),

@@ -71,9 +71,7 @@ def _emit_clz(b: ScalarBuilder, x: Value) -> Value:
 
 
 NOT = define(
-    name="not",
     reads="not(x) flips every bit; pred: true and false change places",
-    arity=1,
     infer=same_shape(is_pred_or_integer),
     evaluate=pointwise("invert"),
     elemental=by_type(integers=_emit_not, pred=lambda b, x: b.xor(x, b.const(PRED, True))),

@@ -165,18 +165,14 @@ def _evaluate_conditional(inst: Instruction, operands: Operands, call: CallFunct
 # ---------------------------------------------------------------- rows
 
 TUPLE = define(
-    name="tuple",
     reads="tuple(a, b, ...) is the tuple of its operands",
-    arity=None,
     infer=infer_tuple,
     evaluate=lambda _inst, operands, _call: tuple(operands),
     nop=True,
 )
 
 GET_TUPLE_ELEMENT = define(
-    name="get-tuple-element",
     reads="get-tuple-element(t), index=i is element i of t",
-    arity=1,
     infer=infer_get_tuple_element,
     attributes=GetTupleElementAttributes,
     evaluate=lambda inst, operands, _call: operands[0][inst.attributes.index],
@@ -184,9 +180,7 @@ GET_TUPLE_ELEMENT = define(
 )
 
 CALL = define(
-    name="call",
     reads="call(a, b, ...) is to_apply(a, b, ...)",
-    arity=None,
     infer=infer_call,
     attributes=CallAttributes,
     calls=(CalledRole("to_apply"),),
@@ -195,9 +189,7 @@ CALL = define(
 )
 
 FUSION = define(
-    name="fusion",
     reads="fusion(a, b, ...) is calls(a, b, ...), computed as one kernel",
-    arity=None,
     infer=infer_fusion,
     shape_required=True,
     attributes=FusionAttributes,
@@ -206,9 +198,7 @@ FUSION = define(
 )
 
 WHILE = define(
-    name="while",
     reads="while(x): as long as condition(x) holds, x becomes body(x); the last x",
-    arity=1,
     infer=infer_while,
     calls=(CalledRole("condition"), CalledRole("body")),
     evaluate=_evaluate_while,
@@ -216,9 +206,7 @@ WHILE = define(
 )
 
 CONDITIONAL = define(
-    name="conditional",
     reads="conditional(i, a0, a1, ...) is branch i of a_i; out of range takes the last branch",
-    arity=None,
     infer=infer_conditional,
     calls=(
         CalledRole("true_computation", optional=True),
@@ -230,9 +218,7 @@ CONDITIONAL = define(
 )
 
 OPT_BARRIER = define(
-    name="opt-barrier",
     reads="opt-barrier(x) is x; no pass may move anything across",
-    arity=1,
     infer=as_operand,
     shape_required=True,
     evaluate=first_operand,
@@ -240,27 +226,21 @@ OPT_BARRIER = define(
 )
 
 AFTER_ALL = define(
-    name="after-all",
     reads="after-all(a, ...) is a token that comes after all of them",
-    arity=None,
     infer=infer_after_all,
     evaluate=lambda _inst, _operands, _call: None,
     nop=True,
 )
 
 ADD_DEPENDENCY = define(
-    name="add-dependency",
     reads="add-dependency(x, token) is x, computed after the token",
-    arity=2,
     infer=infer_add_dependency,
     evaluate=first_operand,
     forwards=True,
 )
 
 DOMAIN = define(
-    name="domain",
     reads="domain(x) is x; it parts regions of different sharding",
-    arity=1,
     infer=as_operand,
     attributes=DomainAttributes,
     evaluate=first_operand,

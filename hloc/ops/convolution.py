@@ -255,7 +255,6 @@ def _factors(draft: FactorDraft, inst: Instruction) -> None:
 # ---------------------------------------------------------------- row
 
 CONVOLUTION = define(
-    name="convolution",
     reads="convolution(x, k) sums x * k over the window and the input features",
     arity=None,
     infer=infer_convolution,

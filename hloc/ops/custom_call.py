@@ -101,9 +101,7 @@ def _factors(draft: FactorDraft, inst: Instruction) -> None:
 
 
 CUSTOM_CALL = define(
-    name="custom-call",
     reads="custom-call(a, ...) is what the library function custom_call_target does",
-    arity=None,
     infer=infer_custom_call,
     shape_required=True,
     attributes=CustomCallAttributes,

@@ -185,9 +185,7 @@ def _factors_of_reshape(draft: FactorDraft, inst: Instruction) -> None:
 
 
 BROADCAST = define(
-    name="broadcast",
     reads="broadcast(x)[i] = x[i at dimensions]",
-    arity=1,
     infer=_infer_broadcast,
     attributes=BroadcastAttributes,
     evaluate=_evaluate_broadcast,
@@ -195,9 +193,7 @@ BROADCAST = define(
     data_movement=True,
 )
 RESHAPE = define(
-    name="reshape",
     reads="reshape(x) has the elements of x in row-major order",
-    arity=1,
     infer=_infer_reshape,
     shape_required=True,
     attributes=ReshapeAttributes,
@@ -243,18 +239,14 @@ def _evaluate_bitcast(inst: Instruction, operands: Operands, call: CallFunction)
 
 
 COPY = define(
-    name="copy",
     reads="copy(x) = x, perhaps in another layout",
-    arity=1,
     infer=as_operand,
     evaluate=first_operand,
     elemental=lambda _b, _inst, x: x,
     data_movement=True,
 )
 BITCAST = define(
-    name="bitcast",
     reads="bitcast(x) reads the memory of x with another type, shape or layout",
-    arity=1,
     infer=_infer_bitcast,
     shape_required=True,
     evaluate=_evaluate_bitcast,

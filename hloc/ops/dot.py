@@ -309,9 +309,7 @@ def _factors_of_dot(draft: FactorDraft, inst: Instruction) -> None:
 # ---------------------------------------------------------------- rows
 
 DOT = define(
-    name="dot",
     reads="dot(x, y) sums x * y over the contracting dimensions: batch, free of x, free of y",
-    arity=2,
     infer=infer_dot,
     attributes=DotAttributes,
     evaluate=_evaluate_dot,
@@ -322,9 +320,7 @@ DOT = define(
 )
 
 RAGGED_DOT = define(
-    name="ragged-dot",
     reads="ragged-dot(x, y, sizes) is a dot per group of rows of x, with its part of y",
-    arity=3,
     infer=infer_ragged_dot,
     attributes=RaggedDotAttributes,
     evaluate=_evaluate_ragged_dot,
@@ -333,9 +329,7 @@ RAGGED_DOT = define(
 )
 
 SCALED_DOT = define(
-    name="scaled-dot",
     reads="scaled-dot(x, y, sx, sy) is dot(x * sx, y * sy), scales repeated over blocks",
-    arity=4,
     infer=infer_scaled_dot,
     shape_required=True,
     attributes=DotAttributes,

@@ -113,9 +113,7 @@ def _factors_of_dynamic_slice(draft: FactorDraft, inst: Instruction) -> None:
 
 
 DYNAMIC_SLICE = define(
-    name="dynamic-slice",
     reads="dynamic-slice(x, s...)[i] = x[s + i], s clamped so that the slice fits",
-    arity=None,
     infer=_infer_dynamic_slice,
     shape_required=True,
     attributes=DynamicSliceAttributes,
@@ -158,9 +156,7 @@ def _factors_of_dynamic_update_slice(draft: FactorDraft, inst: Instruction) -> N
 
 
 DYNAMIC_UPDATE_SLICE = define(
-    name="dynamic-update-slice",
     reads="dynamic-update-slice(x, u, s...) is x with u at s, clamped so that u fits",
-    arity=None,
     infer=_infer_dynamic_update_slice,
     shape_required=True,
     evaluate=_evaluate_dynamic_update_slice,

@@ -108,25 +108,19 @@ def _evaluate_id(_inst: Instruction, _operands: Operands, _call: CallFunction) -
 
 
 PARTITION_ID = define(
-    name="partition-id",
     reads="partition-id() is the number of this partition, 0 on one device",
-    arity=0,
     infer=infer_id,
     evaluate=_evaluate_id,
 )
 
 REPLICA_ID = define(
-    name="replica-id",
     reads="replica-id() is the number of this replica, 0 on one device",
-    arity=0,
     infer=infer_id,
     evaluate=_evaluate_id,
 )
 
 RNG_GET_AND_UPDATE_STATE = define(
-    name="rng-get-and-update-state",
     reads="rng-get-and-update-state() is the state of the device's generator, then adds delta",
-    arity=0,
     infer=infer_rng_state,
     shape_required=True,
     attributes=RngStateAttributes,
@@ -142,49 +136,37 @@ _refused = partial(
 )
 
 INFEED = _refused(
-    name="infeed",
     reads="infeed(token) takes data from the host's queue: (data, token)",
-    arity=1,
     infer=infer_infeed,
     attributes=InfeedAttributes,
 )
 
 OUTFEED = _refused(
-    name="outfeed",
     reads="outfeed(x, token) puts x into the host's queue",
-    arity=2,
     infer=infer_outfeed,
     attributes=OutfeedAttributes,
 )
 
 SEND = _refused(
-    name="send",
     reads="send(x, token) starts sending x over a channel: (x, context, token)",
-    arity=2,
     infer=infer_send,
     attributes=ChannelAttributes,
 )
 
 SEND_DONE = _refused(
-    name="send-done",
     reads="send-done(s) waits until s has been sent",
-    arity=1,
     infer=infer_send_done,
     attributes=ChannelAttributes,
 )
 
 RECV = _refused(
-    name="recv",
     reads="recv(token) starts receiving from a channel: (data, context, token)",
-    arity=1,
     infer=infer_recv,
     attributes=ChannelAttributes,
 )
 
 RECV_DONE = _refused(
-    name="recv-done",
     reads="recv-done(r) waits for the data of r: (data, token)",
-    arity=1,
     infer=infer_recv_done,
     attributes=ChannelAttributes,
 )

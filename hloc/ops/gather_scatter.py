@@ -431,9 +431,7 @@ def _factors_of_scatter(draft: FactorDraft, inst: Instruction) -> None:
 # ---------------------------------------------------------------- rows
 
 GATHER = define(
-    name="gather",
     reads="gather(x, i) takes a slice of x at every index vector of i, clamped to fit",
-    arity=2,
     infer=infer_gather,
     attributes=GatherAttributes,
     evaluate=_evaluate_gather,
@@ -444,7 +442,6 @@ GATHER = define(
 )
 
 SCATTER = define(
-    name="scatter",
     reads="scatter(x, i, u) combines windows u into x at i; windows out of bounds are skipped",
     arity=None,
     infer=infer_scatter,

@@ -224,9 +224,7 @@ def _factors_of_fft(draft: FactorDraft, inst: Instruction) -> None:
 # ---------------------------------------------------------------- rows
 
 CHOLESKY = define(
-    name="cholesky",
     reads="cholesky(a) is l with l * conj(l)^T = a (lower) or conj(u)^T * u = a; NaN if none",
-    arity=1,
     infer=infer_cholesky,
     attributes=CholeskyAttributes,
     evaluate=_evaluate_cholesky,
@@ -234,9 +232,7 @@ CHOLESKY = define(
 )
 
 TRIANGULAR_SOLVE = define(
-    name="triangular-solve",
     reads="triangular-solve(a, b) is x with op(a) x = b, or x op(a) = b, a triangular",
-    arity=2,
     infer=infer_triangular_solve,
     attributes=TriangularSolveAttributes,
     evaluate=_evaluate_triangular_solve,
@@ -244,9 +240,7 @@ TRIANGULAR_SOLVE = define(
 )
 
 FFT = define(
-    name="fft",
     reads="fft(x) is the Fourier transform of the last dimensions; inverses divide by n",
-    arity=1,
     infer=infer_fft,
     attributes=FftAttributes,
     evaluate=_evaluate_fft,

@@ -113,9 +113,7 @@ def _evaluate_grad(inst: Instruction, operands: Operands, _call: CallFunction) -
 
 
 BATCH_NORM_TRAINING = define(
-    name="batch-norm-training",
     reads="batch-norm-training(x, scale, offset) is (normalised x, mean, biased variance)",
-    arity=3,
     infer=infer_training,
     attributes=BatchNormAttributes,
     evaluate=_evaluate_training,
@@ -123,9 +121,7 @@ BATCH_NORM_TRAINING = define(
 )
 
 BATCH_NORM_INFERENCE = define(
-    name="batch-norm-inference",
     reads="batch-norm-inference(x, s, o, m, v) is (x - m) / sqrt(v + epsilon) * s + o",
-    arity=5,
     infer=infer_inference,
     attributes=BatchNormAttributes,
     evaluate=_evaluate_inference,
@@ -133,9 +129,7 @@ BATCH_NORM_INFERENCE = define(
 )
 
 BATCH_NORM_GRAD = define(
-    name="batch-norm-grad",
     reads="batch-norm-grad(x, s, m, v, dy) is the gradient for (x, scale, offset)",
-    arity=5,
     infer=infer_grad,
     attributes=BatchNormAttributes,
     evaluate=_evaluate_grad,

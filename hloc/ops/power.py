@@ -142,9 +142,7 @@ def _evaluate_complex(inst: Instruction, operands: Operands, call: CallFunction)
 
 
 POWER = define(
-    name="power",
     reads="power(x, y) = x^y; 1^y = x^0 = 1 also for NaN; integers wrap, 1 / x^-y truncates",
-    arity=2,
     infer=elementwise_binary(is_numeric),
     evaluate=computed_wide(_power),
     elemental=_emit_power,
@@ -153,9 +151,7 @@ POWER = define(
     gpu_weight=60,
 )
 ATAN2 = define(
-    name="atan2",
     reads="atan2(y, x): angle of the point (x, y), from -pi to pi",
-    arity=2,
     infer=elementwise_binary(is_float_or_complex),
     evaluate=computed_wide(_atan2),
     elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
@@ -164,9 +160,7 @@ ATAN2 = define(
     gpu_weight=50,
 )
 COMPLEX = define(
-    name="complex",
     reads="complex(x, y) = x + iy",
-    arity=2,
     infer=_infer_complex,
     evaluate=_evaluate_complex,
     elemental=lambda b, _inst, x, y: b.complex(x, y),

@@ -216,7 +216,6 @@ def _factors_of_reduce(draft: FactorDraft, inst: Instruction) -> None:
 # ---------------------------------------------------------------- rows
 
 REDUCE = define(
-    name="reduce",
     reads="reduce(x, init), dimensions=d folds x over d with to_apply, starting from init",
     arity=None,
     infer=infer_reduce,
@@ -228,9 +227,7 @@ REDUCE = define(
 )
 
 MAP = define(
-    name="map",
     reads="map(a, b, ...) is to_apply on every element",
-    arity=None,
     infer=infer_map,
     attributes=MapAttributes,
     calls=(CalledRole("to_apply"),),
@@ -240,7 +237,6 @@ MAP = define(
 )
 
 SCAN = define(
-    name="scan",
     reads="scan(x, c) runs to_apply(c, x[i]) -> (output[i], c) along one dimension",
     arity=None,
     infer=infer_scan,

@@ -211,7 +211,6 @@ def _selected(
 # ---------------------------------------------------------------- rows
 
 REDUCE_WINDOW = define(
-    name="reduce-window",
     reads="reduce-window(x, init) folds every window of x with to_apply; padding is skipped",
     arity=None,
     infer=infer_reduce_window,
@@ -223,9 +222,7 @@ REDUCE_WINDOW = define(
 )
 
 SELECT_AND_SCATTER = define(
-    name="select-and-scatter",
     reads="select-and-scatter(x, s, init) adds each s, by scatter, where select picks in x",
-    arity=3,
     infer=infer_select_and_scatter,
     attributes=WindowAttributes,
     calls=(CalledRole("select"), CalledRole("scatter")),

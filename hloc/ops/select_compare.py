@@ -177,9 +177,7 @@ def _emit_select(b: ScalarBuilder, inst: Instruction, pred: Value, x: Value, y: 
 
 
 SELECT = define(
-    name="select",
     reads="select(p, x, y) = x where p, else y; p may be a scalar",
-    arity=3,
     infer=_infer_select,
     evaluate=_evaluate_select,
     elemental=_emit_select,
@@ -231,9 +229,7 @@ def _emit_clamp_float(b: ScalarBuilder, low: Value, x: Value, high: Value) -> Va
 
 
 CLAMP = define(
-    name="clamp",
     reads="clamp(low, x, high) = min(high, max(x, low)); NaN if any is NaN; scalar bounds fit",
-    arity=3,
     infer=_infer_clamp,
     evaluate=pointwise(_clamp),
     elemental=_emit_clamp,

@@ -81,9 +81,7 @@ def _factors_of_slice(draft: FactorDraft, inst: Instruction) -> None:
 
 
 SLICE = define(
-    name="slice",
     reads="slice(x)[i] = x[start + i * stride]",
-    arity=1,
     infer=_infer_slice,
     shape_required=True,
     attributes=SliceAttributes,
@@ -93,9 +91,7 @@ SLICE = define(
     gpu_weight=2,
 )
 REVERSE = define(
-    name="reverse",
     reads="reverse(x)[i] = x[size - 1 - i] along dimensions",
-    arity=1,
     infer=_infer_reverse,
     attributes=DimensionsAttributes,
     evaluate=_evaluate_reverse,
@@ -221,9 +217,7 @@ CONCATENATE = define(
     gpu_weight=6,
 )
 PAD = define(
-    name="pad",
     reads="pad(x, v)[low + i * (interior + 1)] = x[i], v elsewhere; negative edges trim",
-    arity=2,
     infer=_infer_pad,
     attributes=PadAttributes,
     evaluate=_evaluate_pad,

@@ -230,9 +230,7 @@ def _factors_of_topk(draft: FactorDraft, inst: Instruction) -> None:
 # ---------------------------------------------------------------- rows
 
 SORT = define(
-    name="sort",
     reads="sort(a, ...), dimensions={d} orders rows along d by to_apply(x, y): x before y",
-    arity=None,
     infer=infer_sort,
     attributes=SortAttributes,
     calls=(CalledRole("to_apply"),),
@@ -241,9 +239,7 @@ SORT = define(
 )
 
 TOPK = define(
-    name="topk",
     reads="topk(x), k=n is the n first values of every row by total order, and where they are",
-    arity=1,
     infer=infer_topk,
     attributes=TopKAttributes,
     evaluate=_evaluate_topk,
@@ -251,7 +247,6 @@ TOPK = define(
 )
 
 RNG = define(
-    name="rng",
     reads="rng(a, b) draws from uniform [a, b) or normal (mean a, deviation b)",
     arity=None,
     infer=infer_rng,
@@ -262,7 +257,6 @@ RNG = define(
 )
 
 RNG_BIT_GENERATOR = define(
-    name="rng-bit-generator",
     reads="rng-bit-generator(state) is (new state, random bits) of a counter-based generator",
     arity=None,
     infer=infer_rng_bit_generator,

@@ -92,7 +92,6 @@ def _factors_of_iota(draft: FactorDraft, inst: Instruction) -> None:
 
 
 PARAMETER = define(
-    name="parameter",
     reads="parameter(n) is argument n of the computation",
     arity=0,
     infer=_infer_parameter,
@@ -102,7 +101,6 @@ PARAMETER = define(
     nop=True,
 )
 CONSTANT = define(
-    name="constant",
     reads="constant(v) is v",
     arity=0,
     infer=_infer_constant,
@@ -113,9 +111,7 @@ CONSTANT = define(
     nop=True,
 )
 IOTA = define(
-    name="iota",
     reads="iota()[..i..] = i along iota_dimension, converted from s64 to the result type",
-    arity=0,
     infer=_infer_iota,
     shape_required=True,
     attributes=IotaAttributes,

@@ -76,9 +76,7 @@ def _sign_integer(b: ScalarBuilder, x: Value) -> Value:
 
 
 ABS = define(
-    name="abs",
     reads="abs(x) = |x|; the most negative integer stays itself; complex gives the real type",
-    arity=1,
     infer=same_shape(is_signed_numeric, component_of),
     evaluate=_evaluate_abs,
     elemental=_emit_abs,
@@ -86,9 +84,7 @@ ABS = define(
     keeps_finite=True,
 )
 NEGATE = define(
-    name="negate",
     reads="negate(x) = -x; integers wrap",
-    arity=1,
     infer=same_shape(is_numeric),
     evaluate=pointwise("negative"),
     elemental=by_type(
@@ -99,9 +95,7 @@ NEGATE = define(
     keeps_finite=True,
 )
 SIGN = define(
-    name="sign",
     reads="sign(x) = -1, 0 or 1; NaN and signed zeros stay; complex gives x / |x|",
-    arity=1,
     infer=same_shape(is_signed_numeric),
     evaluate=computed_wide(_sign),
     elemental=by_type(
@@ -173,26 +167,20 @@ def _evaluate_imag(inst: Instruction, operands: Operands, call: CallFunction) ->
 
 
 IS_FINITE = define(
-    name="is-finite",
     reads="is-finite(x) is false for NaN and infinities",
-    arity=1,
     infer=same_shape(is_float, lambda _dtype: PRED),
     evaluate=lambda _inst, operands, _call: np.asarray(np.isfinite(operands[0].astype(np.float64))),
     elemental=_emit_is_finite,
     flops=1,
 )
 REAL = define(
-    name="real",
     reads="real(x + iy) = x",
-    arity=1,
     infer=same_shape(is_float_or_complex, component_of),
     evaluate=lambda _inst, operands, _call: np.asarray(np.real(operands[0])),
     elemental=lambda b, _inst, x: b.real(x) if x.dtype.is_complex else x,
 )
 IMAG = define(
-    name="imag",
     reads="imag(x + iy) = y; 0 for a real operand",
-    arity=1,
     infer=same_shape(is_float_or_complex, component_of),
     evaluate=_evaluate_imag,
     elemental=lambda b, _inst, x: b.imag(x) if x.dtype.is_complex else b.const(x.dtype, 0.0),

@@ -46,9 +46,7 @@ def _factors(draft: FactorDraft, inst: Instruction) -> None:
 
 
 RUNNING_MAXIMUM = define(
-    name="running-maximum",
     reads="running-maximum(x)[..., i] = max(initial, x[..., 0], ..., x[..., i])",
-    arity=1,
     infer=_infer,
     attributes=RunningMaximumAttributes,
     evaluate=_evaluate,

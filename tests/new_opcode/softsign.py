@@ -18,9 +18,7 @@ def _emit(b: ScalarBuilder, x: Value) -> Value:
 
 
 SOFTSIGN = define(
-    name="softsign",
     reads="softsign(x) = x / (1 + |x|)",
-    arity=1,
     infer=same_shape(is_float),
     evaluate=pointwise(_softsign),
     elemental=by_type(floats=in_f32(_emit)),
