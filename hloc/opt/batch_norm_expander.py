@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from hloc.dtypes import S32
@@ -21,10 +19,7 @@ class BatchNormExpander(Expander):
     per feature is computed at run time.
     """
 
-    name: ClassVar[str] = "batch-norm-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset(
-        {"batch-norm-grad", "batch-norm-inference", "batch-norm-training"}
-    )
+    acts_on = frozenset({"batch-norm-grad", "batch-norm-inference", "batch-norm-training"})
 
     def expand(self, inst: Instruction) -> Instruction:
         norm = _Norm(inst, Builder(inst.computation))

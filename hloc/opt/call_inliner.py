@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.clone import inline
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
@@ -19,8 +17,7 @@ class CallInliner(RewritingPass):
     a module exponentially. Leaves the called computations to `dce`. Cost: O(instructions made).
     """
 
-    name: ClassVar[str] = "call-inliner"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"call"})
+    acts_on = frozenset({"call"})
     max_instructions: int = 200_000
 
     def rewrite(self, module: Module, context: PassContext) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from hloc.dtypes import S32
 from hloc.errors import UnsupportedError
@@ -21,8 +21,7 @@ class CollectiveBroadcastExpander(Expander):
     all-gather, the size of the group times those of the broadcast.
     """
 
-    name: ClassVar[str] = "collective-broadcast-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"collective-broadcast"})
+    acts_on = frozenset({"collective-broadcast"})
 
     def when(self, inst: Instruction) -> bool:
         """Take those with a dynamic root; the others have a kernel."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +45,7 @@ class ConstantFolding(RewritingPass):
     constants are left alone. Cost: O(instructions) and the evaluation.
     """
 
-    name: ClassVar[str] = "constant-folding"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"constant", "iota"})
+    acts_on = frozenset({"constant", "iota"})
     max_elements: int = 65_536
     max_flops: int = 10_000_000
     max_total_flops: int = 200_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.divergence import fixed_collectives
@@ -24,7 +24,7 @@ class CommonSubexpressionElimination(RewritingPass):
     often, it stays. Leaves the duplicates dead. Cost: one walk, O(instructions).
     """
 
-    name: ClassVar[str] = "cse"
+    name = "cse"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge duplicates in every computation that is called."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from hloc.analysis.call_graph import live_instructions
 from hloc.analysis.divergence import fixed_collectives
@@ -22,7 +21,7 @@ class DeadCodeElimination(RewritingPass):
     O(instructions).
     """
 
-    name: ClassVar[str] = "dce"
+    name = "dce"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Remove dead instructions, callers first, so that their callees die with them."""

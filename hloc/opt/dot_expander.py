@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,7 @@ class RaggedDotRewriter(Expander):
     Cost: the multiplications of the ragged dot times the number of groups.
     """
 
-    name: ClassVar[str] = "ragged-dot-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
+    acts_on = frozenset({"ragged-dot"})
 
     def expand(self, inst: Instruction) -> Instruction:
         a, b = inst.attributes, Builder(inst.computation)
@@ -49,8 +48,7 @@ class RaggedDotRewriter(Expander):
 class ScaledDotRewriter(Expander):
     """Replace `scaled-dot` by a dot of operands times their scales, in f32 (f64 if one is)."""
 
-    name: ClassVar[str] = "scaled-dot-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"scaled-dot"})
+    acts_on = frozenset({"scaled-dot"})
 
     def expand(self, inst: Instruction) -> Instruction:
         b = Builder(inst.computation)

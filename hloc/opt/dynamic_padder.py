@@ -8,7 +8,7 @@ branches carry sizes beside their values, the entry converts with the custom cal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.dtypes import S32
@@ -43,8 +43,6 @@ class DynamicPadder(RewritingPass):
     Inlines fusions and calls first; a module without dynamic shapes is left alone. Cost:
     O(instructions made).
     """
-
-    name: ClassVar[str] = "dynamic-padder"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Raises `UnsupportedError` for an opcode without a rule for its dynamic sizes."""

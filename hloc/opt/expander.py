@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar
 
 from hloc.dtypes import F32, DType
 from hloc.ir.instruction import Instruction
@@ -26,8 +25,6 @@ def is_static(inst: Instruction) -> bool:
 
 class Expander(RewritingPass):
     """Base of passes that replace single instructions; a subclass is a frozen dataclass."""
-
-    acts_on: ClassVar[frozenset[str]]
 
     def when(self, _inst: Instruction) -> bool | str:
         """Return whether an instruction of `acts_on` is replaced, or why not, for a remark."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
@@ -21,8 +20,7 @@ class KnownScatterRewriter(Expander):
     scatter_expander, for the scatters that it calls simple.
     """
 
-    name: ClassVar[str] = "known-scatter-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"scatter"})
+    acts_on = frozenset({"scatter"})
 
     def when(self, inst: Instruction) -> bool:
         if len(inst.operands) != 3 or not is_static(inst) or inst.attributes.input_batching_dims:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ops.lapack import lapack_attributes
 from hloc.opt.expander import Expander, is_static
@@ -22,8 +20,7 @@ class LapackRewriter(Expander):
     documentation of LAPACK's `strsm`.
     """
 
-    name: ClassVar[str] = "lapack-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"custom-call"})
+    acts_on = frozenset({"custom-call"})
 
     def when(self, inst: Instruction) -> bool:
         if inst.attributes.custom_call_target not in _TARGETS or len(inst.operands) != 2:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.errors import UnsupportedError
 from hloc.ir.async_chain import async_start_of, is_complete, links_of
 from hloc.ir.instruction import Instruction
@@ -18,8 +16,7 @@ class LateBindingExpander(Expander):
     stay for dce. Cost: O(links).
     """
 
-    name: ClassVar[str] = "late-binding-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"async-done"})
+    acts_on = frozenset({"async-done"})
 
     def when(self, inst: Instruction) -> bool:
         """Take those whose start has not run."""

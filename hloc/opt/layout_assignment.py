@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -29,8 +27,7 @@ class LayoutAssignment(RewritingPass):
     between rows and columns take a fifth of the time. Cost: O(instructions).
     """
 
-    name: ClassVar[str] = "layout-assignment"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"copy", "dot", "transpose"})
+    acts_on = frozenset({"copy", "dot", "transpose"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Look at every dot, then at every transpose and copy."""

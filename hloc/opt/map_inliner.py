@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
@@ -19,8 +17,7 @@ class MapInliner(RewritingPass):
     Expects calls inlined; leaves other maps alone. Cost: O(instructions made).
     """
 
-    name: ClassVar[str] = "map-inliner"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"map"})
+    acts_on = frozenset({"map"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Inline in every computation that is called."""

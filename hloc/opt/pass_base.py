@@ -6,6 +6,7 @@ The options of a pass are the fields of its dataclass; parsing and printing are 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -160,10 +161,16 @@ class Pass(Protocol):
 class RewritingPass:
     """Base of passes whose every change is a rewrite: `rewrite` makes them, `run` answers.
 
-    A pass with options is decorated as this class is; one without them need not be.
+    A pass with options is decorated as this class is; one without them need not be. A class
+    `CallInliner` is called `call-inliner` unless it says another name.
     """
 
     name: ClassVar[str]
+    acts_on: ClassVar[frozenset[str]]
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Change `module`, as `Pass.run` says."""

@@ -5,8 +5,6 @@ The stream is that of `hloc/ops/rng.py`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from hloc.dtypes import F32, F64, PRED, S64, U32, U64, DType
@@ -19,8 +17,7 @@ from hloc.shapes import ArrayShape, TupleShape
 class RngExpander(Expander):
     """Replace `rng` by `rng-bit-generator` whose state is a constant: the instruction's id."""
 
-    name: ClassVar[str] = "rng-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"rng"})
+    acts_on = frozenset({"rng"})
 
     def expand(self, inst: Instruction) -> Instruction:
         b, dtype, dims = Builder(inst.computation), inst.array.dtype, inst.array.dims

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from hloc.dtypes import S32
@@ -16,8 +14,7 @@ from hloc.shapes import ArrayShape, TupleShape
 class ScanExpander(Expander):
     """Replace `scan` by `while`; the state is (step, carries, outputs, inputs)."""
 
-    name: ClassVar[str] = "scan-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"scan"})
+    acts_on = frozenset({"scan"})
 
     def expand(self, inst: Instruction) -> Instruction:
         b = Builder(inst.computation)

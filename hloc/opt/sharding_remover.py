@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -29,8 +27,7 @@ class ShardingRemover(RewritingPass):
     Cost: one walk, O(instructions).
     """
 
-    name: ClassVar[str] = "sharding-remover"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"custom-call"})
+    acts_on = frozenset({"custom-call"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import make
@@ -17,8 +15,7 @@ class SortSimplifier(RewritingPass):
     Cost: one walk, O(instructions).
     """
 
-    name: ClassVar[str] = "sort-simplifier"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"sort"})
+    acts_on = frozenset({"sort"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
@@ -22,8 +21,7 @@ class SparseConvolutionExpander(Expander):
     operand, and the multiplications with its zeros.
     """
 
-    name: ClassVar[str] = "sparse-convolution-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"convolution"})
+    acts_on = frozenset({"convolution"})
 
     def when(self, inst: Instruction) -> bool:
         """Take those with a `sparsity_config`."""

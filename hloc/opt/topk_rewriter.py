@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -23,8 +21,7 @@ class TopkRewriter(RewritingPass):
     O(instructions). Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "topk-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"sort"})
+    acts_on = frozenset({"sort"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite in every computation."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
@@ -25,8 +23,6 @@ class ZeroSizedElimination(RewritingPass):
     has a pair of braces for each row). Side effects and control dependencies are kept. Cost: one
     walk, O(instructions).
     """
-
-    name: ClassVar[str] = "zero-sized-elimination"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""

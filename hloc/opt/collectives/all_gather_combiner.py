@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.opt.collectives.combiner import Combiner
 
 
@@ -15,5 +13,4 @@ class AllGatherCombiner(Combiner):
     and in loops that devices may not run equally often, stay. Cost: O(kinds * instructions).
     """
 
-    name: ClassVar[str] = "all-gather-combiner"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"all-gather"})
+    acts_on = frozenset({"all-gather"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.opt.collectives.combiner import Combiner
 
 
@@ -15,5 +13,4 @@ class AllReduceCombiner(Combiner):
     and in loops that devices may not run equally often, stay. Cost: O(kinds * instructions).
     """
 
-    name: ClassVar[str] = "all-reduce-combiner"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"all-reduce"})
+    acts_on = frozenset({"all-reduce"})

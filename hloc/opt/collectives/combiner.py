@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.divergence import divergent_collectives
@@ -28,7 +27,6 @@ class Combiner(RewritingPass):
         combine_threshold_count: nor are there more of them.
     """
 
-    acts_on: ClassVar[frozenset[str]]
     combine_threshold_bytes: int = 30 << 20
     combine_threshold_count: int = 256
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.divergence import divergent_collectives
@@ -31,8 +31,7 @@ class ReduceScatterCreator(RewritingPass):
     constants. Cost: O(instructions), and a few operations per all-reduce and device.
     """
 
-    name: ClassVar[str] = "reduce-scatter-creator"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"all-reduce"})
+    acts_on = frozenset({"all-reduce"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that all devices run equally often."""

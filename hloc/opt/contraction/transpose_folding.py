@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -22,8 +22,7 @@ class TransposeFolding(RewritingPass):
     are left to `dce`. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "transpose-folding"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"transpose"})
+    acts_on = frozenset({"transpose"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fold in every computation."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import SourceWalk, leaf_source
@@ -44,8 +43,7 @@ class ConditionalSimplifier(RewritingPass):
     `known`. Semantics: XLA's conditional_simplifier. Cost: a few walks over each branch.
     """
 
-    name: ClassVar[str] = "conditional-simplifier"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
+    acts_on = frozenset({"conditional"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Simplify conditionals in branches and bodies first."""

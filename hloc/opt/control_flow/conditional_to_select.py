@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -39,8 +37,7 @@ class ConditionalToSelect(RewritingPass):
             not selected may cost more than a branch that the processor predicts wrongly.
     """
 
-    name: ClassVar[str] = "conditional-to-select"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
+    acts_on = frozenset({"conditional"})
     max_instructions: int = 16
     max_elements: int = 64
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
 
 from hloc.analysis.loop_state import loop_state
 from hloc.ir.instruction import Instruction
@@ -29,8 +28,7 @@ class WhileLoopConstantSinking(RewritingPass):
         broadcasts: sink broadcasts of scalar constants and iotas too, not only constants.
     """
 
-    name: ClassVar[str] = "while-loop-constant-sinking"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
+    acts_on = frozenset({"while"})
     broadcasts: bool = True
 
     def rewrite(self, module: Module, context: PassContext) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import leaf_source
 from hloc.analysis.loop_state import LoopState, leaf_classes, loop_state
@@ -36,8 +34,7 @@ class WhileLoopInvariantCodeMotion(RewritingPass):
     Semantics: XLA's while_loop_invariant_code_motion. Cost: O(body) a loop.
     """
 
-    name: ClassVar[str] = "while-loop-invariant-code-motion"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
+    acts_on = frozenset({"while"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Hoist out of inner loops first, then on out of outer ones."""

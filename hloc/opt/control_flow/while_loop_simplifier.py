@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from hloc.analysis.call_graph import has_opcode
@@ -39,8 +37,7 @@ class WhileLoopSimplifier(RewritingPass):
     Semantics: XLA's while_loop_simplifier and while_util. Cost: a few walks over each body.
     """
 
-    name: ClassVar[str] = "while-loop-simplifier"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
+    acts_on = frozenset({"while"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Simplify inner loops first."""

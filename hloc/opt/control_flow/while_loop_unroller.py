@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
@@ -37,8 +35,7 @@ class WhileLoopUnroller(RewritingPass):
             fuse into one kernel and keep values in registers.
     """
 
-    name: ClassVar[str] = "while-loop-unroller"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
+    acts_on = frozenset({"while"})
     max_trip_count: int = 16
     max_instructions: int = 400
     max_total_instructions: int = 10_000

@@ -6,8 +6,6 @@ at a time keeps them in the cache and skips the keys that a causal mask hides.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.clone import outline
 from hloc.ir.computation import Computation
@@ -34,8 +32,7 @@ class AttentionFusion(RewritingPass):
     root. Cost: O(instructions), with at most 64 instructions matched per dot.
     """
 
-    name: ClassVar[str] = "attention-fusion"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"exponential"})
+    acts_on = frozenset({"exponential"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""

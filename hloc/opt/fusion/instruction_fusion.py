@@ -7,7 +7,6 @@ joins them or starts its own. One pass, no search.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.computation import Computation
@@ -32,7 +31,7 @@ class InstructionFusion(RewritingPass):
     Cost: O(instructions), as each producer is weighed once.
     """
 
-    name: ClassVar[str] = "fusion"
+    name = "fusion"
     max_operands: int = 48
     max_instructions: int = 512
 

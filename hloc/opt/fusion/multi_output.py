@@ -8,8 +8,6 @@ row stays in the cache.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.call_graph import control_flow_computations, live_instructions
 from hloc.analysis.cost import elements_of
 from hloc.analysis.gpu_devices import spec_of_chip
@@ -67,7 +65,6 @@ class MultiOutputFusion(RewritingPass):
         chip: GPU chip by LLVM's name; "" for a CPU.
     """
 
-    name: ClassVar[str] = "multi-output-fusion"
     max_operands: int = 32
     max_outputs: int = 8
     max_instructions: int = 192

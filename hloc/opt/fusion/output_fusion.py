@@ -7,7 +7,6 @@ the cache; the product itself takes no memory.
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS, follows, results_of
@@ -64,8 +63,7 @@ class OutputFusion(RewritingPass):
 
     min_bytes: int = MIN_BYTES
     on_gpu: bool = False
-    name: ClassVar[str] = "output-fusion"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"convolution", "dot", "reduce-window"})
+    acts_on = frozenset({"convolution", "dot", "reduce-window"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from heapq import heappop, heappush
-from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations, live_instructions
 from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
@@ -48,7 +47,6 @@ class PriorityFusion(RewritingPass):
         chip: LLVM's name, for the figures of the model; "" is sm_80.
     """
 
-    name: ClassVar[str] = "priority-fusion"
     chip: str = ""
     max_operands: int = 96
     max_instructions: int = 512

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
@@ -32,8 +30,7 @@ class AllReduceSimplifier(RewritingPass):
     one. Control dependencies keep a collective. Cost: O(instructions).
     """
 
-    name: ClassVar[str] = "all-reduce-simplifier"
-    acts_on: ClassVar[frozenset[str]] = _COLLECTIVES
+    acts_on = _COLLECTIVES
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""

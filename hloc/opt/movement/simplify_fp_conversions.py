@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import make
@@ -21,8 +19,7 @@ class SimplifyFpConversions(RewritingPass):
     asks for, as XLA's excess precision does. Leaves what it skips dead. Cost: O(instructions).
     """
 
-    name: ClassVar[str] = "simplify-fp-conversions"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"convert"})
+    acts_on = frozenset({"convert"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Shorten chains everywhere, operands first, so that each is looked at once."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import field, replace
-from typing import ClassVar
 
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.instruction import Instruction
@@ -53,8 +52,6 @@ class ShardingPropagation(RewritingPass):
     where open dimensions may be split further. Results and parameters without one stay whole
     unless the header allows another sharding. Cost: a few walks, O(instructions) each.
     """
-
-    name: ClassVar[str] = "sharding-propagation"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Propagate and write the shardings down."""

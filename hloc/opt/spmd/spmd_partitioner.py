@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.errors import UnsupportedError
 from hloc.ir.axis_sharding_text import MESHES, meshes_of
@@ -43,8 +42,6 @@ class SpmdPartitioner(RewritingPass):
 
     Cost: O(instructions), whatever the number of devices.
     """
-
-    name: ClassVar[str] = "spmd-partitioner"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace the entry computation.

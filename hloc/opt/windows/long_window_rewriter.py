@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.pools import folds_every_window
@@ -32,8 +31,7 @@ class LongWindowRewriter(Expander):
     around many neighbours stay for the pooling kernel.
     """
 
-    name: ClassVar[str] = "long-window-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"reduce-window"})
+    acts_on = frozenset({"reduce-window"})
     gain: int = 1
     min_work: int = 4096
     leave_pools: bool = False

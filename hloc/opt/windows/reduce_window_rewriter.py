@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.cumulative import Cumulative, cumulative, plain_scan
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -27,8 +25,7 @@ class ReduceWindowRewriter(Expander):
     instructions per reduce-window. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "reduce-window-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"reduce-window"})
+    acts_on = frozenset({"reduce-window"})
     base_length: int = 16
     any_reducer: bool = False
     leave_plain: bool = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import ClassVar
 
 from hloc.dtypes import S32
 from hloc.ir.attributes import Window
@@ -27,8 +26,7 @@ class SelectAndScatterUnroller(Expander):
     reassociates sums of floats. Cost: O(positions) instructions.
     """
 
-    name: ClassVar[str] = "select-and-scatter-unroller"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
+    acts_on = frozenset({"select-and-scatter"})
     max_positions: int = 16
 
     def when(self, inst: Instruction) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.collective_cost import seconds_of
 from hloc.analysis.compute_time import compute_times, find_device
@@ -33,8 +31,7 @@ class AsyncCollectiveCreator(RewritingPass):
     pass gains nothing. Control dependencies keep a collective. Cost: O(collectives * instructions).
     """
 
-    name: ClassVar[str] = "async-collective-creator"
-    acts_on: ClassVar[frozenset[str]] = frozenset(
+    acts_on = frozenset(
         row.name.removesuffix("-start")
         for row in OPCODES.values()
         if row.exchange is not None and row.ended_by

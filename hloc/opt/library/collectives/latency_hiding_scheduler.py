@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.collective_cost import exchange_of, seconds_of
@@ -33,7 +32,6 @@ class LatencyHidingScheduler(RewritingPass):
     and `chip` are the model's. Cost: O(n log n) in the instructions.
     """
 
-    name: ClassVar[str] = "latency-hiding-scheduler"
     links: str = DEFAULT_LINK
     chip: str = "H100"
 

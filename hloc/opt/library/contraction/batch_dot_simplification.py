@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
@@ -17,8 +15,7 @@ class BatchDotSimplification(Expander):
     Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "batch-dot-simplification"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"dot"})
+    acts_on = frozenset({"dot"})
 
     def when(self, inst: Instruction) -> bool:
         lhs, _ = sides(inst)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -21,8 +20,7 @@ class ConvCanonicalization(Expander):
     name.
     """
 
-    name: ClassVar[str] = "conv-canonicalization"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"convolution"})
+    acts_on = frozenset({"convolution"})
 
     def when(self, inst: Instruction) -> bool:
         return (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -26,7 +25,6 @@ class ConvolutionGroupConverter(RewritingPass):
     pass of this name, which masks the kernel instead; that would make NaN of an infinity.
     """
 
-    name: ClassVar[str] = "convolution-group-converter"
     max_groups: int = 64
 
     def rewrite(self, module: Module, context: PassContext) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -24,8 +22,7 @@ class ConvolutionToDot(Expander):
     algebraic simplifier.
     """
 
-    name: ClassVar[str] = "convolution-to-dot"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"convolution"})
+    acts_on = frozenset({"convolution"})
 
     def when(self, inst: Instruction) -> bool:
         if len(inst.operands) != 2 or not is_static(inst) or is_grouped(inst):

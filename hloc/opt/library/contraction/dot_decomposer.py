@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -20,8 +19,7 @@ class DotDecomposer(Expander):
     take any dimension numbers without copies. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "dot-decomposer"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"dot"})
+    acts_on = frozenset({"dot"})
 
     def when(self, inst: Instruction) -> bool:
         lhs, rhs = sides(inst)

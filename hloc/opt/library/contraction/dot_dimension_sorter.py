@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -18,8 +17,6 @@ class DotDimensionSorter(RewritingPass):
     The pairs stay the same, so the same products are summed. Two spellings of one dot become equal
     (`cse`). Cost: O(instructions). Not in -O2: kernels order their loops by the layout.
     """
-
-    name: ClassVar[str] = "dot-dimension-sorter"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Sort in every computation."""

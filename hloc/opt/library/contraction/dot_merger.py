@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -29,7 +29,6 @@ class DotMerger(RewritingPass):
     this name.
     """
 
-    name: ClassVar[str] = "dot-merger"
     max_bytes: int = 1 << 25
 
     def rewrite(self, module: Module, context: PassContext) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -22,8 +20,7 @@ class OperandUpcaster(Expander):
     hloc's kernels widen as they read. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "operand-upcaster"
-    acts_on: ClassVar[frozenset[str]] = frozenset(_OPCODES)
+    acts_on = frozenset(_OPCODES)
 
     def when(self, inst: Instruction) -> bool:
         dtype = inst.array.dtype
@@ -52,8 +49,7 @@ class ResultCaster(Expander):
     this name.
     """
 
-    name: ClassVar[str] = "result-caster"
-    acts_on: ClassVar[frozenset[str]] = frozenset(_OPCODES)
+    acts_on = frozenset(_OPCODES)
 
     def when(self, inst: Instruction) -> bool:
         dtype, inferred = inst.array.dtype, _inferred(inst)

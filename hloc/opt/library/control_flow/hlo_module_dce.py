@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.call_graph import has_opcode
 from hloc.analysis.liveness import Liveness, analyse_liveness
 from hloc.analysis.loop_state import loop_state
@@ -27,8 +25,6 @@ class HloModuleDce(RewritingPass):
 
     Semantics: XLA's hlo_module_dce. Cost: O(leaves of all operands).
     """
-
-    name: ClassVar[str] = "hlo-module-dce"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Shrink inner loops first, then calls."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.instruction import Instruction
@@ -23,8 +23,6 @@ class WhileLoopTripCountAnnotator(RewritingPass):
     counters that do not go below 0, the counter's place only where it is an element of the state.
     Other keys stay as they are; a config that is not a dictionary is left alone. Cost: O(bodies).
     """
-
-    name: ClassVar[str] = "while-loop-trip-count-annotator"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Annotate every loop that is reached."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -21,8 +20,7 @@ class BatchedGatherScatterNormalizer(Expander):
     this name.
     """
 
-    name: ClassVar[str] = "batched-gather-scatter-normalizer"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"gather", "scatter"})
+    acts_on = frozenset({"gather", "scatter"})
 
     def when(self, inst: Instruction) -> bool:
         a = inst.attributes

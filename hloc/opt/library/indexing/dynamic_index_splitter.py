@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
@@ -21,8 +19,6 @@ class DynamicIndexSplitter(RewritingPass):
     Exact. Cost: O(instructions + dimensions). It lets rules and analyses see single indices.
     Source: XLA's pass of this name.
     """
-
-    name: ClassVar[str] = "dynamic-index-splitter"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Split in every computation."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -28,8 +26,7 @@ class GatherExpander(Expander):
     of instructions. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "gather-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"gather"})
+    acts_on = frozenset({"gather"})
     only_trivial: bool = False
 
     def when(self, inst: Instruction) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import resized
@@ -27,8 +25,7 @@ class GatherSimplifier(Expander):
     kernels take any dimension numbers. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "gather-simplifier"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"gather"})
+    acts_on = frozenset({"gather"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst) and has_whole_windows(inst) and not is_simple_gather(inst)

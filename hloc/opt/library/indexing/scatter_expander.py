@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from hloc.dtypes import PRED, S64
 from hloc.ir.instruction import Instruction
@@ -26,8 +25,7 @@ class ScatterExpander(Expander):
     Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "scatter-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"scatter"})
+    acts_on = frozenset({"scatter"})
 
     def when(self, inst: Instruction) -> bool | str:
         if not is_static(inst) or any(0 in x.array.dims for x in inst.operands):

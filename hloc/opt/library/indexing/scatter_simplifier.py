@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -28,8 +27,7 @@ class ScatterSimplifier(Expander):
     dimension numbers. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "scatter-simplifier"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"scatter"})
+    acts_on = frozenset({"scatter"})
 
     def when(self, inst: Instruction) -> bool:
         # No canonical form scatters into an empty array: a window of size 1 does not fit.

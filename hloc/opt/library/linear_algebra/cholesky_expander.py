@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from hloc.dtypes import PRED
@@ -34,8 +32,7 @@ class CholeskyExpander(Expander):
     name, which works in blocks.
     """
 
-    name: ClassVar[str] = "cholesky-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"cholesky"})
+    acts_on = frozenset({"cholesky"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst) and inst.array.elements > 0

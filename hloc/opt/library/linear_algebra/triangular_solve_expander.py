@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, working_type
@@ -28,8 +26,7 @@ class TriangularSolveExpander(Expander):
     XLA's pass of this name, which inverts blocks.
     """
 
-    name: ClassVar[str] = "triangular-solve-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"triangular-solve"})
+    acts_on = frozenset({"triangular-solve"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst) and all(x.array.elements for x in inst.operands)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.module import Module
 from hloc.opt.make import make
 from hloc.opt.movement.walk import candidates
@@ -17,8 +15,6 @@ class BroadcastCanonicalizer(RewritingPass):
     The operand is the smaller array, and the transpose may cancel with others. Not
     part of -O2: the kernels of broadcasts take dimensions in any order. Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "broadcast-canonicalizer"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite every broadcast that permutes."""

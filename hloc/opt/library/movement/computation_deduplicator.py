@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, live_computations
@@ -18,8 +16,6 @@ class ComputationDeduplicator(RewritingPass):
     equal kernels once anyway, and clones shared loop bodies again. Useful for reading large dumps.
     Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "computation-deduplicator"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge called computations, innermost first."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import like, make
@@ -21,8 +19,6 @@ class ConvertMover(RewritingPass):
     with other users stays. Exact: data movement does not change values. Not part of -O2: fusion
     computes converts in the kernels that move data. Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "convert-mover"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Widening converts first, operands before users; then narrowing ones, users first."""

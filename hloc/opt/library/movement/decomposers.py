@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -19,8 +17,6 @@ class ReshapeDecomposer(RewritingPass):
     The copies can be shared, or be written by the dots before them (`layout-assignment`). Not part
     of -O2: a reshape that moves bytes takes as long as the copy. Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "reshape-decomposer"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite every reshape that moves bytes."""
@@ -40,8 +36,6 @@ class ReduceDecomposer(RewritingPass):
 
     Not part of -O2: kernels of reductions write any layout. Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "reduce-decomposer"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite every reduce of one array whose result lies in another order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -23,8 +22,6 @@ class ReshapeMover(RewritingPass):
     bytes, and fusion reads transposed operands where they are (the sum of two transposes took the
     same time either way). Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "reshape-mover"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Move down through each chain, operands before users."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -23,8 +22,6 @@ class SliceSinker(RewritingPass):
     computed at once as they are; parts that are results would be computed and then copied (half
     as fast again, measured). Cost: O(instructions).
     """
-
-    name: ClassVar[str] = "slice-sinker"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Collect the groups of each computation, then rewrite those that pay."""

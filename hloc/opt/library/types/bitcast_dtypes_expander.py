@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -19,8 +17,7 @@ class BitcastDtypesExpander(Expander):
     -O2: the rule for bitcast-convert emits just that. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "bitcast-dtypes-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"bitcast-convert"})
+    acts_on = frozenset({"bitcast-convert"})
 
     def when(self, inst: Instruction) -> bool:
         old, new = inst.operands[0].array.dtype, inst.array.dtype

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import DType
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
@@ -27,7 +25,6 @@ class ChangeOpDataType(RewritingPass):
     Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "change-op-data-type"
     from_type: str = "f16"
     to_type: str = "f32"
     opcodes: str = "dot+convolution"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import DTYPES, F32
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
@@ -19,8 +17,7 @@ class ComparisonExpander(Expander):
     that. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "comparison-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"compare"})
+    acts_on = frozenset({"compare"})
 
     def when(self, inst: Instruction) -> bool:
         x, y = inst.operands

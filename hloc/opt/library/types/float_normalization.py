@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.dtypes import F32
 from hloc.errors import HloError
@@ -37,7 +35,6 @@ class FloatNormalization(RewritingPass):
     instructions. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "float-normalization"
     type: str = "bf16"
 
     def rewrite(self, module: Module, context: PassContext) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, working_type
@@ -16,8 +14,7 @@ class LogisticExpander(Expander):
     hloc has a rule for logistic that is as fast and closer. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "logistic-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"logistic"})
+    acts_on = frozenset({"logistic"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst) and inst.array.dtype.is_float

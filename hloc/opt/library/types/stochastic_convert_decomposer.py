@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, working_type
@@ -17,8 +15,7 @@ class StochasticConvertDecomposer(Expander):
     Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "stochastic-convert-decomposer"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"stochastic-convert"})
+    acts_on = frozenset({"stochastic-convert"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from hloc.ir.attributes import EntryLayout
 from hloc.ir.module import Module
@@ -23,7 +22,6 @@ class SubByteNormalization(RewritingPass):
     only changes the printed layouts. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "sub-byte-normalization"
     packed: bool = False
 
     def rewrite(self, module: Module, context: PassContext) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.dtypes import S32
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -19,8 +17,7 @@ class TopkDecomposer(Expander):
     Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "topk-decomposer"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"topk"})
+    acts_on = frozenset({"topk"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst)

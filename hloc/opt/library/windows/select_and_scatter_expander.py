@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,8 +23,7 @@ class SelectAndScatterExpander(Expander):
     name.
     """
 
-    name: ClassVar[str] = "select-and-scatter-expander"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
+    acts_on = frozenset({"select-and-scatter"})
 
     def when(self, inst: Instruction) -> bool:
         return is_static(inst)

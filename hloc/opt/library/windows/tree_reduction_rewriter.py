@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
@@ -21,8 +19,7 @@ class TreeReductionRewriter(Expander):
     would go through memory. Source: XLA's pass of this name.
     """
 
-    name: ClassVar[str] = "tree-reduction-rewriter"
-    acts_on: ClassVar[frozenset[str]] = frozenset({"reduce"})
+    acts_on = frozenset({"reduce"})
     window_size: int = 32
 
     def when(self, inst: Instruction) -> bool:
