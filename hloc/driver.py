@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any
 
 from hloc.collection import collection_paused
+from hloc.dtypes import Array
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import count_devices, module_devices
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from hloc.runtime.executable import Executable
     from hloc.runtime.loading import Runnable
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _COLLECTED_FROM_BYTES = 64 << 20
 """Size of a text or proto from which what its passes leave behind is collected meanwhile.

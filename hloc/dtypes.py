@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hloc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+"""An array of any element type."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

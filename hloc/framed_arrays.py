@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DTYPES, dtype_of_numpy
+from hloc.dtypes import DTYPES, Array, dtype_of_numpy
 from hloc.errors import HloError
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def types_of(arrays: Iterable[Array]) -> list[tuple[str, Sequence[int]]]:

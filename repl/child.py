@@ -10,18 +10,15 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import IO, Any
+from typing import IO
 
-import numpy as np
-
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.python_process import ending_of, python_command, python_environment
 from repl.messages import UNKNOWN, Answer, Request, read_answer, write_request
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _END_SECONDS = 5.0
 _START_SECONDS = 60.0

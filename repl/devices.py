@@ -6,17 +6,15 @@ Random inputs differ from device to device; other inputs are the same on all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
 from hloc.report.run_inputs import Inputs
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def devices_of(module: Module) -> int:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from hloc.codegen.gpu.kernel import Extent, GpuFunction
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
@@ -24,8 +22,6 @@ from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import MOST_MOMENTS, Moment
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import PROCESSORS, SimulatedDevice
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _BARRIERS = ("bar", "barrier")
 

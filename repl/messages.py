@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import IO, Any
 
-import numpy as np
-
 from hloc import framing
+from hloc.dtypes import Array
 from hloc.framed_arrays import arrays_from, blocks_of, types_of
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 UNKNOWN = "unknown program"
 """The fault of a request without a text for a program that the child does not keep any more."""

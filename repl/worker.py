@@ -13,17 +13,16 @@ import sys
 import time
 from collections import OrderedDict
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from hloc import driver
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.opt.plugin import load_plugin
 from hloc.runtime.loading import Runnable
 from repl.messages import UNKNOWN, Answer, Request, read_request, write_answer
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _KEPT = 6
 _MOST_RUNS = 200

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from hloc import driver  # noqa: E402
+from hloc.dtypes import Array  # noqa: E402
 from hloc.errors import HloError, InternalError, UnsupportedError  # noqa: E402
 from hloc.ir.clone import clone_module  # noqa: E402
 from hloc.ir.module import Module  # noqa: E402
@@ -76,12 +77,12 @@ def subject(path: Path) -> Subject | None:
     return Subject(path.name, module, inputs, wanted)
 
 
-def evaluated(module: Module, arrays: Sequence[answers.Array]) -> list[answers.Array]:
+def evaluated(module: Module, arrays: Sequence[Array]) -> list[Array]:
     """Run `module` in the evaluator for a short time."""
     return answers.evaluated(module, arrays, SLOW_SECONDS)
 
 
-def evaluated_longer(module: Module, arrays: Sequence[answers.Array]) -> list[answers.Array]:
+def evaluated_longer(module: Module, arrays: Sequence[Array]) -> list[Array]:
     """Run what a pass made; it may be slower, but not without an end."""
     return answers.evaluated(module, arrays, 20 * SLOW_SECONDS)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from hloc import driver
 from hloc.cli.input_options import inputs_of
@@ -15,6 +13,7 @@ from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugin
 from hloc.cli.profile_report import cpu_profile
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.edges import is_partitioned
@@ -30,7 +29,6 @@ from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import aligned, count_text, duration, plural
 from hloc.runtime.hardware_counters import CountersMissing, counting
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Runs: TypeAlias = Callable[[int], Sequence[float]]
 """Runs a program so often, and returns the seconds of each run."""
 

@@ -12,9 +12,6 @@ import os
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from hloc import driver
 from hloc.analysis.file_diff import DiffOptions, table_of_modules
@@ -22,6 +19,7 @@ from hloc.cli.input_options import inputs_of
 from hloc.cli.progress import progress_of
 from hloc.cli.reduce_command import shrink
 from hloc.cli.talk import Talk
+from hloc.dtypes import Array
 from hloc.dumps.folder import DumpFile, read_folder
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
@@ -39,8 +37,6 @@ from hloc.report.roundings import Roundings, roundings_of
 from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import plural
 from hloc.report.time_limit import TookTooLong
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _DUMP = (("xla_dump_hlo_pass_re", ".*"), ("xla_dump_large_constants", "True"))
 _CODE = "code generation"

@@ -7,13 +7,11 @@ what an earlier one made wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from hloc import driver
 from hloc.cli.isolation.pieces import NO_CODE, pieces_of, takes_arrays
 from hloc.cli.talk import Talk
+from hloc.dtypes import Array
 from hloc.errors import HloError, printable
 from hloc.ir.edges import is_partitioned
 from hloc.ir.instruction import Instruction
@@ -27,8 +25,6 @@ from hloc.report.inputs import array_leaves
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MOST_NAMED = 5
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
 from hloc.report.inputs import result_leaves
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1) -> list[Array]:

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
@@ -33,6 +31,7 @@ from hloc.cli.reproducer import apply_header
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
 from hloc.cli.watched_passes import WatchedPasses
+from hloc.dtypes import Array
 from hloc.errors import HloError, printable
 from hloc.formats.snapshot import Snapshot, fitting_arrays
 from hloc.ir.clone import clone_module
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
     from hloc.runtime.loading import Runnable
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 COMPARE_WORDS = ("interp", "O0", "xla")
 
 

@@ -12,11 +12,10 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from hloc.cli.talk import Talk
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import module_devices
 from hloc.ir.module import Module
@@ -30,7 +29,6 @@ from hloc.runtime.communicator.mpi.launch import launched_processes
 if TYPE_CHECKING:
     from hloc.runtime.communicator.mpi.communicator import MpiEngine
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _TURN_SECONDS = 0.3
 """How long process 0 has to say what went wrong, before the others do."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from hloc.cli.talk import Talk
+from hloc.dtypes import Array
 from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import save_arrays
 from hloc.report.run_data import outputs_data, timing_data
 from hloc.report.run_report import Timing, output_lines, run_line
 from hloc.shapes import ArrayShape
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.jax.installed import jax_package
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _CPU = 1  # kDLCPU
 

@@ -9,16 +9,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
-import numpy as np
-
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.framed_arrays import arrays_from, blocks_of, types_of
 from hloc.framing import read_message, write_message
 from hloc.python_process import ending_of, python_command, python_environment
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class XlaEnded(HloError):

@@ -10,13 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.errors import HloError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _REPEAT = 5
 

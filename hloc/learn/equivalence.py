@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc import driver
-from hloc.dtypes import component_of, dtype_of_numpy
+from hloc.dtypes import Array, component_of, dtype_of_numpy
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.report.answers import differing
 from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs
 from hloc.report.time_limit import TookTooLong, time_limit
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SECONDS = 10.0
 _SPECIAL_SEEDS = 5

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from hloc import driver
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.formats.proto_devices import fill_sharding
 from hloc.formats.runtime import message_class
@@ -26,7 +27,6 @@ from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.native import PjrtError
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Part: TypeAlias = tuple[slice, ...]
 
 _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.pjrt.abi import enum, structure
 from hloc.pjrt.callbacks import functions_of
 from hloc.pjrt.element_types import TOKEN, dtypes
@@ -15,8 +16,6 @@ from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, state, words, words_at
 from hloc.pjrt.partitioned import Shards, cut, gathered
 from hloc.pjrt.programs import Program, program_at
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def array_of(address: int) -> Array:

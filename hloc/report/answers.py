@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from hloc import driver
 from hloc.analysis.cost import module_cost
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.edges import edges_of, is_partitioned
 from hloc.ir.module import Module
@@ -26,7 +25,6 @@ from hloc.report.time_limit import TookTooLong, time_limit
 from hloc.runtime.arena import clear_stops, stop_all
 from hloc.runtime.shards import cut_all, join_all
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Answer: TypeAlias = list[Array] | None
 Runner: TypeAlias = Callable[[Module, Sequence[Array]], list[Array]]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.dtypes import DType, component_of, dtype_of_numpy
+from hloc.dtypes import Array, DType, component_of, dtype_of_numpy
 from hloc.lazy_dataclass import dataclass
 from hloc.report.tolerance import Tolerance, tolerance_of
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from hloc import driver
 from hloc.analysis.extract import extract
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -32,7 +33,6 @@ from hloc.report.inputs import array_leaves
 from hloc.report.roundings import ALLOWED, SAME_ELEMENTS, is_float, spreads_of
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Values: TypeAlias = dict[Instruction, list[Array]]
 
 _STEP = 1e-6

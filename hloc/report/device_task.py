@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import numpy as np
 
 from hloc import driver
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import exchanges_data, module_devices
 from hloc.ir.edges import Edge, Edges, edges_of, is_per_device
@@ -20,7 +21,6 @@ from hloc.lazy_dataclass import dataclass
 from hloc.runtime.shards import cut, join
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Parts: TypeAlias = list[list[Array]]
 
 MAX_DEVICES = 1024

@@ -9,11 +9,12 @@ import json
 import re
 import zipfile
 from os.path import expanduser
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from hloc.analysis.extract import find_instruction
+from hloc.dtypes import Array
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
@@ -28,8 +29,6 @@ from hloc.report.inputs import (
     storage_type,
 )
 from hloc.shapes import ArrayShape, leaves
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 KINDS = (
     "3.5", "[1,2,3]", "@x.npy", "@all.npz:w", "zeros", "ones", "iota", "normal(0,1)",

@@ -11,19 +11,17 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DType, component_of
+from hloc.dtypes import Array, DType, component_of
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.output_file import output_to
 from hloc.report.index_ranges import index_limits
 from hloc.report.text import size_text
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_ROWS = 4096
 _MOST_TIMES, _MOST_BYTES = 16, 1 << 20

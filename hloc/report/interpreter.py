@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any
 
 from hloc import driver
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.module import Module
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Interpreter:

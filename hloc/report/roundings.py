@@ -7,12 +7,11 @@ neighbour, in a random direction. Passes that change the order of operations mov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc import driver
-from hloc.dtypes import dtype_of_numpy
+from hloc.dtypes import Array, dtype_of_numpy
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -20,8 +19,6 @@ from hloc.ir.opcode import HostValue
 from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import is_too_large
 from hloc.report.compare import ulps_apart
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 ALLOWED = 16.0
 """Units in the last place that an operation, or a sum in another order, may be off by itself."""

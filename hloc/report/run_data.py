@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from hloc.analysis.module_diff import element_text
+from hloc.dtypes import Array
 from hloc.report.compare import Comparison
 from hloc.report.run_report import PREVIEW_ELEMENTS, Timing, place_text
 from hloc.shapes import ArrayShape
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def timing_data(timing: Timing, flops: int, threads: int, devices: int) -> dict[str, Any]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, TypeAlias
 
-import numpy as np
-
+from hloc.dtypes import Array
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.report.input_specs import array_of, find_parameter, parameters_of
 from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs
 from hloc.shapes import ArrayShape
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(slots=True)

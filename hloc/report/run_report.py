@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from hloc.analysis.module_diff import element_text
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.device_groups import devices_text
 from hloc.lazy_dataclass import dataclass
@@ -21,7 +22,6 @@ from hloc.report.exits import RunFailed, leave, leave_interrupted
 from hloc.report.text import count_text, duration, plural
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 R = TypeVar("R")
 
 _MAX_RUNS = 200

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import dtype_of_numpy
+from hloc.dtypes import Array, dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import MAX_HOST_RANK, ArrayShape
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.registered_targets import HostCallable, register_target
 from hloc.shapes import ArrayShape, data_leaves
 
 if TYPE_CHECKING:
     from hloc.codegen.plan.host_calls import HostFunction
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
 

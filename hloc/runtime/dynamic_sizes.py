@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.shapes import ArrayShape
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def padded_arguments(

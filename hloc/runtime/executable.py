@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hloc.codegen.backend import PlannedModule
 from hloc.codegen.llvm.target import physical_memory_bytes
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
+from hloc.dtypes import Array
 from hloc.errors import HloError, OutOfMemoryError
 from hloc.ir.edges import Edges
 from hloc.memory.allocation import BufferReport
@@ -38,7 +39,6 @@ from hloc.runtime.threads import device_team
 if TYPE_CHECKING:
     from hloc.codegen.plan.host_calls import HostFunction
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_IDLE_FRAMES = 4
 

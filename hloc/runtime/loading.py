@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
+from typing import Any, Protocol, runtime_checkable
 
 from hloc.codegen.backend import CompiledModule
+from hloc.dtypes import Array
 from hloc.errors import UnsupportedError
 from hloc.options import CompileOptions
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Runnable(Protocol):

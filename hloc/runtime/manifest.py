@@ -5,7 +5,7 @@ Plain values, no IR and no LLVM, so that they can be kept in a file (`runtime/pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from hloc.codegen.backend import PlannedModule
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import TableLayout
+from hloc.dtypes import Array
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import is_partitioned
 from hloc.lazy_dataclass import dataclass
@@ -22,8 +23,6 @@ from hloc.shapes import ArrayShape
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
     from hloc.memory.buffer_assignment import ConstantArray
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ import json
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from hloc.lazy_dataclass import dataclass
 from hloc.memory.allocation import AliasedOutput, BufferReport, NamedLeaf
 from hloc.runtime.manifest import ProgramManifest
 from hloc.shapes import ArrayShape, Layout
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _LENGTH = struct.Struct("<Q")
 

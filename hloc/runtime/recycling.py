@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_KEPT_ARRAYS = 2  # a caller that holds the last result while it asks for the next needs two
 _MAX_KEPT_BYTES = 256 << 20

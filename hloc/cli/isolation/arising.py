@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from hloc import driver
 from hloc.analysis.extract import extract
 from hloc.cli.isolation.pieces import opened, pieces_of
 from hloc.cli.isolation.values import Values, walk
-from hloc.dtypes import dtype_of_numpy
+from hloc.dtypes import Array, dtype_of_numpy
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order_from
@@ -21,7 +21,6 @@ from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Index: TypeAlias = tuple[int, ...]
 Test: TypeAlias = Callable[[Array], Array]
 

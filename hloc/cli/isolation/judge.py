@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc.cli.isolation.pieces import Piece
-from hloc.dtypes import BF16, F32, F64, dtype_of_numpy
+from hloc.dtypes import BF16, F32, F64, Array, dtype_of_numpy
 from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.conditioning import SHOWN_ULP, Conditioning, conditioning
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _LEAST_NORMAL = {F32: 2.0**-126, BF16: 2.0**-126, F64: 2.0**-1022}
 

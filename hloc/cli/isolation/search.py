@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from hloc.cli.isolation.judge import Finding, judge, without_subnormals
 from hloc.cli.isolation.pieces import NO_CODE, Piece, opened, pieces_of, takes_arrays
 from hloc.cli.isolation.sides import Compiled, Side, Task
 from hloc.cli.isolation.values import Values, walk
-from hloc.dtypes import dtype_of_numpy
+from hloc.dtypes import Array, dtype_of_numpy
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -24,8 +23,6 @@ from hloc.report.answers import evaluated, is_random, is_too_large
 from hloc.report.compare import Bounds
 from hloc.report.progress import Progress
 from hloc.report.time_limit import TookTooLong
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 MOST_WORST = 10
 """Pieces that are listed as the least exact."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from hloc import driver
 from hloc.cli.isolation.pieces import Piece, combined, pieces_of
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.jax.xla_child import XlaChild
@@ -18,7 +19,6 @@ from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.report.inputs import array_leaves, result_leaves
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Task: TypeAlias = "tuple[Piece, list[Array]]"
 Program: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 MOST_BYTES = 1 << 30
 """Values in memory; the oldest go to files beyond it."""

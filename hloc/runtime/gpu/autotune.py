@@ -23,9 +23,9 @@ from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.plan.kernel_request import KernelRequest
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.runtime.gpu.cuda import CudaDevice
-from hloc.runtime.gpu.device import Array
 from hloc.runtime.gpu.measuring import reports_of
 from hloc.runtime.gpu.memory import Allocations
 from hloc.shapes import ArrayShape

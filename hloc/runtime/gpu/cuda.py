@@ -21,6 +21,7 @@ from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.gpu.nvptx.chips import CHIPS
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.gpu.commands import Action, Call, Command, Copy, Launch
@@ -29,7 +30,6 @@ from hloc.runtime.gpu.cuda_graph import capture
 from hloc.runtime.gpu.cuda_image import image_for, is_for
 from hloc.runtime.gpu.cuda_tensor_map import encode_tensor_map
 from hloc.runtime.gpu.cuda_timing import LaunchTimes, seconds_on
-from hloc.runtime.gpu.device import Array
 from hloc.runtime.gpu.library.libraries import Handles, Libraries
 
 SYNC_VARIABLE = "HLOC_GPU_SYNC"

@@ -7,16 +7,13 @@ GPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
+from typing import Any, Protocol, runtime_checkable
 
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.library_call import LibraryCall
+from hloc.dtypes import Array
 from hloc.runtime.gpu.commands import Command
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Device(Protocol):

@@ -12,6 +12,7 @@ import numpy as np
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.plan.exchange import Exchange
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import DeviceCounts, module_devices
 from hloc.ir.edges import Edges, is_partitioned
@@ -23,7 +24,7 @@ from hloc.runtime.communicator.nccl.library import NcclLibrary, installed_librar
 from hloc.runtime.communicator.nccl.simulated import SimulatedNccl
 from hloc.runtime.gpu import executable
 from hloc.runtime.gpu.cuda import first_devices
-from hloc.runtime.gpu.device import Array, Device
+from hloc.runtime.gpu.device import Device
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.runner import DevicePart

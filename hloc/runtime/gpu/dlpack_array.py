@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.runtime.array_spec import ArraySpec
 from hloc.runtime.gpu.cuda import CudaDevice
-from hloc.runtime.gpu.device import Array
 from hloc.runtime.gpu.dlpack import CUDA, strides_of, type_code
 from hloc.runtime.gpu.dlpack_export import export
 

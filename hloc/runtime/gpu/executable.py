@@ -18,6 +18,7 @@ import numpy as np
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.allocation import BufferReport
 from hloc.memory.buffer_assignment import parameter_leaves
@@ -26,7 +27,7 @@ from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.executable import check_memory
 from hloc.runtime.gpu.autotune import tuned
 from hloc.runtime.gpu.cuda import CudaDevice, first_device
-from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice
+from hloc.runtime.gpu.device import Device, LibraryDevice, RecordingDevice
 from hloc.runtime.gpu.dlpack import borrow
 from hloc.runtime.gpu.dlpack_array import DeviceArray
 from hloc.runtime.gpu.host_device import HostDevice

@@ -21,10 +21,10 @@ from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
 from hloc.codegen.llvm.object_cache import cached_object
 from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS
 from hloc.codegen.llvm.target import host_target
+from hloc.dtypes import Array
 from hloc.errors import HloError, InternalError
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.cpu_loader import LoadedCode, load_functions
-from hloc.runtime.gpu.device import Array
 
 _ALIGNMENT = 256
 _FIRST_FRAME_BYTES = 1024

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, Plan
-from hloc.runtime.gpu.device import Array, Device
+from hloc.dtypes import Array
+from hloc.runtime.gpu.device import Device
 from hloc.runtime.gpu.simulated import SimulatedDevice
 from hloc.runtime.manifest import constant_data
 

@@ -18,11 +18,12 @@ from hloc.codegen.plan.plan import (
     Place,
     Step,
 )
+from hloc.dtypes import Array
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.array_spec import ArraySpec, spec_of
 from hloc.runtime.gpu.commands import Call, Copy, Launch, commands_of
 from hloc.runtime.gpu.cuda_driver import CudaError
-from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice
+from hloc.runtime.gpu.device import Device, LibraryDevice, RecordingDevice
 from hloc.runtime.gpu.graph_cache import GraphCache
 from hloc.shapes import ArrayShape, data_leaves
 

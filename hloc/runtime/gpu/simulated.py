@@ -10,10 +10,10 @@ from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.gpu.tensor_map import TensorMapArgument
+from hloc.dtypes import Array
 from hloc.memory.heap import alignment_of, rounded
 from hloc.ptx import LaunchReport, Memory, PtxModule, Watch, launch, parse_ptx
 from hloc.ptx.tensor_maps import TensorMap
-from hloc.runtime.gpu.device import Array
 
 _UNIT_BYTES = 16
 """LLVM may read a whole aligned unit where only its beginning is needed."""

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hloc.dtypes import Array
 from hloc.runtime.communicator.nccl.simulated import SimulatedNccl
-from hloc.runtime.gpu.device import Array
 from tests.unit.gpu.fake_cuda import FakeCuda, Node
 
 _LOCK = threading.RLock()

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.codegen.gpu.nccl_sums import OPERATIONS, TYPES
-from hloc.dtypes import dtype_named
+from hloc.dtypes import Array, dtype_named
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
-from hloc.runtime.gpu.device import Array, Device
+from hloc.runtime.gpu.device import Device
 
 _OPERATIONS: dict[int, Callable[..., Any]] = {
     OPERATIONS["add"]: np.add,
