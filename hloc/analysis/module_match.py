@@ -131,16 +131,12 @@ def _match_moved(found: Fingerprints, match: ModuleMatch, old: Module, new: Modu
     ]
     keys: tuple[Key, ...] = (
         lambda inst: (found.local[inst], inst.name),
-        lambda inst: (found.local[inst], _op_name(inst)),
+        lambda inst: (found.local[inst], inst.op_name),
         found.local.__getitem__,
     )
     for key in keys:
         for a, b in _unique_pairs(match, before, after, key):
             match.pair(a, b)
-
-
-def _op_name(inst: Instruction) -> str:
-    return inst.common.metadata.op_name if inst.common.metadata else ""
 
 
 def _unique_pairs(
@@ -193,8 +189,8 @@ class _Matcher:
         self._unique(lambda inst: (inst.opcode.name, inst.name))
         for similar in (
             local.__getitem__,
-            lambda inst: (inst.opcode.name, inst.shape, _op_name(inst) or inst),
-            lambda inst: (inst.opcode.name, _op_name(inst) or inst),
+            lambda inst: (inst.opcode.name, inst.shape, inst.op_name or inst),
+            lambda inst: (inst.opcode.name, inst.op_name or inst),
         ):
             self._leftovers(similar)
         self._other_opcodes()

@@ -279,8 +279,7 @@ def _group_of(groups: Sequence[Sequence[int]], devices: int) -> tuple[int, ...]:
 
 def _arguments(parameters: Sequence[Instruction], network: Network) -> Iterator[ArrayRow]:
     for parameter in parameters:
-        metadata = parameter.common.metadata
-        named = metadata.op_name if metadata is not None and metadata.op_name else parameter.name
+        named = parameter.op_name or parameter.name
         yield from _arrays(named, parameter.shape, parameter.common.sharding, network)
 
 

@@ -132,10 +132,7 @@ def module_statistics(module: Module) -> ModuleStatistics:
 
 def scope_of(inst: Instruction, depth: int = 3) -> str:
     """Return the first levels of the op_name: `jit(f)/loss/dot_general` of `.../transpose`."""
-    metadata = inst.common.metadata
-    if metadata is None or not metadata.op_name:
-        return NO_SCOPE
-    return "/".join(metadata.op_name.split("/")[:depth])
+    return "/".join(inst.op_name.split("/")[:depth]) or NO_SCOPE
 
 
 def _own_costs(

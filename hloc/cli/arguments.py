@@ -19,7 +19,7 @@ _NO_WIDTH = partial(HelpFormatter, width=80)
 """For checks of each option; the default one asks for the width of the terminal each time."""
 
 
-class _Parser(ArgumentParser):
+class Parser(ArgumentParser):
     """Raises instead of leaving the process."""
 
     def error(self, message: str) -> NoReturn:
@@ -37,7 +37,7 @@ def parse_arguments(command: str, words: Sequence[str]) -> Namespace:
         UsageError: an unknown option or a bad value.
     """
     rows = options_of(command)
-    parser = _Parser(
+    parser = Parser(
         add_help=False,
         allow_abbrev=False,
         prog=f"hloc {command}".strip(),

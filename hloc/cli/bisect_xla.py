@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from hloc import driver
 from hloc.analysis.file_diff import DiffOptions, table_of_modules
+from hloc.cli.compare_with_xla import full_text
 from hloc.cli.input_options import inputs_of
 from hloc.cli.progress import progress_of
 from hloc.cli.reduce_command import shrink
@@ -133,7 +134,7 @@ def _culprit(
         progress.begin("XLA compiles")
         ended = ""
         try:
-            got = child.run("", _text(module), given.arrays, [("xla_dump_to", folder), *_DUMP])
+            got = child.run("", full_text(module), given.arrays, [("xla_dump_to", folder), *_DUMP])
             fault = differing(roundings.forgiven(got, want), want)
         except XlaEnded as error:
             fault = ended = error.message
@@ -217,7 +218,7 @@ def _shrunk(module: Module, child: XlaChild, arguments: Namespace, talk: Talk) -
         try:
             given = input_sets(candidate, arguments.random or 0, special=False)[0]
             want = evaluated(candidate, given.arrays)
-            got = child.run("", _text(candidate), given.arrays)
+            got = child.run("", full_text(candidate), given.arrays)
             roundings = roundings_of(candidate, given.arrays, want)
             return bool(differing(roundings.forgiven(got, want), want))
         except XlaEnded:
@@ -241,7 +242,3 @@ def _report(found: _Culprit, how: str, talk: Talk) -> list[str]:
         table = table_of_modules(found.before, found.after, DiffOptions(metadata=False))
         lines += [f"  {plain(line)}" for line in unified_lines(DiffView(table))]
     return lines
-
-
-def _text(module: Module) -> str:
-    return module.to_text("default", large_constants=True)

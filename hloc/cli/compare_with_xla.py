@@ -31,7 +31,7 @@ def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1)
     if not is_installed():
         raise HloError("--compare-with=xla needs jax", notes=("pip install 'hloc[jax]'",))
     if devices == 1:
-        return [np.asarray(result) for result in run_by_xla(_text(module), inputs)[0]]
+        return [np.asarray(result) for result in run_by_xla(full_text(module), inputs)[0]]
     if is_per_device(module):
         raise HloError(
             "--compare-with=xla on several devices takes a program of whole arrays, which XLA "
@@ -40,8 +40,9 @@ def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1)
     dims = [shape.dims for shape in result_leaves(module)]
     counted = clone_module(module)
     counted.set_config(replace(module.config, num_partitions=devices))
-    return run_sharded_by_xla(_text(counted), inputs, dims, devices)
+    return run_sharded_by_xla(full_text(counted), inputs, dims, devices)
 
 
-def _text(module: Module) -> str:
+def full_text(module: Module) -> str:
+    """Return HLO text with all constants."""
     return module.to_text("default", large_constants=True)

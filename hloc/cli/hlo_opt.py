@@ -7,11 +7,12 @@ of XLA's compiler (`--xla_...`) have no effect, as in `hloc`.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import NoReturn
 
 from hloc.cli import main as hloc_main
+from hloc.cli.arguments import Parser
 from hloc.errors import printable
 from hloc.near_names import did_you_mean
 from hloc.report.exits import Exit, UsageError, ending
@@ -58,11 +59,6 @@ Other options are those of `hloc FILE`: see hloc --help. docs/coming-from-xla.md
 """
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message.replace("argument ", "", 1))
-
-
 def process() -> NoReturn:
     """Be the program `hlo-opt`, from start to end."""
     run_process(main)
@@ -98,7 +94,7 @@ def usage() -> str:
 
 
 def _parsed(words: Sequence[str]) -> tuple[Namespace, list[str]]:
-    parser = _Parser(add_help=False, allow_abbrev=False, prog="hlo-opt")
+    parser = Parser(add_help=False, allow_abbrev=False, prog="hlo-opt")
     for flag in ("platform", "stage"):
         parser.add_argument(f"--{flag}", default="transforms" if flag == "platform" else "hlo")
     parser.add_argument("--passes")

@@ -295,7 +295,7 @@ def _peak(memory: Memory, module: Module | None) -> Iterator[PeakBuffer]:
             yield PeakBuffer(value, "", "", "")
         else:
             shape = _element(inst.shape, value.index).text_without_layout
-            yield PeakBuffer(value, shape, inst.opcode.name, origin_of(inst) or _op_name(inst))
+            yield PeakBuffer(value, shape, inst.opcode.name, origin_of(inst) or inst.op_name)
 
 
 def _element(shape: Shape, index: str) -> Shape:
@@ -305,7 +305,3 @@ def _element(shape: Shape, index: str) -> Shape:
             break
         shape = shape.elements[int(number)]
     return shape
-
-
-def _op_name(inst: Instruction) -> str:
-    return inst.common.metadata.op_name if inst.common.metadata else ""

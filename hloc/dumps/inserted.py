@@ -76,9 +76,8 @@ def inserted(
 
 def _key(inst: Instruction) -> tuple[str, str]:
     """Return what a copy of an instruction of the program, as fusion makes them, keeps."""
-    metadata = inst.common.metadata
     kind = f"{inst.opcode.name} {inst.shape.text_without_layout}"
-    return kind, metadata.op_name if metadata and metadata.op_name else inst.name
+    return kind, inst.op_name or inst.name
 
 
 def _row(inst: Instruction, by: str, alone: bool, running: frozenset[Computation]) -> Inserted:

@@ -51,6 +51,11 @@ class Instruction:
         return self.opcode.name in names
 
     @property
+    def op_name(self) -> str:
+        """The name that its metadata gives the operation, "" for none."""
+        return self.common.metadata.op_name if self.common.metadata else ""
+
+    @property
     def array(self) -> ArrayShape:
         """The shape as an array; the caller guarantees that it is one."""
         assert isinstance(self.shape, ArrayShape), self

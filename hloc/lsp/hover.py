@@ -93,8 +93,8 @@ def _instruction(document: Document, part: Part, inst: Instruction) -> str:
     rows.append(_users(part, inst))
     if origin := origin_of(inst):
         rows.append(f"made at {printable(origin)}")
-    if inst.common.metadata is not None and inst.common.metadata.op_name:
-        rows.append(f"op_name {printable(inst.common.metadata.op_name)}")
+    if inst.op_name:
+        rows.append(f"op_name {printable(inst.op_name)}")
     rows.append(inst.opcode.reads)
     return "\n\n".join([_fenced(printable(line), "hlo"), *map(_escaped, rows)])
 

@@ -7,6 +7,8 @@ ties: `select(EQ(c, reversed c), next, c)` and `or(c, and(EQ of the key, next))`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hloc.ir.computation import Computation
@@ -167,10 +169,15 @@ def _evaluated(expression: Instruction, columns: tuple[Array, ...]) -> Array | N
                 return None
             values[inst] = literal.array
         else:
-            assert inst.opcode.evaluate is not None
-            operands = tuple(values[operand] for operand in inst.operands)
-            values[inst] = inst.opcode.evaluate(inst, operands, _no_call)
+            values[inst] = evaluated(inst, values)
     return np.broadcast_to(np.asarray(values[expression]), columns[0].shape)
+
+
+def evaluated(inst: Instruction, values: Mapping[Instruction, HostValue]) -> HostValue:
+    """Return an instruction that calls nothing, of the values of its operands."""
+    assert inst.opcode.evaluate is not None
+    operands = tuple(values[operand] for operand in inst.operands)
+    return inst.opcode.evaluate(inst, operands, _no_call)
 
 
 def _no_call(*_: HostValue) -> HostValue:

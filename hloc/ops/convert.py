@@ -135,14 +135,15 @@ CONVERT = define(
 # ---------------------------------------------------------------- bitcast-convert
 
 
-def _bits(dtype: DType) -> int:
+def memory_bits(dtype: DType) -> int:
+    """Return the width of a value where types are reinterpreted: pred takes 8 bits."""
     return 8 if dtype.is_pred else dtype.bits
 
 
 def _infer_bitcast_convert(request: ShapeRequest) -> Shape:
     """Check the declared shape: `f32[8]` -> `u32[8]`, `u8[8,4]`; `u8[8,4]` -> `f32[8]`."""
     operand, result = array_operand(request, 0), declared_array(request)
-    old, new = _bits(operand.dtype), _bits(result.dtype)
+    old, new = memory_bits(operand.dtype), memory_bits(result.dtype)
     if operand.dtype.is_complex != result.dtype.is_complex:
         raise HloError(f"cannot bitcast {operand.dtype} to {result.dtype}: one of them is complex")
     expected = operand.dims
@@ -167,7 +168,7 @@ def _evaluate_bitcast_convert(
     inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     source, target = inst.operands[0].array.dtype, inst.array.dtype
-    old, new = _bits(source), _bits(target)
+    old, new = memory_bits(source), memory_bits(target)
     if source.is_complex or target.is_complex:
         return _regrouped(operands[0], target, old, new)
     bits = _as_unsigned(operands[0], source)
@@ -194,7 +195,7 @@ def _as_unsigned(x: Array, dtype: DType) -> Array:
     if dtype.is_integer:
         return unsigned_bits(x, dtype)
     bits = np.ascontiguousarray(x).view(f"u{dtype.storage_bytes}").reshape(x.shape)
-    return np.asarray(bits & bits.dtype.type((1 << _bits(dtype)) - 1))
+    return np.asarray(bits & bits.dtype.type((1 << memory_bits(dtype)) - 1))
 
 
 def _from_unsigned(bits: Array, dtype: DType) -> Array:

@@ -7,7 +7,16 @@ from typing import Any
 from hloc.ir.attributes import Alias, EntryLayout, Metadata, RawText, quoted
 from hloc.near_names import did_you_mean
 from hloc.parser.strings import unquote
-from hloc.parser.value_tools import BadValue, constant, index_text, int_of, of_all, of_first, once
+from hloc.parser.value_tools import (
+    BadValue,
+    constant,
+    index_text,
+    int_of,
+    of_all,
+    of_first,
+    of_pair,
+    once,
+)
 
 
 class CommonValueCallbacks:
@@ -17,8 +26,7 @@ class CommonValueCallbacks:
         key, value = children
         return str(key), unquote(value) if value.type == "STRING" else int_of(value)
 
-    def metadata_profile(self, children: list[Any]) -> tuple[str, Any]:
-        return str(children[0]), children[1]
+    metadata_profile = of_pair()
 
     def metadata(self, children: list[Any]) -> Metadata:
         fields = dict(once([child for child in children if isinstance(child, tuple)]))
@@ -70,8 +78,7 @@ class CommonValueCallbacks:
                 lines.append(f"  {{{array}}}:({','.join(records)})")
         return RawText("{\n" + ",\n".join(lines) + "\n}") if lines else None
 
-    def statistic(self, children: list[Any]) -> tuple[str, int | float]:
-        return str(children[0]), children[1]
+    statistic = of_pair()
 
     def statistics(self, children: list[Any]) -> RawText | None:
         if len(children) < 2 and not any(key != "visualizing_index" for key, _ in children):
@@ -87,9 +94,7 @@ class CommonValueCallbacks:
 
     input_output_alias = of_all()
 
-    def donor(self, children: list[Any]) -> tuple[int, tuple[int, ...]]:
-        return int_of(children[0]), children[1]
-
+    donor = of_pair(int_of)
     buffer_donor = of_all()
     one_bool = of_all()
     propagation = of_first()

@@ -13,7 +13,7 @@ from hloc.ir.attributes import (
     WindowDimension,
 )
 from hloc.near_names import did_you_mean
-from hloc.parser.value_tools import BadValue, index_text, int_of, once
+from hloc.parser.value_tools import BadValue, index_text, int_of, of_pair, once
 
 
 class OpcodeValueCallbacks:
@@ -40,8 +40,7 @@ class OpcodeValueCallbacks:
             raise BadValue(f"result_accuracy mode is default or highest, not {children[0]}")
         return None if mode == "default" else RawText(f"{{mode={mode}}}")
 
-    def tolerance(self, children: list[Any]) -> tuple[str, int | float]:
-        return str(children[0]), children[1]
+    tolerance = of_pair()
 
     def accuracy_tolerance(self, children: list[Any]) -> RawText:
         fields = dict(once(children))

@@ -8,7 +8,7 @@ from typing import Any
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.names import is_other_token
 from hloc.near_names import did_you_mean
-from hloc.parser.value_tools import BadValue, constant, int_of, of_all, of_first, tagged
+from hloc.parser.value_tools import BadValue, constant, int_of, of_all, of_first, of_pair, tagged
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
 
 _LARGEST = 2**63 - 1
@@ -72,9 +72,7 @@ class ShapeCallbacks:
     memory_space = tagged("memory_space", of_first(int_of))
     metadata_prefix = tagged("metadata_prefix_bytes", of_first(int_of))
     splits = tagged("splits", of_all())
-
-    def split(self, children: list[Any]) -> tuple[int, tuple[int, ...]]:
-        return int_of(children[0]), children[1]
+    split = of_pair(int_of)
 
     def physical_shape(self, _children: list[Any]) -> tuple[str, Any]:
         raise BadValue(

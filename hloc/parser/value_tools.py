@@ -39,6 +39,11 @@ def of_all(convert: Callable[[tuple[Any, ...]], Any] = tuple) -> Callback:
     return lambda _self, children: convert(tuple(children))
 
 
+def of_pair(convert: Callable[[Any], Any] = str) -> Callback:
+    """Return a callback that gives the first part, converted, and the second."""
+    return lambda _self, children: (convert(children[0]), children[1])
+
+
 def tagged(tag: str, value: Callback) -> Callback:
     """Return a callback that gives `(tag, what the callback value gives)`."""
     return lambda self, children: (tag, value(self, children))

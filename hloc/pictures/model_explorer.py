@@ -73,16 +73,13 @@ def _node(inst: Instruction, drawn: set[str], costs: Mapping[Computation, Cost])
 
 def _namespace(inst: Instruction) -> str:
     """Return the scopes of the `op_name`, without its last part, which names the operation."""
-    metadata = inst.common.metadata
-    parts = metadata.op_name.split("/") if metadata is not None else []
-    return "/".join(filter(None, parts[:-1]))
+    return "/".join(filter(None, inst.op_name.split("/")[:-1]))
 
 
 def _attributes(inst: Instruction, costs: Mapping[Computation, Cost]) -> Iterator[tuple[str, Any]]:
     yield "text", shown(line_of(inst).text(), _LETTERS)
-    metadata = inst.common.metadata
-    if metadata is not None and metadata.op_name:
-        yield "op_name", metadata.op_name
+    if inst.op_name:
+        yield "op_name", inst.op_name
     source = origin_of(inst)
     if source:
         yield "source", source

@@ -89,10 +89,9 @@ def _scopes(leaves: Sequence[Box], users: dict[Box, list[Box]]) -> dict[Box, tup
 
 def _own_scope(leaf: Box) -> tuple[str, ...] | None:
     assert leaf.inst is not None
-    metadata = leaf.inst.common.metadata
-    if metadata is None or "/" not in metadata.op_name or leaf.inst.is_a("parameter", "constant"):
+    if "/" not in leaf.inst.op_name or leaf.inst.is_a("parameter", "constant"):
         return None
-    parts = [part for part in shown(metadata.op_name).split("/")[:-1] if part]
+    parts = [part for part in shown(leaf.inst.op_name).split("/")[:-1] if part]
     return tuple(parts[:_DEEPEST_SCOPE])
 
 

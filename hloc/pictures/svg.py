@@ -112,9 +112,8 @@ def tooltip(node: Node) -> str:
     """Return what a box says when it is pointed at."""
     box = node.box
     lines = [box.title] if box.inst is None else [shown(repr(box.inst), 400)]
-    metadata = box.inst.common.metadata if box.inst is not None else None
-    if metadata is not None and metadata.op_name:
-        lines.append(shown(metadata.op_name, 200))
+    if box.inst is not None and box.inst.op_name:
+        lines.append(shown(box.inst.op_name, 200))
     lines.append(f"{box.flops:,} operations, {box.bytes:,} bytes")
     if box.count > 1:
         lines.append(f"{box.count:,} instructions")

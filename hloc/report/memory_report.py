@@ -124,8 +124,7 @@ def _told(inst: Instruction) -> str:
 
 def source_of(inst: Instruction) -> str:
     """Return the user's name of what made `inst`, in parentheses; "" if it is not known."""
-    metadata = inst.common.metadata
-    if metadata is None or not metadata.op_name:
+    if not inst.op_name:
         return ""
-    text = printable(metadata.op_name)
+    text = printable(inst.op_name)
     return f" ({text if len(text) <= _MOST_LETTERS else '...' + text[3 - _MOST_LETTERS :]})"

@@ -188,8 +188,7 @@ class Search:
             return False
         if not self.chosen:
             return True
-        metadata = inst.common.metadata
-        texts = (inst.name, inst.opcode.name, metadata.op_name if metadata else "")
+        texts = (inst.name, inst.opcode.name, inst.op_name)
         return any(re.search(self.chosen, text) for text in texts)
 
     def _compare_all(self, waiting: Sequence[_Waiting]) -> None:

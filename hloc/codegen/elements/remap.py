@@ -17,9 +17,10 @@ from hloc.codegen.elements.elemental import (
     operand_index,
     rule,
 )
-from hloc.dtypes import C64, C128, DTYPES, F32, F64, U32, U64, DType
+from hloc.dtypes import C64, C128, DTYPES, F32, F64, U32, U64
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
+from hloc.ops.convert import memory_bits
 from hloc.shapes import ArrayShape, ShapeIndex
 
 
@@ -89,11 +90,6 @@ def _joined_halves(b: LlvmBuilder, z: Value) -> Value:
     """Return the f64 whose low half is the real and whose high half the imaginary part."""
     low, high = (b.convert(b.bitcast(x, U32), U64) for x in (b.real(z), b.imag(z)))
     return b.bitcast(b.or_(low, b.shl(high, b.const(U64, 32))), F64)
-
-
-def memory_bits(dtype: DType) -> int:
-    """Return the width of a value where types are reinterpreted: pred takes 8 bits."""
-    return 8 if dtype.is_pred else dtype.bits
 
 
 def _bitcast_index(

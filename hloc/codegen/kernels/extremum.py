@@ -24,6 +24,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
 from hloc.ir.traversal import post_order
+from hloc.ops.comparators import evaluated
 
 _BLOCK = 256
 """Elements of a block."""
@@ -110,15 +111,9 @@ def _evaluated(reducer: Computation, columns: list[HostValue]) -> tuple[HostValu
         if inst.is_a("parameter"):
             values[inst] = columns[inst.attributes.number]
         elif not inst.is_a("tuple"):
-            assert inst.opcode.evaluate is not None
-            operands = tuple(values[operand] for operand in inst.operands)
-            values[inst] = inst.opcode.evaluate(inst, operands, _no_call)
+            values[inst] = evaluated(inst, values)
     first, second = (values[operand] for operand in reducer.root.operands)
     return first, second
-
-
-def _no_call(*_: HostValue) -> HostValue:
-    raise AssertionError("an elementwise instruction calls nothing")
 
 
 def reduce_row(k: KernelContext, root: Instruction, at: list[IndexValue], kind: str) -> list[Value]:

@@ -15,8 +15,10 @@ from hloc.opt.rules.builders import (
     assumes_finite,
     computed,
     filled,
+    float_with_sign,
     reassociates,
     root,
+    wide_integer,
 )
 from hloc.opt.values import (
     has_one_user,
@@ -49,11 +51,6 @@ def _has_negatives(inst: Instruction, _found: Found) -> bool:
     return not is_float(inst) or inst.array.dtype.has_sign
 
 
-def _float_with_sign(inst: Instruction, _found: Found) -> bool:
-    """The negative of a float without a sign bit is NaN."""
-    return is_float(inst) and inst.array.dtype.has_sign
-
-
 def _finite(inst: Instruction, found: Found) -> bool:
     """0 / 0 and log(-1) are NaN although all inputs are finite, and NaN * 0 is NaN."""
     return is_float(inst) and makes_no_nan(found["x"])
@@ -62,10 +59,6 @@ def _finite(inst: Instruction, found: Found) -> bool:
 def _not_complex(inst: Instruction, _found: Found) -> bool:
     """(inf + bi) * 1 has a NaN in it."""
     return not inst.array.dtype.is_complex
-
-
-def _wide_integer(inst: Instruction, _found: Found) -> bool:
-    return is_integer(inst) and inst.array.dtype.bits >= 8
 
 
 def _exact_reciprocal(inst: Instruction, found: Found) -> bool:
@@ -129,7 +122,7 @@ ARITHMETIC = (
         "add-constants",
         P("add", (P("add", (x, c)), d)),
         apply("add", "x", _C_PLUS_D),
-        when=_wide_integer,
+        when=wide_integer,
     ),
     reassociates(
         "add-float-constants", P("add", (P("add", (x, c)), d)), apply("add", "x", _C_PLUS_D)
@@ -162,7 +155,7 @@ ARITHMETIC = (
         "multiply-constants",
         P("multiply", (P("multiply", (x, c)), d)),
         apply("multiply", "x", _C_TIMES_D),
-        when=_wide_integer,
+        when=wide_integer,
     ),
     reassociates(
         "multiply-float-constants",
@@ -196,7 +189,7 @@ ARITHMETIC = (
         "divide-negates",
         P("divide", (P("negate", (x,)), P("negate", (y,)))),
         apply("divide", "x", "y"),
-        when=_float_with_sign,
+        when=float_with_sign,
     ),
     Rule(
         "divide-power-of-two",

@@ -161,7 +161,7 @@ BOUND_COMPARISONS = (
 
 # ---------------------------------------------------------------- and, or of comparisons
 
-_CONTRARY = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
+CONTRARY = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 _left, _right = P("compare", bind="l"), P("compare", bind="r")
 
 
@@ -171,7 +171,7 @@ def _contrary(_inst: Instruction, found: Found) -> bool:
     one, other = left.attributes, right.attributes
     if left.operands != right.operands or one.type != other.type:
         return False
-    if _CONTRARY[one.direction] != other.direction:
+    if CONTRARY[one.direction] != other.direction:
         return False
     exact = is_integer_or_pred(left.operands[0]) or one.type == "TOTALORDER"
     return exact or one.direction in ("EQ", "NE")

@@ -13,7 +13,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, reshaped, splat
 from hloc.opt.pattern import Found
 from hloc.opt.rule import Rule
-from hloc.opt.values import is_float, splat_value
+from hloc.opt.values import is_float, is_integer, splat_value
 
 Term: TypeAlias = Callable[[Computation, Instruction, Found], Instruction]
 """A builder that always has an answer."""
@@ -72,6 +72,15 @@ def as_reshape(computation: Computation, inst: Instruction, found: Found) -> Ins
 def same_shape(inst: Instruction, found: Found) -> bool:
     """Layouts are compared too."""
     return inst.shape == found["x"].shape
+
+
+def wide_integer(inst: Instruction, _found: Found) -> bool:
+    return is_integer(inst) and inst.array.dtype.bits >= 8
+
+
+def float_with_sign(inst: Instruction, _found: Found) -> bool:
+    """The negative of a float without a sign bit is NaN."""
+    return is_float(inst) and inst.array.dtype.has_sign
 
 
 def root(test: Callable[[Instruction], bool]) -> Callable[[Instruction, Found], bool]:

@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import apply, computed
+from hloc.opt.rules.builders import apply, computed, float_with_sign, wide_integer
 from hloc.opt.values import (
     has_one_user,
     is_float,
@@ -20,14 +20,6 @@ from hloc.opt.values import (
 
 x, y = P(bind="x"), P(bind="y")
 c, d = P(bind="c", when=is_splat), P(bind="d", when=is_splat)
-
-
-def _integer(inst: Instruction, _found: Found) -> bool:
-    return is_integer(inst) and inst.array.dtype.bits >= 8
-
-
-def _float(inst: Instruction, _found: Found) -> bool:
-    return is_float(inst) and inst.array.dtype.has_sign
 
 
 def _signed_zero_float(inst: Instruction, _found: Found) -> bool:
@@ -71,8 +63,8 @@ _SCALED = (
 def _both(name: str, pattern: P, build: Build) -> tuple[Rule, ...]:
     """Return a law of integers, whose sums wrap, and its form for floats, which is not exact."""
     return (
-        Rule(name, pattern, build, when=_integer),
-        Rule(f"{name}-float", pattern, build, when=_float, exactness="reassociates"),
+        Rule(name, pattern, build, when=wide_integer),
+        Rule(f"{name}-float", pattern, build, when=float_with_sign, exactness="reassociates"),
     )
 
 
@@ -80,7 +72,7 @@ _C_MINUS_D = computed("c - d", np.subtract)
 _ADD_NEGATIVE = apply("add", "x", computed("-c", np.negative, "c"))
 
 CONSTANTS = (
-    Rule("subtract-constant", P("subtract", (x, c)), _ADD_NEGATIVE, when=_integer),
+    Rule("subtract-constant", P("subtract", (x, c)), _ADD_NEGATIVE, when=wide_integer),
     Rule(
         "subtract-float-constant",
         P("subtract", (x, c)),

@@ -7,13 +7,12 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
+from hloc.opt.rules.bounds import CONTRARY
 from hloc.opt.rules.builders import answer, apply, filled
 from hloc.opt.values import has_one_user, is_all_ones, is_zero
 
 x, y = P(bind="x"), P(bind="y")
 none, ones = P(when=is_zero), P(bind="ones", when=is_all_ones)
-
-_INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
 
 def _full(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
@@ -38,7 +37,7 @@ def _inverted(computation: Computation, inst: Instruction, found: Found) -> Inst
         "compare",
         inst.shape,
         *compare.operands,
-        direction=_INVERSE[attributes.direction],
+        direction=CONTRARY[attributes.direction],
         type=attributes.type,
     )
 

@@ -8,6 +8,7 @@ from hloc.dtypes import DType
 from hloc.ir.computation import Computation
 from hloc.ir.factors import FactorRule
 from hloc.ir.instruction import Instruction
+from hloc.ops.emit import all_ones
 from hloc.opt.spmd.assignment import Assignment
 from hloc.opt.spmd.local import local_instruction
 from hloc.opt.spmd.region import Region, Value
@@ -81,7 +82,7 @@ def identity(opcode: str, dtype: DType) -> float | int | bool:
         sign = 1 if opcode == "minimum" else -1
         return sign * float("inf") if dtype.is_float else _limit(dtype, opcode)
     if opcode == "and":
-        return True if dtype.is_pred else _all_ones(dtype)
+        return True if dtype.is_pred else all_ones(dtype)
     return int(opcode == "multiply")
 
 
@@ -89,10 +90,6 @@ def _limit(dtype: DType, opcode: str) -> int:
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
     high = (1 << (dtype.bits - dtype.is_signed)) - 1
     return high if opcode == "minimum" else low
-
-
-def _all_ones(dtype: DType) -> int:
-    return -1 if dtype.is_signed else (1 << dtype.bits) - 1
 
 
 def _is_identity(init: Instruction, opcode: str) -> bool:

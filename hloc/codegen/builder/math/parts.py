@@ -7,7 +7,7 @@ from typing import Any
 
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
-from hloc.dtypes import F32, F64, S32, S64, DType
+from hloc.dtypes import F32, F64, S32, S64, U64, DType
 
 F32_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """The f32 functions by name."""
@@ -36,6 +36,11 @@ def narrow_function(function: Callable[..., Any]) -> Callable[..., Any]:
 def c(b: MathBuilder, value: float) -> Value:
     """Return an f32 constant."""
     return b.const(F32, value)
+
+
+def u64(b: MathBuilder, value: int) -> Value:
+    """Return a u64 constant."""
+    return b.const(U64, value)
 
 
 def fma(b: MathBuilder, x: Value, y: Value, z: Value) -> Value:

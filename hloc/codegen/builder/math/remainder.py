@@ -6,7 +6,7 @@ The power of two is multiplied in, as many bits at a time as fit in a 64-bit wor
 
 from __future__ import annotations
 
-from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, with_sign
+from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, u64, with_sign
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, S64, U32, U64, DType
@@ -29,7 +29,7 @@ def remainder(b: MathBuilder, x: Value, y: Value) -> Value:
     size, divisor = absolute(b, x), absolute(b, y)
     m, e = _parts(b, size, form)
     n, f = _parts(b, divisor, form)
-    n = b.intrinsic("umax", n, _word(b, 1))  # nothing is divided by 0; such results are not used
+    n = b.intrinsic("umax", n, u64(b, 1))  # nothing is divided by 0; such results are not used
     rest = _reduced(b, b.irem(m, n), n, b.isub(e, f), 63 - form.bits)
     value = _scaled(b, b.convert(rest, dtype), b.isub(f, b.const(S64, form.bias + form.bits)), form)
     value = b.select(b.compare("LT", size, divisor), size, value)
@@ -39,18 +39,14 @@ def remainder(b: MathBuilder, x: Value, y: Value) -> Value:
     return b.select(wrong, b.const(dtype, NAN), with_sign(b, value, x))
 
 
-def _word(b: MathBuilder, value: int) -> Value:
-    return b.const(U64, value)
-
-
 def _parts(b: MathBuilder, x: Value, form: _Format) -> tuple[Value, Value]:
     """Return m and the biased e for x = m * 2**(e - bias - bits), x not negative."""
     bits = b.convert(b.bitcast(x, form.word), U64)
-    e = b.lshr(bits, _word(b, form.bits))
-    stored = b.and_(bits, _word(b, (1 << form.bits) - 1))
-    normal = b.intrinsic("umin", e, _word(b, 1))
-    m = b.or_(stored, b.shl(normal, _word(b, form.bits)))
-    return m, b.bitcast(b.intrinsic("umax", e, _word(b, 1)), S64)
+    e = b.lshr(bits, u64(b, form.bits))
+    stored = b.and_(bits, u64(b, (1 << form.bits) - 1))
+    normal = b.intrinsic("umin", e, u64(b, 1))
+    m = b.or_(stored, b.shl(normal, u64(b, form.bits)))
+    return m, b.bitcast(b.intrinsic("umax", e, u64(b, 1)), S64)
 
 
 def _reduced(b: MathBuilder, rest: Value, n: Value, shift: Value, step: int) -> Value:

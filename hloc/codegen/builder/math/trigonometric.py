@@ -11,7 +11,16 @@ from collections.abc import Callable
 from math import pi
 from typing import Any
 
-from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, c, f32_function, fma, horner
+from hloc.codegen.builder.math.parts import (
+    INFINITY,
+    NAN,
+    absolute,
+    c,
+    f32_function,
+    fma,
+    horner,
+    u64,
+)
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, S32, S64, U32, U64
@@ -37,20 +46,18 @@ def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value]:
 def _reduced_large(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return r and the quadrant for 2**23 <= |x|; something for others."""
     bits = b.convert(b.bitcast(absolute(b, x), U32), U64)
-    mantissa = b.or_(b.and_(bits, _word(b, 0x7FFFFF)), _word(b, 0x800000))
+    mantissa = b.or_(b.and_(bits, u64(b, 0x7FFFFF)), u64(b, 0x800000))
     # Bit `place` after the point of 1 / (2 pi) is worth one turn to the lowest bit of x.
-    place = b.isub(b.lshr(bits, _word(b, 23)), _word(b, 150))
-    place = b.and_(place, _word(b, 127))
-    shift = b.and_(place, _word(b, 63))
-    beyond = b.compare("GE", place, _word(b, 64))
-    words = [
-        b.select(beyond, _word(b, _TURN_BITS[i + 1]), _word(b, _TURN_BITS[i])) for i in range(3)
-    ]
+    place = b.isub(b.lshr(bits, u64(b, 23)), u64(b, 150))
+    place = b.and_(place, u64(b, 127))
+    shift = b.and_(place, u64(b, 63))
+    beyond = b.compare("GE", place, u64(b, 64))
+    words = [b.select(beyond, u64(b, _TURN_BITS[i + 1]), u64(b, _TURN_BITS[i])) for i in range(3)]
     turns = b.imul(mantissa, window(b, words[0], words[1], shift))
-    rest = b.lshr(window(b, words[1], words[2], shift), _word(b, 32))
-    turns = b.iadd(turns, b.lshr(b.imul(mantissa, rest), _word(b, 32)))
-    quadrant = b.lshr(b.iadd(turns, _word(b, 1 << 61)), _word(b, 62))
-    offset = b.bitcast(b.isub(turns, b.shl(quadrant, _word(b, 62))), S64)
+    rest = b.lshr(window(b, words[1], words[2], shift), u64(b, 32))
+    turns = b.iadd(turns, b.lshr(b.imul(mantissa, rest), u64(b, 32)))
+    quadrant = b.lshr(b.iadd(turns, u64(b, 1 << 61)), u64(b, 62))
+    offset = b.bitcast(b.isub(turns, b.shl(quadrant, u64(b, 62))), S64)
     r = b.convert(b.fmul(b.convert(offset, F64), b.const(F64, 2 * pi / 2.0**64)), F32)
     low = b.convert(quadrant, S32)
     negative = b.compare("LT", x, c(b, 0.0))
@@ -58,13 +65,9 @@ def _reduced_large(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     return b.select(negative, b.fneg(r), r), low
 
 
-def _word(b: MathBuilder, value: int) -> Value:
-    return b.const(U64, value)
-
-
 def window(b: MathBuilder, high: Value, low: Value, shift: Value) -> Value:
     """Return 64 bits of two words, from bit `shift` of the first one on."""
-    kept = b.lshr(b.lshr(low, _word(b, 1)), b.isub(_word(b, 63), shift))
+    kept = b.lshr(b.lshr(low, u64(b, 1)), b.isub(u64(b, 63), shift))
     return b.or_(b.shl(high, shift), kept)
 
 

@@ -16,7 +16,7 @@ from hloc.codegen.builder.math.double.parts import (
     sum_of,
     word,
 )
-from hloc.codegen.builder.math.parts import absolute, fma, horner, nearest_integer
+from hloc.codegen.builder.math.parts import absolute, fma, horner, nearest_integer, u64
 from hloc.codegen.builder.math.trigonometric import define, window
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
@@ -67,9 +67,9 @@ def _reduced_small(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
 def _reduced_large(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
     """Return r and the quadrant for |x| >= 2**20; something for others."""
     bits = b.bitcast(absolute(b, x), U64)
-    mantissa = b.or_(b.and_(bits, _word(b, (1 << 52) - 1)), _word(b, 1 << 52))
+    mantissa = b.or_(b.and_(bits, u64(b, (1 << 52) - 1)), u64(b, 1 << 52))
     # Bit `place` of the table is worth one turn to the lowest bit of x, which is x * 2**1075.
-    place = b.isub(b.lshr(bits, _word(b, 52)), _word(b, 1075 - 64))
+    place = b.isub(b.lshr(bits, u64(b, 52)), u64(b, 1075 - 64))
     place = b.intrinsic("smax", b.bitcast(place, S64), word(b, 0))
     first = b.lshr(place, word(b, 6))
     shift = b.bitcast(b.and_(place, word(b, 63)), U64)
@@ -80,8 +80,8 @@ def _reduced_large(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
     upper, lower = _wide_product(b, mantissa, middle)
     lower, carry = _sum_and_carry(b, lower, carried)
     turns = b.iadd(b.iadd(b.imul(mantissa, high), upper), carry)
-    quadrant = b.lshr(b.iadd(turns, _word(b, 1 << 61)), _word(b, 62))
-    turns = b.isub(turns, b.shl(quadrant, _word(b, 62)))
+    quadrant = b.lshr(b.iadd(turns, u64(b, 1 << 61)), u64(b, 62))
+    turns = b.isub(turns, b.shl(quadrant, u64(b, 62)))
     r, negative = _in_radians(b, turns, lower)
     flips = b.xor(negative, b.compare("LT", x, d(b, 0.0)))
     r = (_negated(b, flips, r[0]), _negated(b, flips, r[1]))
@@ -93,9 +93,9 @@ def _reduced_large(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
 def _in_radians(b: MathBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
     """Return the magnitude of a signed fraction of a turn in 128 bits, and if it is negative."""
     negative = b.compare("LT", b.bitcast(high, S64), word(b, 0))
-    zero = _word(b, 0)
+    zero = u64(b, 0)
     borrowed = b.convert(b.compare("EQ", low, zero), U64)
-    opposite = b.iadd(b.xor(high, _word(b, (1 << 64) - 1)), borrowed)
+    opposite = b.iadd(b.xor(high, u64(b, (1 << 64) - 1)), borrowed)
     high = b.bitcast(b.select(negative, opposite, high), S64)
     low = b.select(negative, b.isub(zero, low), low)
     large = b.convert(high, F64)
@@ -108,10 +108,6 @@ def _in_radians(b: MathBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
 
 def _negated(b: MathBuilder, negative: Value, x: Value) -> Value:
     return b.select(negative, b.fneg(x), x)
-
-
-def _word(b: MathBuilder, value: int) -> Value:
-    return b.const(U64, value)
 
 
 def _table(b: MathBuilder) -> Value:

@@ -12,6 +12,7 @@ from math import prod
 from typing import TypeAlias
 
 from hloc.codegen.builder.index import loop_order
+from hloc.codegen.gpu.emitters.reduction.reduce_plan import power_of_two
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import array_leaves, root_of
 from hloc.codegen.kernels.loop import is_flat, is_generated
@@ -115,7 +116,7 @@ def _tiles(
     heroes: tuple[Instruction, ...], exchange: Exchange, shape: ArrayShape
 ) -> TransposeTiles | None:
     def size(group: Dims) -> int:
-        return _power_of_two(prod(shape.dims[d] for d in group))
+        return power_of_two(prod(shape.dims[d] for d in group))
 
     room = max(_TILE_ELEMENTS // size(exchange.run), BLOCK_THREADS)
     read, written = size(exchange.read), size(exchange.written)
@@ -129,10 +130,6 @@ def _tiles(
     if whole % BLOCK_THREADS or shared > _MOST_SHARED_BYTES:
         return None
     return TransposeTiles(heroes, exchange, shape.dims, batch, rows, columns)
-
-
-def _power_of_two(count: int) -> int:
-    return 1 << max(count - 1, 0).bit_length()
 
 
 def _at_own_index(root: Instruction, users_first: Iterable[Instruction]) -> set[Instruction]:

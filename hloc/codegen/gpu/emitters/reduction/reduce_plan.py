@@ -91,19 +91,19 @@ def _part_length(length: int, width: int, parts: int) -> int:
     return -(-length // (parts * width)) * width
 
 
-def _power_of_two(count: int) -> int:
+def power_of_two(count: int) -> int:
     """Return the smallest power of two that is at least `count`."""
     return 1 << max(count - 1, 0).bit_length()
 
 
 def _block_by_columns(rows: int, length: int) -> tuple[int, int]:
     """Return columns and rows of a block: few columns leave room for more rows, and the reverse."""
-    columns = min(WARP_THREADS, _power_of_two(rows))
+    columns = min(WARP_THREADS, power_of_two(rows))
     while columns < min(BLOCK_THREADS, rows) and length < _PER_COLUMN_THREAD * (
         BLOCK_THREADS // columns
     ):
         columns *= 2
-    return columns, min(BLOCK_THREADS // columns, _power_of_two(length))
+    return columns, min(BLOCK_THREADS // columns, power_of_two(length))
 
 
 def _width(inst: Instruction, problem: ReduceProblem) -> int:
@@ -123,7 +123,7 @@ def _width(inst: Instruction, problem: ReduceProblem) -> int:
 
 def _threads_of_row(length: int, width: int, element_bytes: int) -> int:
     """Return how many threads share a row, so that each has some elements and none a sector."""
-    enough = _power_of_two(-(-length // max(_PER_THREAD, width)))
+    enough = power_of_two(-(-length // max(_PER_THREAD, width)))
     sector = max(_SECTOR_BYTES // (width * element_bytes), 1)
-    most = _power_of_two(-(-length // width))
+    most = power_of_two(-(-length // width))
     return min(max(enough, sector), most, BLOCK_THREADS)
