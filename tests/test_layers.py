@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.literal",
         "hloc.cache_directory",
         "hloc.private_files",
+        "hloc.child_process",
         "hloc.python_process",
         "hloc.output_file",
         "hloc.framing",

@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.llvm.child import Answer, Child, answer_messages
+from hloc.child_process import Answer, Child, answer_messages
 from hloc.codegen.llvm.object_file import run_passes
 from hloc.codegen.llvm.target import initialize_llvm
 from hloc.errors import InternalError

@@ -6,7 +6,7 @@ import atexit
 from functools import cache
 from typing import Any
 
-from hloc.codegen.llvm.child import Answer, Child, answer_messages
+from hloc.child_process import Answer, Child, answer_messages
 from hloc.codegen.llvm.object_file import compile_object, pass_builders
 from hloc.codegen.llvm.target import Target
 

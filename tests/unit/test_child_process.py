@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from hloc.child_process import Answer, Child, answer_messages
 from hloc.codegen.llvm import object_child
-from hloc.codegen.llvm.child import Answer, Child, answer_messages
 from hloc.codegen.llvm.object_child import compile_in_long_use
 from hloc.codegen.llvm.object_file import compile_object, pass_builders
 from hloc.codegen.llvm.target import host_target
