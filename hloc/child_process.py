@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from hloc.framing import Block, read_message, write_message
-from hloc.python_process import python_command, python_environment
+from hloc.python_process import ending_of, python_command, python_environment
 
 Answer: TypeAlias = tuple[Any, Sequence[Block]]
 
@@ -23,12 +23,19 @@ Answer: TypeAlias = tuple[Any, Sequence[Block]]
 class Child:
     """The parent's side: starts the process when it is asked, and again after it has died."""
 
-    def __init__(self, module: str, most_answers: int = 0) -> None:
+    def __init__(
+        self, module: str, most_answers: int = 0, *, arguments: str = "", **environment: str
+    ) -> None:
         """Run the function `serve` of `module`, which calls `answer_messages`.
 
-        After `most_answers`, if any, another process takes the place of the first.
+        Args:
+            module: by its name.
+            most_answers: after so many, if any, another process takes the place of the first.
+            arguments: of `serve`, as Python text.
+            environment: what the process finds in its environment besides that of this one.
         """
-        self._module = module
+        self._call = f"from {module} import serve; serve({arguments})"
+        self._environment = environment
         self._most_answers = most_answers
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -40,7 +47,7 @@ class Child:
         """Send a message and return the answer.
 
         Raises:
-            EOFError: the process has died, or was ended.
+            EOFError: the process has died, as the message says, or was ended.
             OSError, ValueError: it cannot be started, or its answer is none.
         """
         if self._owner != os.getpid():  # forks share no child, and none of the parent's threads
@@ -54,9 +61,11 @@ class Child:
             try:
                 write_message(process.stdin, value, blocks)
                 answer = read_message(process.stdout)
-            except BrokenPipeError:
+            except (EOFError, BrokenPipeError):
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
                 self._stop()
-                raise EOFError("the process has died") from None
+                raise EOFError(ending_of(process.returncode)) from None
             except BaseException:
                 self._stop()  # what it would say now answers no later question
                 raise
@@ -68,11 +77,11 @@ class Child:
         if self._process is None or self._process.poll() is not None:
             self._stop()
             self._process = subprocess.Popen(
-                python_command("-c", f"from {self._module} import serve; serve()"),
+                python_command("-c", self._call),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=python_environment(),
+                env=python_environment(**self._environment),
             )
         if self._is_ended:
             self._stop()

@@ -1,20 +1,18 @@
 """XLA in a process of its own: a program that it does not survive ends only that process.
 
-`python -m hloc.jax.xla_child` reads programs and arguments from stdin and writes results to stdout.
+It is asked for programs and arguments, and answers with results (`hloc/child_process.py`).
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
+from typing import Any
 
+from hloc.child_process import Answer, Child, answer_messages
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.framed_arrays import arrays_from, blocks_of, types_of
-from hloc.framing import read_message, write_message
-from hloc.python_process import ending_of, python_command, python_environment
 
 
 class XlaEnded(HloError):
@@ -22,30 +20,18 @@ class XlaEnded(HloError):
 
 
 class XlaChild:
-    """Programs that XLA compiled in a child process; used as a context, which ends the process.
-
-    Attributes:
-        cores: that the process may use; 0 for all.
-    """
+    """Programs that XLA compiled in a child process; used as a context, which ends the process."""
 
     def __init__(self, cores: int = 0) -> None:
-        self.cores = cores
-        self._process: subprocess.Popen[bytes] | None = None
+        """Let the process use so many `cores`, 0 for all."""
+        self._child = Child("hloc.jax.xla_child", arguments=str(cores), JAX_PLATFORMS="cpu")
         self._known: set[str] = set()
 
     def __enter__(self) -> XlaChild:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-        self._process = None
-        self._known.clear()
+        self._child.end()
 
     def run(
         self,
@@ -80,54 +66,32 @@ class XlaChild:
         flags: Sequence[tuple[str, str]],
         repeat: int,
     ) -> tuple[list[Array], list[float]]:
-        process = self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
         text = "" if key in self._known else text
         request = {"key": key, "text": text, "flags": flags, "repeat": repeat}
         try:
-            write_message(process.stdin, {**request, "types": types_of(arrays)}, blocks_of(arrays))
-            answer, blocks = read_message(process.stdout)
-        except (EOFError, BrokenPipeError):
-            code = process.wait()
-            self.close()
-            raise XlaEnded(f"the process of XLA {ending_of(code)}") from None
-        except BaseException:  # half a message may be on its way
-            self.close()
+            answer, blocks = self._child.ask(
+                {**request, "types": types_of(arrays)}, blocks_of(arrays)
+            )
+        except BaseException as fault:  # another process knows no program
+            self._known.clear()
+            if isinstance(fault, EOFError):
+                raise XlaEnded(f"the process of XLA {fault}") from None
             raise
         if answer["fault"]:
             raise HloError(answer["fault"])
         self._known.update({key} - {""})
         return list(arrays_from(answer["types"], blocks)), answer["seconds"]
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                python_command("-m", "hloc.jax.xla_child", str(self.cores)),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=python_environment(JAX_PLATFORMS="cpu"),
-                start_new_session=True,  # Ctrl-C is for the parent, which ends the child
-            )
-        return self._process
 
-
-def main() -> int:
-    """Answer until stdin ends; the word of the command says how many cores XLA may use."""
-    cores = int(sys.argv[1])
+def serve(cores: int) -> None:
+    """Run what comes in; XLA may use so many `cores`, 0 for all."""
     if cores and hasattr(os, "sched_setaffinity"):  # XLA counts them when it starts
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     from hloc.jax.xla_program import XlaProgram
 
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get among the answers
     programs: dict[str, XlaProgram] = {}
-    while True:
-        try:
-            request, blocks = read_message(sys.stdin.buffer)
-        except EOFError:
-            return 0
+
+    def answer(request: Any, blocks: list[bytearray]) -> Answer:
         results: Sequence[Array] = ()
         seconds: Sequence[float] = ()
         fault = ""
@@ -139,9 +103,7 @@ def main() -> int:
             results, seconds = programs[request["key"]].run(arrays, request["repeat"])
         except HloError as error:
             fault = error.message
-        answer = {"fault": fault, "types": types_of(results), "seconds": seconds}
-        write_message(answers, answer, blocks_of(results))
+        found = {"fault": fault, "types": types_of(results), "seconds": seconds}
+        return found, blocks_of(results)
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    answer_messages(answer)
