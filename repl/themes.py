@@ -15,73 +15,38 @@ from rich.theme import Theme
 
 from repl.settings import ON_OFF, Setting, add_setting
 
-_PLAIN = {
-    "diff.added": "",
-    "diff.removed": "",
-    "diff.changed": "",
-    "diff.rewired": "",
-    "diff.merged": "",
-    "diff.moved": "",
-    "diff.old": "",
-    "diff.new": "underline",
-    "diff.rule": "",
-    "diff.head": "",
-    "green": "",
-    "red": "",
-    "yellow": "",
-    "cyan": "",
-    "bold red": "bold",
-    "bold green": "bold",
-    "dim": "",
-}
+_CHANGES = ("added", "removed", "changed", "rewired", "merged", "moved")
+
+
+def _theme(*colours: str, quiet: str = "dim", **others: str) -> dict[str, str]:
+    """Return a theme by the colours of `_CHANGES`, that of what stays behind, and others."""
+    return {
+        **{f"diff.{name}": colour for name, colour in zip(_CHANGES, colours, strict=True)},
+        **{"diff.old": "strike", "diff.new": "bold underline"},
+        **{"diff.rule": quiet, "diff.head": quiet},
+        **others,
+    }
+
+
+_GREEN, _BROWN, _PETROL, _GREY = "rgb(0,100,0)", "rgb(130,80,0)", "rgb(0,90,110)", "rgb(90,90,90)"
+_BLUE, _ORANGE = "rgb(86,160,240)", "rgb(230,140,0)"
 
 THEMES: dict[str, dict[str, str]] = {
-    "dark": {
-        "diff.added": "green",
-        "diff.removed": "red",
-        "diff.changed": "yellow",
-        "diff.rewired": "cyan",
-        "diff.merged": "magenta",
-        "diff.moved": "bright_blue",
-        "diff.old": "strike",
-        "diff.new": "bold underline",
-        "diff.rule": "dim",
-        "diff.head": "dim",
-    },
-    "light": {
-        "diff.added": "rgb(0,100,0)",
-        "diff.removed": "rgb(170,0,0)",
-        "diff.changed": "rgb(130,80,0)",
-        "diff.rewired": "rgb(0,90,110)",
-        "diff.merged": "rgb(110,0,110)",
-        "diff.moved": "rgb(0,0,170)",
-        "diff.old": "strike",
-        "diff.new": "bold underline",
-        "diff.rule": "rgb(90,90,90)",
-        "diff.head": "rgb(90,90,90)",
-        "yellow": "rgb(130,80,0)",
-        "green": "rgb(0,100,0)",
-        "cyan": "rgb(0,90,110)",
-        "dim": "rgb(90,90,90)",
-    },
-    "mono": _PLAIN | {"diff.removed": "", "diff.old": "strike", "diff.new": "bold underline"},
-    "colorblind": {
-        "diff.added": "rgb(86,160,240)",
-        "diff.removed": "rgb(230,140,0)",
-        "diff.changed": "rgb(240,228,66)",
-        "diff.rewired": "rgb(120,200,240)",
-        "diff.merged": "rgb(204,121,167)",
-        "diff.moved": "rgb(86,160,240)",
-        "diff.old": "strike",
-        "diff.new": "bold underline",
-        "diff.rule": "dim",
-        "diff.head": "dim",
-        "green": "rgb(86,160,240)",
-        "red": "rgb(230,140,0)",
-        "bold red": "bold rgb(230,140,0)",
-        "bold green": "bold rgb(86,160,240)",
-    },
-}
+    "dark": _theme("green", "red", "yellow", "cyan", "magenta", "bright_blue"),
+    "light": _theme(
+        _GREEN, "rgb(170,0,0)", _BROWN, _PETROL, "rgb(110,0,110)", "rgb(0,0,170)",
+        quiet=_GREY, green=_GREEN, yellow=_BROWN, cyan=_PETROL, dim=_GREY,
+    ),
+    "mono": _theme(
+        "", "", "", "", "", "", quiet="", green="", red="", yellow="", cyan="", dim="",
+        **{"bold red": "bold", "bold green": "bold"},
+    ),
+    "colorblind": _theme(
+        _BLUE, _ORANGE, "rgb(240,228,66)", "rgb(120,200,240)", "rgb(204,121,167)", _BLUE,
+        green=_BLUE, red=_ORANGE,
+        **{"bold red": f"bold {_ORANGE}", "bold green": f"bold {_BLUE}"},
+    ),
+}  # fmt: skip
 """Styles by theme. `colorblind` uses blue and orange, after Okabe and Ito's palette."""
 
 
