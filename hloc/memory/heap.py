@@ -162,10 +162,13 @@ def best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
     alignment = alignment_of(size)
     best, best_size, at = -1, -1, 0
     for start, end in taken:
-        first = rounded(at, alignment)
-        if start - first >= size and (best < 0 or start - at < best_size):
-            best, best_size = first, start - at
-        at = max(at, end)
+        gap = start - at
+        if gap >= size and (best < 0 or gap < best_size):
+            first = rounded(at, alignment)
+            if start - first >= size:
+                best, best_size = first, gap
+        if end > at:
+            at = end
     return rounded(at, alignment) if best < 0 else best
 
 

@@ -6,7 +6,7 @@ for free.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -17,42 +17,36 @@ _SEARCH_BUDGET = 2_000_000
 """Budget of visited occupants; the remaining requests go into the arena."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Occupant:
-    """Bytes `start..end` of a room, taken from time `first` to `last`, both included."""
-
-    first: int
-    last: int
-    start: int
-    end: int
-
-
 @dataclass(slots=True)
 class Room:
     """Memory of a fixed size that is idle part of the time.
 
     Attributes:
         busy: times `first..last` at which all of it is in use.
+        occupants: bytes `start..end` taken from time `first` to `last`, both included, as
+            `(start, end, first, last)`, sorted.
     """
 
     size_bytes: int
     busy: Sequence[tuple[int, int]]
-    occupants: list[_Occupant] = field(default_factory=list)
+    occupants: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def place(self, request: Request) -> int:
         """Return the offset of free bytes for `request`, -1 if there are none."""
-        if any(first <= request.last and request.first <= last for first, last in self.busy):
-            return -1
-        taken = sorted(
-            (o.start, o.end)
-            for o in self.occupants
-            if o.first <= request.last and request.first <= o.last
-        )
+        since, until = request.first, request.last
+        for first, last in self.busy:
+            if first <= until and since <= last:
+                return -1
+        taken = [
+            (start, end)
+            for start, end, first, last in self.occupants
+            if first <= until and since <= last
+        ]
         offset = best_gap(taken, request.size_bytes)
-        if offset + request.size_bytes > self.size_bytes:
-            return -1
         end = offset + request.size_bytes
-        self.occupants.append(_Occupant(request.first, request.last, offset, end))
+        if end > self.size_bytes:
+            return -1
+        insort(self.occupants, (offset, end, since, until))
         return offset
 
 
