@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
@@ -11,6 +11,26 @@ from hloc.lazy_dataclass import dataclass
 
 Found: TypeAlias = Mapping[str, Instruction]
 """What the names of a pattern stand for."""
+
+Condition: TypeAlias = Callable[[Instruction], bool]
+
+C = TypeVar("C", bound=Condition)
+
+_ONLY_OF: dict[Condition, tuple[str, ...]] = {}
+"""Conditions that hold for few opcodes, and these opcodes."""
+
+
+def only_of(*opcodes: str) -> Callable[[C], C]:
+    """Say of a condition that it holds for instructions of these opcodes alone.
+
+    Rules with it are then not tried where an operand has another opcode.
+    """
+
+    def note(condition: C) -> C:
+        _ONLY_OF[condition] = opcodes
+        return condition
+
+    return note
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -25,15 +45,19 @@ class P:
             instruction both times.
         when: further condition on the instruction.
         more: the instruction may have further operands, which are not looked at.
+        reads: the opcode that one of its operands has, whatever its place; "" for none.
         is_flat: no operand of an operand is looked at.
+        possible: opcodes that can match, by `opcodes` or by the condition, () for any.
     """
 
     opcodes: tuple[str, ...]
     operands: tuple[P, ...] | None
     bind: str
-    when: Callable[[Instruction], bool] | None
+    when: Condition | None
     more: bool
+    reads: str
     is_flat: bool
+    possible: tuple[str, ...]
 
     def __init__(
         self,
@@ -41,8 +65,9 @@ class P:
         operands: tuple[P, ...] | None = None,
         *,
         bind: str = "",
-        when: Callable[[Instruction], bool] | None = None,
+        when: Condition | None = None,
         more: bool = False,
+        reads: str = "",
     ) -> None:
         opcodes = (opcode,) if isinstance(opcode, str) else opcode
         object.__setattr__(self, "opcodes", opcodes)
@@ -50,17 +75,24 @@ class P:
         object.__setattr__(self, "bind", bind)
         object.__setattr__(self, "when", when)
         object.__setattr__(self, "more", more)
-        is_flat = operands is not None and all(o.operands is None for o in operands)
+        object.__setattr__(self, "reads", reads)
+        is_flat = operands is not None and not any(
+            o.operands is not None or o.reads for o in operands
+        )
         object.__setattr__(self, "is_flat", is_flat)
+        possible = opcodes or (_ONLY_OF.get(when, ()) if when is not None else ())
+        object.__setattr__(self, "possible", possible)
 
 
 def may_match(pattern: P, opcode: Opcode, operands: tuple[str, ...]) -> bool:
     """False if no instruction with this opcode, and operands of these opcodes, is of the form."""
     if pattern.opcodes and opcode.name not in pattern.opcodes:
         return False
+    if pattern.reads and pattern.reads not in operands:
+        return False
     if pattern.operands is None:
         return True
-    wanted = [operand.opcodes for operand in pattern.operands]
+    wanted = [operand.possible for operand in pattern.operands]
     if len(operands) < len(wanted) or (len(operands) > len(wanted) and not pattern.more):
         return False
     orders = (operands, operands[::-1]) if opcode.commutative else (operands,)
@@ -78,6 +110,12 @@ def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
     """
     if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
         return None
+    if pattern.reads and not _reads(inst, pattern.reads):
+        return None
+    if pattern.operands is None:
+        if pattern.when is not None and not pattern.when(inst):
+            return None
+        return {pattern.bind: inst} if pattern.bind else {}
     if pattern.is_flat:
         return _flat_match(pattern, inst)
     return next(_matches(pattern, inst, {}), None)
@@ -101,11 +139,10 @@ def _flat_match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
 def _in_order(
     pattern: P, patterns: tuple[P, ...], inst: Instruction, operands: tuple[Instruction, ...]
 ) -> dict[str, Instruction] | None:
-    for wanted, operand in zip(patterns, operands, strict=True):
+    found = {pattern.bind: inst} if pattern.bind else {}
+    for wanted, operand in zip(patterns, operands):  # noqa: B905 - as long as each other
         if wanted.opcodes and operand.opcode.name not in wanted.opcodes:
             return None
-    found = {pattern.bind: inst} if pattern.bind else {}
-    for wanted, operand in zip(patterns, operands, strict=True):
         if wanted.bind and found.setdefault(wanted.bind, operand) is not operand:
             return None
         if wanted.when is not None and not wanted.when(operand):
@@ -113,11 +150,17 @@ def _in_order(
     return found
 
 
+def _reads(inst: Instruction, opcode: str) -> bool:
+    return any([operand.opcode.name == opcode for operand in inst.operands])
+
+
 def _matches(
     pattern: P, inst: Instruction, found: dict[str, Instruction]
 ) -> Iterator[dict[str, Instruction]]:
     """Yield every way to match, each with `found` and what it adds to it."""
     if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
+        return
+    if pattern.reads and not _reads(inst, pattern.reads):
         return
     if pattern.bind:
         known = found.get(pattern.bind)

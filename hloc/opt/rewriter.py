@@ -50,6 +50,10 @@ class _AllowedRules:
             self._kept[key] = found
         return found
 
+    def may_fire_at(self, inst: Instruction) -> bool:
+        """True if there are rules for the opcode of `inst`."""
+        return bool(self.rules.for_any) or inst.opcode.name in self.rules.by_opcode
+
     def _may_fire(self, rule: Rule) -> bool:
         if rule.name in self.context.disabled_rules:
             return False
@@ -73,13 +77,12 @@ class _Rewriter:
         self.context = context
         self.pass_name = pass_name
         self.effectful = effectful
-        order = post_order(computation)
-        self.pinned = {p for inst in order for p in inst.control_predecessors}
-        self.pinned.update(inst for inst in order if inst.control_predecessors)
-        self.pinned |= fixed
-        self.worklist = deque(order)
-        self.queued = set(order)
-        self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(order) + 10)
+        self.pinned = set(computation.controlled).union(fixed)
+        for inst in computation.controlled:
+            self.pinned.update(inst.control_predecessors)
+        self.worklist = deque(filter(rules.may_fire_at, post_order(computation)))
+        self.queued = set(self.worklist)
+        self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(computation) + 10)
 
     def run(self) -> None:
         while self.worklist and not self.context.spent:
@@ -167,9 +170,11 @@ class _Rewriter:
 
 
 def _is_dynamic(inst: Instruction) -> bool:
-    return any(
-        isinstance(part.shape, ArrayShape) and part.shape.dynamic for part in (inst, *inst.operands)
-    )
+    for part in (inst, *inst.operands):
+        shape = part.shape
+        if isinstance(shape, ArrayShape) and shape.dynamic:
+            return True
+    return False
 
 
 def _newer_than(new: Instruction, uid: int) -> list[Instruction]:

@@ -9,7 +9,11 @@ import numpy as np
 
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.opt.pattern import only_of
 from hloc.shapes import ArrayShape
+
+of_splats = only_of("constant", "broadcast")
+"""Marks conditions that hold for what `splat_value` sees alone."""
 
 
 def dtype_of(inst: Instruction) -> DType | None:
@@ -61,6 +65,7 @@ def splat_value(inst: Instruction) -> Any:
     return inst.attributes.literal.uniform
 
 
+@of_splats
 def is_splat(inst: Instruction) -> bool:
     return splat_value(inst) is not None
 
@@ -69,6 +74,7 @@ def splat_of(value: float) -> Callable[[Instruction], bool]:
     """Return a condition: all elements equal `value` (-0.0 equals 0)."""
     of_type: dict[Any, Any] = {}
 
+    @of_splats
     def condition(inst: Instruction) -> bool:
         found = splat_value(inst)
         if found is None:
@@ -81,16 +87,19 @@ def splat_of(value: float) -> Callable[[Instruction], bool]:
     return condition
 
 
+@of_splats
 def is_zero(inst: Instruction) -> bool:
     """All elements are 0, in floats of either sign."""
     found = splat_value(inst)
     return found is not None and not found
 
 
+@of_splats
 def is_positive_zero(inst: Instruction) -> bool:
     return is_zero(inst) and is_float(inst) and not _sign_bit(splat_value(inst))
 
 
+@of_splats
 def is_negative_zero(inst: Instruction) -> bool:
     return is_zero(inst) and is_float(inst) and _sign_bit(splat_value(inst))
 
@@ -99,6 +108,7 @@ def _sign_bit(value: Any) -> bool:
     return bool(np.signbit(np.float64(value)))
 
 
+@of_splats
 def is_all_ones(inst: Instruction) -> bool:
     """All bits of all elements are set: `true`, -1, or the largest unsigned value."""
     found = splat_value(inst)

@@ -239,13 +239,13 @@ BROADCAST = (
     Rule("iota-of-one", P("iota"), filled(0), when=_counts_one),
     Rule(
         "elementwise-before-broadcast",
-        P(when=_is_elementwise),
+        P(when=_is_elementwise, reads="broadcast"),
         _sink_broadcast,
         when=_has_common_broadcast,
     ),
     Rule(
         "elementwise-before-reshape",
-        P(when=_is_elementwise),
+        P(when=_is_elementwise, reads="reshape"),
         _sink_reshape,
         when=_has_common_reshape,
     ),

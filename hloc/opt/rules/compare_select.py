@@ -21,6 +21,7 @@ from hloc.opt.values import (
     is_splat,
     is_unsigned,
     is_zero,
+    of_splats,
     same_operands,
     splat_of,
     splat_value,
@@ -70,10 +71,12 @@ def _equal_branches(_inst: Instruction, found: Found) -> bool:
     return same_operands(found["x"], found["y"])
 
 
+@of_splats
 def _lowest(inst: Instruction) -> bool:
     return _is_bound(inst, highest=False)
 
 
+@of_splats
 def _highest(inst: Instruction) -> bool:
     return _is_bound(inst, highest=True)
 

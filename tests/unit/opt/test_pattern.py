@@ -1,10 +1,15 @@
 """Patterns: repeated names, both orders of commutative operands, conditions."""
 
+import pytest
+
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions
 from hloc.ops.builder import Builder
-from hloc.opt.pattern import P, match
+from hloc.opt.pattern import P, match, may_match
+from hloc.opt.rules import ALL_RULES
 from hloc.shapes import array_shape
+from tests.unit.opt.random_modules import RandomModule
 
 x, y = P(bind="x"), P(bind="y")
 
@@ -54,3 +59,23 @@ def test_a_condition_looks_at_the_instruction() -> None:
     pattern = P("add", (P(when=lambda inst: inst is q), x))
     assert match(pattern, b.add(p, q)) == {"x": p}
     assert match(pattern, b.add(p, p)) is None
+
+
+def test_an_operand_that_is_read_may_have_any_place() -> None:
+    b, p, q = parameters()
+    pattern = P(bind="x", reads="negate")
+    n = b.negate(q)
+    for inst in (b.subtract(p, n), b.subtract(n, p)):
+        assert match(pattern, inst) == {"x": inst}
+        assert match(P("abs", (pattern,)), b.abs(inst)) == {"x": inst}
+    assert match(pattern, b.subtract(p, q)) is None
+    assert match(P("abs", (pattern,)), b.abs(b.subtract(p, q))) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_may_not_match_by_opcodes_does_not_match(seed: int) -> None:
+    for inst in all_instructions(RandomModule(seed).grown(200)):
+        operands = tuple(operand.opcode.name for operand in inst.operands)
+        for rule in ALL_RULES:
+            if match(rule.pattern, inst) is not None:
+                assert may_match(rule.pattern, inst.opcode, operands), f"{rule.name}: {inst!r}"
