@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite, harness, history
+from benchmarks import harness, history
 from benchmarks.engine_process import EngineError, Row, ask, worker
 from benchmarks.model_engines import ENGINES, PACKAGES
 
@@ -232,7 +232,7 @@ def summary(rows: dict[str, Row]) -> str:
     good = {name: ratios(row) for name, row in rows.items() if ratios(row)}
     if not good:
         return "nothing was measured"
-    means = {kind: bench_suite.mean(r[kind] for r in good.values()) for kind in ("run", *GOALS)}
+    means = {kind: harness.mean(r[kind] for r in good.values()) for kind in ("run", *GOALS)}
     slow = sorted((n for n in good if good[n]["best"] > WORST), key=lambda n: -good[n]["best"])
     return (
         f"{len(good)} of {len(rows)} models, geometric means: run {means['run']:.2f} of XLA's time,"

@@ -201,9 +201,9 @@ def summary(rows: dict[str, dict[str, Any]]) -> str:
     above = sorted((name for name in run if run[name] > 1), key=lambda name: -run[name])
     lines = [
         f"{len(good)} of {len(rows)} programs: geometric means of the ratios: "
-        f"run {mean(run.values()):.2f}, "
-        f"cold compile {mean(r['cold'] / r['xla_cold'] for r in good.values()):.2f}, "
-        f"warm compile {mean(r['warm'] / r['xla_cold'] for r in good.values()):.2f}"
+        f"run {harness.mean(run.values()):.2f}, "
+        f"cold compile {harness.mean(r['cold'] / r['xla_cold'] for r in good.values()):.2f}, "
+        f"warm compile {harness.mean(r['warm'] / r['xla_cold'] for r in good.values()):.2f}"
     ]
     if above:
         lines.append("slower than XLA: " + ", ".join(f"{n} {run[n]:.2f}" for n in above))
@@ -219,13 +219,7 @@ def summary_of_threads(rows: dict[str, dict[str, Any]]) -> str:
         return ""
     late = sorted((n for n in shared if shared[n] > NOISE), key=lambda n: -shared[n])
     slower = ", ".join(f"{n} {shared[n]:.2f}" for n in late) or "none"
-    return f"all cores / one: {mean(shared.values()):.2f}; slower on all: {slower}"
-
-
-def mean(ratios: Any) -> float:
-    """Return the geometric mean."""
-    logarithms = [math.log(ratio) for ratio in ratios]
-    return math.exp(sum(logarithms) / len(logarithms))
+    return f"all cores / one: {harness.mean(shared.values()):.2f}; slower on all: {slower}"
 
 
 if __name__ == "__main__":

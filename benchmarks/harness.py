@@ -6,12 +6,13 @@ A round repeats its call until it lasts `ROUND_SECONDS`; the figure is the media
 
 import fnmatch
 import json
+import math
 import os
 import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,6 +96,12 @@ def chosen(programs: Mapping[str, Grouped], names: list[str]) -> list[str]:
     if not found:
         sys.exit(f"no program or group is called {' or '.join(names)}")
     return found
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    return math.exp(sum(logarithms) / len(logarithms))
 
 
 def machine() -> dict[str, Any]:

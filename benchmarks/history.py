@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite, harness
+from benchmarks import harness
 from hloc import __version__
 
 FOLDER = Path(__file__).resolve().parent / "history"
@@ -55,7 +55,7 @@ def means_of(ratios: dict[str, dict[str, float]]) -> dict[str, float]:
     """Return the geometric mean of each kind of ratio over the programs that have it."""
     kinds = sorted({kind for row in ratios.values() for kind in row})
     return {
-        kind: _rounded(bench_suite.mean(row[kind] for row in ratios.values() if kind in row))
+        kind: _rounded(harness.mean(row[kind] for row in ratios.values() if kind in row))
         for kind in kinds
     }
 

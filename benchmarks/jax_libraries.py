@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite, harness
+from benchmarks import harness
 from benchmarks.engine_process import EngineError, Row, ask, worker
 
 
@@ -126,8 +126,8 @@ def summary(rows: dict[str, Row]) -> str:
     good = [row for row in rows.values() if "fault" not in row]
     if not good:
         return "nothing was measured"
-    call = bench_suite.mean(row["hloc"] / row["jax"] for row in good)
-    first = bench_suite.mean(row["hloc_first"] / row["jax_first"] for row in good)
+    call = harness.mean(row["hloc"] / row["jax"] for row in good)
+    first = harness.mean(row["hloc_first"] / row["jax_first"] for row in good)
     same = sum(1 for row in good if row["same"])
     return (
         f"{len(good)} of {len(rows)} programs, {same} with the same results; "

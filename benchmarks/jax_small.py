@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite, harness, history
+from benchmarks import harness, history
 from benchmarks.engine_process import EngineError, Row, ask, worker
 
 STRETCH_SECONDS = 0.01
@@ -197,7 +197,7 @@ def summary(rows: dict[str, Row]) -> str:
     good = {name: ratios(row) for name, row in rows.items() if "fault" not in row}
     if not good:
         return "nothing was measured"
-    means = {kind: bench_suite.mean(row[kind] for row in good.values()) for kind in PRINTED}
+    means = {kind: harness.mean(row[kind] for row in good.values()) for kind in PRINTED}
     slower = sorted((n for n in good if good[n]["run"] > 1), key=lambda n: -good[n]["run"])
     listed = ", ".join(f"{n} {good[n]['run']:.2f}" for n in slower) or "none"
     return (

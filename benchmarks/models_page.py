@@ -11,7 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_models, bench_suite, harness, history
+from benchmarks import bench_models, harness, history
 from benchmarks.bench_models import PEERS
 
 _INTRODUCTION = """\
@@ -50,7 +50,7 @@ def main() -> None:
 def in_readme(text: str, content: dict[str, Any]) -> str:
     """Return README with the figures of `content` between its marks."""
     good = [found for row in content["rows"].values() if (found := bench_models.ratios(row))]
-    means = {kind: bench_suite.mean(r[kind] for r in good) for kind in ("run", "first", "memory")}
+    means = {kind: harness.mean(r[kind] for r in good) for kind in ("run", "first", "memory")}
     cores = content["cores"]
     where = f"{'one core' if cores == 1 else f'{cores} cores'} ({content['machine']['cpu']})"
     sentence = (

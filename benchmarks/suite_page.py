@@ -76,7 +76,7 @@ def page(content: dict[str, Any], rows: Rows, together: dict[str, Any]) -> str:
 
 def _all_cores(together: dict[str, Any], rows: Rows) -> list[str]:
     """Return what the run on all cores comes to."""
-    run = bench_suite.mean(row["hloc"] / row["xla"] for row in rows.values())
+    run = harness.mean(row["hloc"] / row["xla"] for row in rows.values())
     threads = bench_suite.summary_of_threads(rows)
     return [
         f"On {together['cores']} cores, by the clock (column `all cores`): run {run:.2f} of "
