@@ -73,20 +73,9 @@ def main() -> None:
         engines = [e for e in options.engines if runs(e, models[name])]
         row = rows[name] = measure(models[name], engines, options)
         print(row_text(name, row), flush=True)
-        if options.json:
-            save(options.json, options.cores, rows)
+        if options.json:  # after each: a run takes long and may be ended
+            harness.save_rows(options.json, options.cores, rows)
     print(summary(rows))
-
-
-def save(path: Path, cores: int, rows: dict[str, Row]) -> None:
-    """Write what is measured so far; a run takes long and may be ended."""
-    content = {
-        "commit": history.commit(),
-        "machine": harness.machine(),
-        "cores": cores,
-        "rows": rows,
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def joined(files: list[Path]) -> dict[str, Any]:
@@ -136,6 +125,7 @@ def measure(model: Any, engines: list[str], options: argparse.Namespace) -> Row:
             processes[engine] = process
             found[engine] = {"first": first["seconds"][clock], "memory": first["memory"]}
         take_turns(processes, found, clock, options)
+        found["load"] = harness.load()
         return found | comparison(Path(folder), model.dtype, list(processes))
 
 

@@ -51,10 +51,9 @@ def main() -> None:
     for name in chosen(options.names):
         row = rows[name] = run_worker(name, options.cores, options.rounds)
         print(row_text(name, row, machine), flush=True)
+        if options.json:  # after each: a run takes long and may be ended
+            harness.save_rows(options.json, options.cores, rows, **machine)
     print(summary(rows))
-    if options.json:
-        content = {"machine": harness.machine() | machine, "cores": options.cores, "rows": rows}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def chosen(names: list[str]) -> list[str]:
@@ -79,7 +78,7 @@ def run_worker(name: str, cores: int, rounds: int) -> dict[str, Any]:
     if done.returncode or not lines:
         return {"fault": (done.stderr.splitlines() or [f"exit {done.returncode}"])[-1]}
     row: dict[str, Any] = json.loads(lines[-1])
-    return row
+    return row | {"load": harness.load()}
 
 
 # ---------------------------------------------------------------- one program

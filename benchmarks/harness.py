@@ -10,10 +10,12 @@ import math
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -114,6 +116,35 @@ def machine() -> dict[str, Any]:
                 model = line.partition(":")[2].strip()
                 break
     return {"cpu": model, "python": sys.version.split()[0], "system": platform.system()}
+
+
+def commit() -> str:
+    """Return the commit that is checked out, "-dirty" behind it where files have changed."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def load() -> float:
+    """Return how many processes wanted a core, over the last minute; ours is one of them."""
+    return round(os.getloadavg()[0], 1)
+
+
+def save_rows(
+    path: Path, cores: int, rows: Mapping[str, Mapping[str, Any]], **speeds: float
+) -> None:
+    """Write what was measured of each program, with the commit and the machine it is from.
+
+    `speeds` are measured figures of the machine.
+    """
+    content = {
+        "commit": commit(),
+        "date": date.today().isoformat(),
+        "machine": machine() | speeds,
+        "cores": cores,
+        "rows": rows,
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def save(path: Path, cores: int, results: Mapping[str, Mapping[str, Timing]]) -> None:

@@ -9,7 +9,6 @@ appends the results of `bench_suite.py`. A line is one JSON object: `suite`, `da
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterable
 from datetime import date
@@ -37,7 +36,7 @@ def record(suite: str, machine: dict[str, Any], **measured: Any) -> Record:
         "suite": suite,
         "date": date.today().isoformat(),
         "version": __version__,
-        "commit": commit(),
+        "commit": harness.commit(),
         "machine": machine,
         **measured,
     }
@@ -108,13 +107,6 @@ def _rounded(value: float) -> float:
 
 def _key(line: Record) -> tuple[str, str]:
     return line["commit"], line["machine"]["cpu"]
-
-
-def commit() -> str:
-    """Return the commit that is checked out, "-dirty" behind it where files have changed."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, cwd=harness.ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":
