@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -71,9 +71,6 @@ bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 	$(BIN)/python benchmarks/bench_parse.py
 	$(BIN)/python benchmarks/bench_run.py
 
-bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES="rows softmax" for some
-	$(BIN)/python benchmarks/bench_suite.py $(NAMES)
-
 bench-jax: setup ## small JAX programs on hloc's backend and on plain JAX (needs jax), and libraries where they are installed: docs/jax-small.md, docs/jax-libraries.md
 	mkdir -p build
 	$(BIN)/python benchmarks/jax_small.py --page docs/jax-small.md --json build/jax_small.json $(NAMES)
@@ -90,26 +87,37 @@ sharded: setup ## sharded JAX programs in four ways beside XLA (needs jax, and m
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)
 
-performance: setup ## run the suite on one core and on CORES, write docs/performance.md (needs jax; about twenty minutes)
+performance: bench-suite bench-models bench-large ## measure kernels, whole models and large modules beside XLA:CPU and write docs/performance.md (needs jax; hours)
+
+bench-suite: setup ## two hundred programs beside XLA:CPU, on one core and on CORES (needs jax; an hour): docs/performance.md; NAMES="rows softmax" for some
 	mkdir -p build
 	$(BIN)/hloc cache --fill=package -q
-	$(BIN)/python benchmarks/bench_suite.py --json build/suite.json
-	$(BIN)/python benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json
+	$(BIN)/python benchmarks/bench_suite.py --json build/suite.json $(NAMES)
+	$(BIN)/python benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json $(NAMES)
 	$(BIN)/python benchmarks/history.py build/suite.json build/suite_cores.json
-	$(BIN)/python benchmarks/suite_page.py build/suite.json build/suite_cores.json
+	$(BIN)/python benchmarks/suite_page.py
 
-bench-linear-algebra: setup ## programs with linear algebra beside XLA:CPU, write docs/linear-algebra.md (needs jax; two minutes)
+bench-linear-algebra: setup ## programs with linear algebra beside XLA:CPU, write docs/linear-algebra.md (needs jax; four minutes)
 	mkdir -p build
 	$(BIN)/hloc cache --fill=package -q
 	$(BIN)/python benchmarks/bench_suite.py small_matrices factorisations linear_algebra --json build/linear_algebra.json
-	$(BIN)/python benchmarks/linear_algebra_page.py build/linear_algebra.json > docs/linear-algebra.md
+	$(BIN)/python benchmarks/history.py build/linear_algebra.json
+	$(BIN)/python benchmarks/linear_algebra_page.py > build/linear_algebra.md
+	mv build/linear_algebra.md docs/linear-algebra.md
 
-bench-models: setup ## whole models beside XLA:CPU, PyTorch and ONNX Runtime, write docs/models.md and README's figures (needs jax, better hloc[peers]; an hour); NAMES="resnet gpt2" for some
+bench-models: setup ## whole models beside XLA:CPU, PyTorch and ONNX Runtime, write docs/models.md and README's figures (needs jax, better hloc[peers]; an hour or two); NAMES="resnet gpt2" for some
 	mkdir -p build
 	$(BIN)/hloc cache --fill=package -q
 	$(BIN)/python benchmarks/bench_models.py --json build/models.json $(NAMES)
 	$(BIN)/python benchmarks/bench_models.py --append build/models.json
-	$(BIN)/python benchmarks/models_page.py build/models.json
+	$(BIN)/python benchmarks/models_page.py
+	$(BIN)/python benchmarks/suite_page.py
+
+bench-large: setup ## compile training steps of GPT of up to 30,000 instructions beside XLA:CPU: docs/performance.md (needs jax)
+	mkdir -p build
+	$(BIN)/python benchmarks/bench_large.py --json build/large.json
+	$(BIN)/python benchmarks/bench_large.py --append build/large.json
+	$(BIN)/python benchmarks/suite_page.py
 
 bench-start: setup ## processor time of commands from start to end, into benchmarks/history
 	$(BIN)/python benchmarks/bench_start.py

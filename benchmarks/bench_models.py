@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import math
 import statistics
 import sys
@@ -61,7 +60,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.append:
-        history.append(history_line(joined(options.append)))
+        history.append_files("models", options.append, ratios)
         return
     from benchmarks.models.model import load_all
 
@@ -75,22 +74,7 @@ def main() -> None:
         print(row_text(name, row), flush=True)
         if options.json:  # after each: a run takes long and may be ended
             harness.save_rows(options.json, options.cores, rows)
-    print(summary(rows))
-
-
-def joined(files: list[Path]) -> dict[str, Any]:
-    """Return the results of several runs as one; rows of a later file replace earlier ones.
-
-    Raises ValueError if they differ in commit, machine or number of cores.
-    """
-    contents = [json.loads(file.read_text()) for file in files]
-    first: dict[str, Any] = contents[0]
-    for content in contents[1:]:
-        for part in ("commit", "machine", "cores"):
-            if content[part] != first[part]:
-                raise ValueError(f"{part}: {first[part]} and {content[part]} in one table")
-    rows = {name: row for content in contents for name, row in content["rows"].items()}
-    return first | {"rows": rows}
+    print(summary(rows, len(rows)))
 
 
 def runs(engine: str, model: Any) -> bool:
@@ -179,18 +163,20 @@ def distance(found: Any, wanted: Any) -> float:
 def ratios(row: Row) -> dict[str, float]:
     """Return hloc's figures over XLA's, and its run time over that of the fastest peer.
 
-    Empty where hloc or XLA gave none.
+    Empty where hloc or XLA gave none. `constant_best` is that of hloc with constant weights.
     """
     hloc, xla = row.get("hloc", {}), row.get("xla", {})
     if "run" not in hloc or "run" not in xla:
         return {}
     best = min(row[peer]["run"] for peer in PEERS if "run" in row.get(peer, {}))
-    return {
+    found = {
         "run": hloc["run"] / xla["run"],
         "best": hloc["run"] / best,
         "first": hloc["first"] / xla["first"],
         "memory": hloc["memory"] / max(xla["memory"], 1),
     }
+    constant = row.get("constant", {}).get("run")
+    return found if constant is None else found | {"constant_best": constant / best}
 
 
 def fault(row: Row) -> str:
@@ -217,33 +203,21 @@ def row_text(name: str, row: Row) -> str:
     ).rstrip()
 
 
-def summary(rows: dict[str, Row]) -> str:
-    """Return the geometric means beside the goals, and the models above `WORST`."""
+def summary(rows: dict[str, Row], count: int) -> str:
+    """Return the geometric means beside the goals, and the models above `WORST`, of `count`."""
     good = {name: ratios(row) for name, row in rows.items() if ratios(row)}
     if not good:
         return "nothing was measured"
     means = {kind: harness.mean(r[kind] for r in good.values()) for kind in ("run", *GOALS)}
     slow = sorted((n for n in good if good[n]["best"] > WORST), key=lambda n: -good[n]["best"])
     return (
-        f"{len(good)} of {len(rows)} models, geometric means: run {means['run']:.2f} of XLA's time,"
+        f"{len(good)} of {count} models, geometric means: run {means['run']:.2f} of XLA's time,"
         f" {means['best']:.2f} of the best peer's (goal {GOALS['best']}); first result "
         f"{means['first']:.2f} of XLA's (goal {GOALS['first']}); memory {means['memory']:.2f} of "
         f"XLA's (goal {GOALS['memory']})\n"
         f"above {WORST} of the best peer: "
         + (", ".join(f"{n} {good[n]['best']:.2f}" for n in slow) or "none")
     )
-
-
-def history_line(content: dict[str, Any]) -> history.Record:
-    """Return the line of a run for `benchmarks/history/models.jsonl`."""
-    found = {
-        name: {kind: float(f"{ratio:.4g}") for kind, ratio in ratios(row).items()}
-        for name, row in content["rows"].items()
-        if ratios(row)
-    }
-    machine = content["machine"] | {"cores": content["cores"]}
-    means = history.means_of(found)
-    return history.record("models", machine, commit=content["commit"], means=means, ratios=found)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ def main() -> None:
     )
     rows: dict[str, dict[str, Any]] = {}
     for name in chosen(options.names):
-        row = rows[name] = run_worker(name, options.cores, options.rounds)
-        print(row_text(name, row, machine), flush=True)
+        row = rows[name] = run_worker(name, options.cores, options.rounds, machine)
+        print(row_text(name, row), flush=True)
         if options.json:  # after each: a run takes long and may be ended
             harness.save_rows(options.json, options.cores, rows, **machine)
     print(summary(rows))
@@ -63,8 +63,11 @@ def chosen(names: list[str]) -> list[str]:
     return harness.chosen(load_all(), names)
 
 
-def run_worker(name: str, cores: int, rounds: int) -> dict[str, Any]:
-    """Measure one program in a process of its own; `fault` in the row says what went wrong."""
+def run_worker(name: str, cores: int, rounds: int, machine: dict[str, float]) -> dict[str, Any]:
+    """Measure one program in a process of its own; `fault` in the row says what went wrong.
+
+    `limit` is the share of the time in which `machine` could move its bytes or do its operations.
+    """
     command = [sys.executable, __file__, "--worker", name, f"--cores={cores}", f"--rounds={rounds}"]
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"HLOC_CACHE_DIR": cache}
@@ -78,7 +81,10 @@ def run_worker(name: str, cores: int, rounds: int) -> dict[str, Any]:
     if done.returncode or not lines:
         return {"fault": (done.stderr.splitlines() or [f"exit {done.returncode}"])[-1]}
     row: dict[str, Any] = json.loads(lines[-1])
-    return row | {"load": harness.load()}
+    least = max(
+        row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
+    )
+    return row | {"limit": least / row["hloc"], "load": harness.load()}
 
 
 # ---------------------------------------------------------------- one program
@@ -174,18 +180,15 @@ def probe(cores: int) -> dict[str, float]:
 # ---------------------------------------------------------------- reports
 
 
-def row_text(name: str, row: dict[str, Any], machine: dict[str, float]) -> str:
+def row_text(name: str, row: dict[str, Any]) -> str:
     """Return the line of one program."""
     if "fault" in row:
         return f"{name:24s} {row['fault']}"
-    least = max(
-        row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
-    )
     ratio = row["hloc"] / row["xla"]
     temp = f"{row['temp'] / row['xla_temp']:6.2f}" if row["xla_temp"] else f"{'-':>6s}"
     return (
         f"{name:24s} {row['hloc'] * 1e3:9.4f} {row['xla'] * 1e3:9.4f} {ratio:6.2f}"
-        f" {least / row['hloc']:6.0%} {row['cold'] / row['xla_cold']:6.2f}"
+        f" {row['limit']:6.0%} {row['cold'] / row['xla_cold']:6.2f}"
         f" {row['warm'] / row['xla_cold']:6.2f} {temp}"
         + (f"  WRONG: {row['wrong']} elements" if row["wrong"] else "")
     )

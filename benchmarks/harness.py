@@ -90,10 +90,15 @@ def chosen(programs: Mapping[str, Grouped], names: list[str]) -> list[str]:
 
     All if there are no names; the process ends with a message if none is found.
     """
+    return matching({p.name: p.group for p in programs.values()}, names)
+
+
+def matching(groups: Mapping[str, object], names: list[str]) -> list[str]:
+    """Return the same of the programs that `groups` has, with the group of each."""
     found = [
-        p.name
-        for p in programs.values()
-        if not names or any(fnmatch.fnmatch(part, n) for part in (p.name, p.group) for n in names)
+        name
+        for name, group in groups.items()
+        if not names or any(fnmatch.fnmatch(str(x), n) for x in (name, group) for n in names)
     ]
     if not found:
         sys.exit(f"no program or group is called {' or '.join(names)}")
@@ -145,6 +150,16 @@ def save_rows(
         "rows": rows,
     }
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def write_between_marks(path: Path, target: str, text: str) -> None:
+    """Put `text`, whole lines that `make TARGET` writes, between the two marks of a page."""
+    start, end = f"<!-- written by make {target} -->\n", "<!-- end -->\n"
+    before, found, rest = path.read_text().partition(start)
+    _, closed, after = rest.partition(end)
+    assert found, f"{path.name} lacks the mark {start.strip()}"
+    assert closed, f"{path.name} lacks the end of {start.strip()}"
+    path.write_text(before + start + text + end + after)
 
 
 def save(path: Path, cores: int, results: Mapping[str, Mapping[str, Timing]]) -> None:

@@ -1,16 +1,20 @@
 """The history of measurements: `benchmarks/history/SUITE.jsonl`, a line per version and machine.
 
-    python benchmarks/history.py RESULTS.json [ALL_CORES.json]
+    python benchmarks/history.py RESULTS.json...
 
-appends the results of `bench_suite.py`. A line is one JSON object: `suite`, `date`, `version`,
-`commit`, `machine`, `means` (geometric means, or times in ms) and `ratios` (hloc / XLA by program).
+adds results of `bench_suite.py` to the line of their commit and machine, so that a suite may be
+measured in pieces. A line is one JSON object: `suite`, `date`, `version`, `commit`, `machine`,
+`means` (geometric means, or times in ms), `ratios` (hloc / XLA by program) and `rows`: what was
+measured, by number of cores and program. Rows that a later line of the machine has are dropped, and
+their ratios kept.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,12 +26,12 @@ from hloc import __version__
 
 FOLDER = Path(__file__).resolve().parent / "history"
 Record = dict[str, Any]
+Ratios = dict[str, float]
 
 
 def main() -> None:
-    """Append the results in the files named on the command line."""
-    contents = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
-    append(suite_record(*contents))
+    """Add the results in the files named on the command line."""
+    append_files("suite", [Path(name) for name in sys.argv[1:]], ratios_of_program)
 
 
 def record(suite: str, machine: dict[str, Any], **measured: Any) -> Record:
@@ -42,15 +46,42 @@ def record(suite: str, machine: dict[str, Any], **measured: Any) -> Record:
     }
 
 
-def suite_record(alone: dict[str, Any], together: dict[str, Any] | None = None) -> Record:
-    """Return the line of a run of the suite on one core, and of one on all cores if there is."""
-    ratios = {name: _ratios(row) for name, row in _measured(alone).items()}
-    for name, row in _measured(together or {"rows": {}}).items():
-        ratios.setdefault(name, {})["all_cores"] = _rounded(row["hloc"] / row["xla"])
-    return record("suite", alone["machine"], means=means_of(ratios), ratios=ratios)
+def record_of(
+    suite: str, content: dict[str, Any], ratios_of: Callable[[dict[str, Any]], Ratios]
+) -> Record:
+    """Return the line of results that `harness.save_rows` wrote.
+
+    On more than one core the only ratio is `all_cores`, of the run times.
+    """
+    cores = content["cores"]
+    found = {name: ratios_of(row) for name, row in content["rows"].items()}
+    ratios = {
+        name: {kind: _rounded(r) for kind, r in row.items()}
+        if cores == 1
+        else {"all_cores": _rounded(row["run"])}
+        for name, row in found.items()
+        if row
+    }
+    return record(
+        suite,
+        content["machine"],
+        commit=content["commit"],
+        date=content["date"],
+        means=means_of(ratios),
+        ratios=ratios,
+        rows={str(cores): {name: _short(row) for name, row in content["rows"].items()}},
+    )
 
 
-def means_of(ratios: dict[str, dict[str, float]]) -> dict[str, float]:
+def append_files(
+    suite: str, files: Iterable[Path], ratios_of: Callable[[dict[str, Any]], Ratios]
+) -> None:
+    """Add the results of runs of a suite to its history."""
+    for file in files:
+        append(record_of(suite, json.loads(file.read_text()), ratios_of))
+
+
+def means_of(ratios: dict[str, Ratios]) -> Ratios:
     """Return the geometric mean of each kind of ratio over the programs that have it."""
     kinds = sorted({kind for row in ratios.values() for kind in row})
     return {
@@ -60,10 +91,16 @@ def means_of(ratios: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def append(line: Record, folder: Path = FOLDER) -> Path:
-    """Add a line to its file, in place of one of the same commit and machine."""
+    """Add a line to its file, as part of one of the same commit and machine if there is one."""
     folder.mkdir(exist_ok=True)
     file = folder / f"{line['suite']}.jsonl"
-    kept = [old for old in read(line["suite"], folder) if _key(old) != _key(line)]
+    kept = []
+    for old in read(line["suite"], folder):
+        if _key(old) == _key(line):
+            line = _merged(old, line)
+        else:
+            kept.append(old)
+    kept = [_without_rows_of(line, old) for old in kept]
     file.write_text("".join(json.dumps(one) + "\n" for one in [*kept, line]))
     return file
 
@@ -74,14 +111,95 @@ def read(suite: str, folder: Path = FOLDER) -> list[Record]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def machines(lines: list[Record]) -> list[str]:
+    """Return the processors of which there are rows, the one that was measured last first."""
+    return list(dict.fromkeys(x["machine"]["cpu"] for x in reversed(lines) if x.get("rows")))
+
+
+def newest(lines: list[Record], cores: int = 1, order: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the newest row of each program, of the lines of the machine that was measured last.
+
+    The form is that of `harness.save_rows`; each row says its `commit`. Programs stand in their
+    `order`, if it is given; those that it lacks are left out.
+    """
+    cpu = next(iter(machines(lines)), "")
+    measured = [line for line in lines if line["machine"]["cpu"] == cpu]
+    rows = {
+        name: row | {"commit": line["commit"]}
+        for line in measured
+        for name, row in line.get("rows", {}).get(str(cores), {}).items()
+    }
+    if names := list(order):
+        rows = {name: rows[name] for name in names if name in rows}
+    head = {part: measured[-1][part] for part in ("commit", "date", "machine")} if measured else {}
+    return {**head, "cores": cores, "rows": rows}
+
+
+def newest_on_all(lines: list[Record], order: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the same on the most cores that were measured; no rows if that is one."""
+    most = max((int(cores) for line in lines for cores in line.get("rows", ())), default=1)
+    return newest(lines, most, order) if most > 1 else {"cores": most, "rows": {}}
+
+
+def _merged(old: Record, new: Record) -> Record:
+    """Return `new` with the programs that only `old` has."""
+    ratios = {
+        name: old.get("ratios", {}).get(name, {}) | new.get("ratios", {}).get(name, {})
+        for name in {**old.get("ratios", {}), **new.get("ratios", {})}
+    }
+    rows = {
+        cores: old.get("rows", {}).get(cores, {}) | new.get("rows", {}).get(cores, {})
+        for cores in {**old.get("rows", {}), **new.get("rows", {})}
+    }
+    found = new | {"machine": old["machine"] | new["machine"]}
+    if ratios:
+        found |= {"means": means_of(ratios), "ratios": ratios}
+    return found | ({"rows": rows} if rows else {})
+
+
+def _without_rows_of(new: Record, old: Record) -> Record:
+    """Return `old` without the rows that `new` measured again on its machine."""
+    if "rows" not in old or old["machine"]["cpu"] != new["machine"]["cpu"]:
+        return old
+    again = new.get("rows", {})
+    rows = {
+        cores: {name: row for name, row in found.items() if name not in again.get(cores, {})}
+        for cores, found in old["rows"].items()
+    }
+    return old | {"rows": rows}
+
+
+def about(content: dict[str, Any]) -> str:
+    """Return what a reader must know of the machine and the versions of the rows."""
+    machine, rows, cores = content["machine"], content["rows"], content["cores"]
+    loads = sorted(row["load"] for row in rows.values() if "load" in row)
+    older = sorted({row["commit"] for row in rows.values()} - {content["commit"]})
+    shared = f", shared with a load of {loads[0]:g} to {loads[-1]:g}" if loads else ", shared"
+    return (
+        f"Machine: {machine['cpu']}, {cores} core{'s' if cores > 1 else ''}, Python "
+        f"{machine['python']}{shared}: figures near 1 are even. Version: {content['commit']} of "
+        f"{content['date']}" + (", or as a row says" if older else "") + "."
+    )
+
+
+def title(name: str, content: dict[str, Any]) -> str:
+    """Return the first cell of a row: the program, and its version if that is another."""
+    commit = content["rows"][name]["commit"]
+    return name if commit == content["commit"] else f"{name} ({commit})"
+
+
 def table(lines: Iterable[Record], kinds: dict[str, str]) -> list[str]:
     """Return a table in Markdown: a row per line, a column for each kind of mean and its title."""
-    rows = ["| date | commit | machine | " + " | ".join(kinds.values()) + " |"]
-    rows.append("|---|---|---|" + "--:|" * len(kinds))
+    lines = list(lines)
+    counted = ["programs"] if any("ratios" in line for line in lines) else []
+    titles = [*counted, *kinds.values()]
+    rows = ["| date | commit | machine | " + " | ".join(titles) + " |"]
+    rows.append("|---|---|---|" + "--:|" * len(titles))
     for line in lines:
+        count = [str(len(line.get("ratios", ())))] if counted else []
         means = (_shown(line["means"].get(kind)) for kind in kinds)
         head = f"| {line['date']} | {line['commit']} | {line['machine']['cpu']} | "
-        rows.append(head + " | ".join(means) + " |")
+        rows.append(head + " | ".join([*count, *means]) + " |")
     return rows
 
 
@@ -89,16 +207,19 @@ def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
-def _measured(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: row for name, row in content["rows"].items() if "fault" not in row}
+def ratios_of_program(row: dict[str, Any]) -> Ratios:
+    """Return the ratios of a row of `bench_suite.py`, none if it has a fault."""
+    if "fault" in row:
+        return {}
+    run = row["hloc"] / row["xla"]
+    return {"run": run, **{kind: row[kind] / row["xla_cold"] for kind in ("cold", "warm")}}
 
 
-def _ratios(row: dict[str, Any]) -> dict[str, float]:
-    return {
-        "run": _rounded(row["hloc"] / row["xla"]),
-        "cold": _rounded(row["cold"] / row["xla_cold"]),
-        "warm": _rounded(row["warm"] / row["xla_cold"]),
-    }
+def _short(value: Any) -> Any:
+    """Return a figure, or a table of them, with four digits."""
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items()}
+    return _rounded(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def _rounded(value: float) -> float:

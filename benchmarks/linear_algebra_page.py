@@ -1,18 +1,17 @@
-"""docs/linear-algebra.md: programs with linear algebra beside XLA:CPU, from `bench_suite.py`.
+"""docs/linear-algebra.md: programs with linear algebra beside XLA:CPU, of the groups in `TITLES`.
 
-    python benchmarks/linear_algebra_page.py RESULTS.json > docs/linear-algebra.md
+    python benchmarks/linear_algebra_page.py > docs/linear-algebra.md
 
-The results are those of the groups in `TITLES`.
+The figures are those of the history of measurements (`history.py`).
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite
+from benchmarks import bench_suite, history
 from benchmarks.suite_page import measured, table_row
 
 TITLES = {
@@ -35,22 +34,22 @@ _HIGH = 0.8
 
 def main() -> None:
     """Print the page."""
-    content = json.loads(Path(sys.argv[1]).read_text())
     from benchmarks.suite.program import load_all
 
-    print(page(content, {name: program.group for name, program in load_all().items()}), end="")
+    groups = {name: p.group for name, p in load_all().items() if p.group in TITLES}
+    print(page(history.newest(history.read("suite"), order=groups), groups), end="")
 
 
 def page(content: dict[str, Any], groups: dict[str, str]) -> str:
     """Return the text; `groups` has the group of each program."""
-    machine, rows = content["machine"], measured(content)
+    rows = measured(content)
     high = [f"{name} {r['hloc'] / r['xla']:.2f}" for name, r in rows.items() if _is_high(r)]
     lines = [
         "# Linear algebra beside XLA:CPU",
         "",
         *_INTRODUCTION.splitlines(),
         "",
-        f"Machine: {machine['cpu']}, {content['cores']} core, Python {machine['python']}.",
+        history.about(content),
         "",
         *bench_suite.summary(rows).splitlines(),
         f"above {_HIGH}: {', '.join(high) or 'none'}",
@@ -63,7 +62,8 @@ def page(content: dict[str, Any], groups: dict[str, str]) -> str:
             "| program | hloc ms | XLA ms | run | cold | warm | temp |",
         ]
         lines.append("|---|--:|--:|--:|--:|--:|--:|")
-        lines += [table_row(n, r) for n, r in rows.items() if groups.get(n) == group]
+        chosen = {name: row for name, row in rows.items() if groups.get(name) == group}
+        lines += [table_row(history.title(name, content), row) for name, row in chosen.items()]
     return "\n".join(lines) + "\n"
 
 

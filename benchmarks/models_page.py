@@ -1,11 +1,12 @@
 """docs/models.md, and the figures of whole models in README.
 
-    python benchmarks/models_page.py RESULTS.json...
+    python benchmarks/models_page.py
 
-The results are those of `bench_models.py`.
+The figures are those of the history of measurements (`history.py`).
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,98 +18,135 @@ from benchmarks.bench_models import PEERS
 _INTRODUCTION = """\
 Written by `make bench-models`: models of `benchmarks/models/`, each with each engine in a process
 of its own with an empty cache. The architectures are written in JAX at their published
-sizes, with random weights, which are arguments of the compiled function; names with `N_blocks` have
-fewer blocks than published. `bN` is the batch; weights are f32, `bf16` (activations too) or `s8`
-(matrices in s8 with a scale per column, all else f32). `train` is the loss, its gradient and a step
-of gradient descent; `decode` is one token with 1,000 in the caches before it. The main models have
-twins in PyTorch with the same sizes, run operator by operator and by `torch.compile`, and exported
-for ONNX Runtime.
+sizes, with random weights; names with `N_blocks` have fewer blocks than published. `bN` is the
+batch; weights are f32, `bf16` (activations too) or `s8` (matrices in s8 with a scale per column,
+all else f32). `train` is the loss, its gradient and a step of gradient descent; `decode` is one
+token with 1,000 in the caches before it. The main models have twins in PyTorch with the same sizes,
+run operator by operator and by `torch.compile`, and exported for ONNX Runtime.
 
-Times are medians of runs in which the engines take turns. `run` and `best` are hloc's time over
-XLA's and over that of the fastest other engine: below 1 hloc is faster. `first` is compiling and
-the first run, without tracing. `memory` is the peak of resident memory above what imports, weights
-and inputs take, of compiling and running together. A cell is empty where an engine was not
-measured."""
-_KINDS = {"run": "run", "best": "best peer", "first": "first", "memory": "memory"}
+Weights are arguments of the compiled function in all engines but ONNX Runtime: they may differ from
+call to call, so nothing can be packed or folded into them ahead of a call. ONNX Runtime holds them
+as constants, and packs and folds them when it loads the model. The column `constant` is hloc with
+the weights as constants of the module, too.
+
+Times are medians of runs in which the engines take turns: of the processor on one core, by the
+clock on more. `run` and `best` are hloc's time over XLA's and over that of the fastest other
+engine: below 1 hloc is faster; `constant best` is the same for hloc with constant weights. `first`
+is compiling and the first run, without tracing. `memory` is the peak of resident memory above what
+imports, weights and inputs take, of compiling and running together. A cell is empty where an engine
+was not measured."""
+_KINDS = {
+    "run": "run", "best": "best peer", "constant_best": "constant best", "all_cores": "all cores",
+    "first": "first", "memory": "memory",
+}  # fmt: skip
 _COLUMNS = (
-    "model", "hloc ms", *(f"{title} ms" for title in PEERS.values()), "run", "best", "first s",
-    "first", "memory MB", "memory",
+    "model", "hloc ms", "constant ms", *(f"{title} ms" for title in PEERS.values()), "run", "best",
+    "constant best", "first s", "first", "memory MB", "memory",
 )  # fmt: skip
-
-
-README_MARKS = "<!-- written by make bench-models -->\n", "<!-- end -->\n"
+_COLUMNS_ON_ALL = (
+    "model", "hloc ms", *(f"{title} ms" for title in PEERS.values()), "run", "best",
+)  # fmt: skip
 
 
 def main() -> None:
     """Write the page, and README's sentence."""
-    content = bench_models.joined([Path(name) for name in sys.argv[1:]])
-    (harness.ROOT / "docs" / "models.md").write_text(page(content, history.read("models")))
-    readme = harness.ROOT / "README.md"
-    readme.write_text(in_readme(readme.read_text(), content))
+    from benchmarks.models.model import load_all
+
+    lines, order = history.read("models"), list(load_all())
+    content, together = history.newest(lines, order=order), history.newest_on_all(lines, order)
+    text = page(content, together, lines, len(order))
+    (harness.ROOT / "docs" / "models.md").write_text(text)
+    harness.write_between_marks(harness.ROOT / "README.md", "bench-models", sentence(content))
+    summary = bench_models.summary(content["rows"], len(order)) + "\n"
+    harness.write_between_marks(harness.ROOT / "docs" / "status.md", "bench-models", summary)
 
 
-def in_readme(text: str, content: dict[str, Any]) -> str:
-    """Return README with the figures of `content` between its marks."""
+def sentence(content: dict[str, Any]) -> str:
+    """Return what README says of whole models."""
     good = [found for row in content["rows"].values() if (found := bench_models.ratios(row))]
     means = {kind: harness.mean(r[kind] for r in good) for kind in ("run", "first", "memory")}
     cores = content["cores"]
     where = f"{'one core' if cores == 1 else f'{cores} cores'} ({content['machine']['cpu']})"
-    sentence = (
+    return (
         f"On {where}, {len(good)} whole models at their published sizes run in {means['run']:.2f} "
         f"of XLA:CPU's time (geometric mean), have the first result in {means['first']:.2f} of its "
-        f"time and need {means['memory']:.2f} of its memory: "
-        "[docs/models.md](docs/models.md).\n"
+        f"time and need {means['memory']:.2f} of its memory: [docs/models.md](docs/models.md).\n"
     )
-    before, _, rest = text.partition(README_MARKS[0])
-    _, end, after = rest.partition(README_MARKS[1])
-    assert end, "README has the two marks"
-    return before + README_MARKS[0] + sentence + end + after
 
 
-def page(content: dict[str, Any], past: list[history.Record]) -> str:
-    """Return the text; `past` are the lines of the history."""
-    machine, rows, cores = content["machine"], content["rows"], content["cores"]
-    clock = "processor time" if cores == 1 else "time by the clock"
-    good = {name: row for name, row in rows.items() if bench_models.ratios(row)}
+def page(
+    content: dict[str, Any],
+    together: dict[str, Any],
+    past: list[history.Record],
+    count: int,
+) -> str:
+    """Return the text.
+
+    Args:
+        content: rows measured on one core.
+        together: rows measured on all cores.
+        past: the lines of the history.
+        count: of models that there are.
+    """
+    rows = content["rows"]
     lines = [
         "# Whole models",
         "",
         *_INTRODUCTION.splitlines(),
         "",
-        f"Machine: {machine['cpu']}, {cores} core{'s' if cores > 1 else ''}, {clock}, "
-        f"Python {machine['python']}. It was shared: figures near 1 are even.",
+        history.about(content),
         "",
-        *bench_models.summary(rows).splitlines(),
+        *bench_models.summary(rows, count).splitlines(),
         "",
-        "| " + " | ".join(_COLUMNS) + " |",
-        "|---|" + "--:|" * (len(_COLUMNS) - 1),
-        *(_row(name, row) for name, row in good.items()),
+        *_table(_COLUMNS, content, _row),
     ]
     faults = [f"- {name}: {bench_models.fault(row)}" for name, row in rows.items()]
     faults = [line for line in faults if not line.endswith(": ")]
     if faults:
         lines += ["", "Faults:", "", *faults]
-    if past:
-        lines += ["", "## Over time", "", "Geometric means of the ratios.", ""]
-        lines += history.table(past, _KINDS)
-    return "\n".join(lines) + "\n"
+    if together["rows"]:
+        lines += ["", f"## On {together['cores']} cores", "", history.about(together), ""]
+        lines += _table(_COLUMNS_ON_ALL, together, _row_on_all)
+    lines += ["", "## Over time", "", "Geometric means of the ratios.", ""]
+    return "\n".join([*lines, *history.table(past, _KINDS)]) + "\n"
 
 
-def _row(name: str, row: dict[str, Any]) -> str:
+def _table(
+    columns: tuple[str, ...],
+    content: dict[str, Any],
+    cells_of: Callable[[dict[str, Any]], list[str]],
+) -> list[str]:
+    lines = ["| " + " | ".join(columns) + " |", "|---|" + "--:|" * (len(columns) - 1)]
+    for name, row in content["rows"].items():
+        if bench_models.ratios(row):
+            lines.append(f"| {' | '.join([history.title(name, content), *cells_of(row)])} |")
+    return lines
+
+
+def _row(row: dict[str, Any]) -> list[str]:
     found, hloc = bench_models.ratios(row), row["hloc"]
-    times = (row.get(peer, {}).get("run") for peer in PEERS)
-    cells = [
-        name,
-        f"{hloc['run'] * 1e3:.4g}",
-        *("" if time is None else f"{time * 1e3:.4g}" for time in times),
-        f"{found['run']:.2f}",
-        f"{found['best']:.2f}",
+    return [
+        *(_milliseconds(row, engine) for engine in ("hloc", "constant", *PEERS)),
+        *_shown(found, "run", "best", "constant_best"),
         f"{hloc['first']:.2f}",
-        f"{found['first']:.2f}",
+        *_shown(found, "first"),
         f"{hloc['memory'] / 1e6:.0f}",
-        f"{found['memory']:.2f}",
+        *_shown(found, "memory"),
     ]
-    return "| " + " | ".join(cells) + " |"
+
+
+def _row_on_all(row: dict[str, Any]) -> list[str]:
+    times = [_milliseconds(row, engine) for engine in ("hloc", *PEERS)]
+    return [*times, *_shown(bench_models.ratios(row), "run", "best")]
+
+
+def _milliseconds(row: dict[str, Any], engine: str) -> str:
+    seconds = row.get(engine, {}).get("run")
+    return "" if seconds is None else f"{seconds * 1e3:.4g}"
+
+
+def _shown(found: dict[str, float], *kinds: str) -> list[str]:
+    return [f"{found[kind]:.2f}" if kind in found else "" for kind in kinds]
 
 
 if __name__ == "__main__":

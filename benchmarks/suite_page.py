@@ -1,13 +1,10 @@
-"""docs/performance.md and its chart, from the JSON of `bench_suite.py`.
+"""docs/performance.md and its charts, from the history of measurements (`history.py`).
 
-    python benchmarks/suite_page.py RESULTS.json [ALL_CORES.json]
+    python benchmarks/suite_page.py
 
-Writes docs/performance.md, docs/screens/suite.svg and, from the history of measurements,
-docs/screens/suite_history.svg. The second file, of a run with `--cores`, gives the column for all
-cores.
+Writes docs/performance.md, docs/screens/suite.svg and docs/screens/suite_history.svg.
 """
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -15,33 +12,52 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite, harness, history
+from benchmarks import bench_large, bench_suite, harness, history
 from hloc.pictures.style import CHART_STYLE
 
 _ROW_HEIGHT, _LEFT, _WIDTH, _TOP = 15, 190, 560, 50
 _DECADES = (-2, 1)  # ratios from 0.01 to 10
 _INTRODUCTION = """\
-Written by `make performance`: every program of `benchmarks/suite/` in a process of its own, hloc
-and XLA:CPU in turn on one core, medians of processor time. Ratios are hloc / XLA: below 1 hloc is
-faster. Compile times are those of `hloc.compile` with an empty cache (cold) and a filled one (warm)
-over XLA's; with both, routines that serve any size come compiled (`hloc cache --fill=package`).
-temp is the memory of temporaries. `limit` is the share of the time that the machine's copy speed
-and its speed of NumPy's matrix product would allow; more than 100 % is data that stays in a
-cache."""
+Written by `make performance`, these tables by `make bench-suite`: every program of
+`benchmarks/suite/` in a process of its own, hloc and XLA:CPU in turn on one core, medians of
+processor time. Ratios are hloc / XLA: below 1 hloc is faster. Compile times are those of
+`hloc.compile` with an empty cache (cold) and a filled one (warm) over XLA's; with both, routines
+that serve any size come compiled (`hloc cache --fill=package`). temp is the memory of temporaries.
+`limit` is the share of the time that the machine's copy speed and its speed of NumPy's matrix
+product would allow; more than 100 % is data that stays in a cache."""
+_LARGE = """\
+`make bench-large`: training steps of GPT with ever more blocks and small arrays, read as HLO text
+by hloc and XLA:CPU in processes of their own, in turn, on one core, with an empty cache. `us each`
+is the time of hloc's passes per instruction, `first` that from the text to the first result,
+`memory` the peak of resident memory above what imports and inputs take; ratios are hloc / XLA."""
 Rows = dict[str, dict[str, Any]]
 
 
 def main() -> None:
-    """Write the page and the chart."""
-    content = json.loads(Path(sys.argv[1]).read_text())
-    together = json.loads(Path(sys.argv[2]).read_text()) if len(sys.argv) > 2 else {"rows": {}}
-    docs = harness.ROOT / "docs"
-    rows = measured(content)
-    (docs / "screens" / "suite.svg").write_text(chart(rows))
-    lines = history.read("suite")
-    (docs / "screens" / "suite_history.svg").write_text(history_chart(lines))
-    past = past_section(lines, history.read("start"), history.read("models"))
-    (docs / "performance.md").write_text(page(content, rows, together) + past)
+    """Write the page, its charts, and the figures of README and docs/status.md."""
+    from benchmarks.suite.program import load_all
+
+    docs, order = harness.ROOT / "docs", load_all()
+    past = {suite: history.read(suite) for suite in ("suite", "models", "large", "start")}
+    by_machine = [
+        [line for line in past["suite"] if line["machine"]["cpu"] == cpu]
+        for cpu in history.machines(past["suite"])
+    ]
+    tables = [
+        (history.newest(lines, order=order), history.newest_on_all(lines, order))
+        for lines in by_machine
+    ]
+    (docs / "screens" / "suite.svg").write_text(chart(measured(tables[0][0])))
+    (docs / "screens" / "suite_history.svg").write_text(history_chart(past["suite"]))
+    (docs / "performance.md").write_text(page(tables) + past_section(past))
+    text = "".join(f"- {sentence(content)}\n" for content, _ in tables)
+    for path in (harness.ROOT / "README.md", docs / "status.md"):
+        harness.write_between_marks(path, "bench-suite", text)
+
+
+def sentence(content: dict[str, Any]) -> str:
+    """Return what other pages say of the suite on one machine."""
+    return f"{content['machine']['cpu']}: {bench_suite.summary(measured(content)).splitlines()[0]}"
 
 
 def measured(content: dict[str, Any]) -> Rows:
@@ -49,29 +65,34 @@ def measured(content: dict[str, Any]) -> Rows:
     return {name: row for name, row in content["rows"].items() if "fault" not in row}
 
 
-def page(content: dict[str, Any], rows: Rows, together: dict[str, Any]) -> str:
-    """Return the text of docs/performance.md; `together` is a run on all cores, or has no rows."""
-    machine = content["machine"]
-    others = measured(together)
+def page(tables: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Return the text of docs/performance.md.
+
+    Args:
+        tables: for each machine what was measured on one core, and on all: maybe no rows.
+    """
+    lines = ["# How fast hloc is", "", *_INTRODUCTION.splitlines()]
+    lines += ["", "![ratios of run time, hloc / XLA](screens/suite.svg)"]
+    for content, together in tables:
+        lines += ["", f"## {content['machine']['cpu']}", "", *_table(content, together)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(content: dict[str, Any], together: dict[str, Any]) -> list[str]:
+    rows, others = measured(content), measured(together)
     lines = [
-        "# How fast hloc is",
-        "",
-        *_INTRODUCTION.splitlines(),
-        "",
-        f"Machine: {machine['cpu']}, {content['cores']} core, Python {machine['python']}, "
-        f"{machine['bytes_per_second'] / 1e9:.0f} GB/s, "
-        f"{machine['flops_per_second'] / 1e9:.0f} GFLOP/s. It was shared: figures near 1 are even.",
+        history.about(content),
         "",
         *bench_suite.summary(rows).splitlines(),
         "",
         *(_all_cores(together, others) if others else ()),
-        "![ratios of run time, hloc / XLA](screens/suite.svg)",
-        "",
         "| program | hloc ms | XLA ms | run | all cores | limit | cold | warm | temp |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    lines += [_row_of_suite(name, row, machine, others.get(name)) for name, row in rows.items()]
-    return "\n".join(lines) + "\n"
+    return lines + [
+        _row_of_suite(history.title(name, content), row, others.get(name))
+        for name, row in rows.items()
+    ]
 
 
 def _all_cores(together: dict[str, Any], rows: Rows) -> list[str]:
@@ -100,20 +121,13 @@ def table_row(name: str, row: dict[str, Any], *more: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _row_of_suite(
-    name: str, row: dict[str, Any], machine: dict[str, Any], together: dict[str, Any] | None
-) -> str:
-    least = max(
-        row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
-    )
+def _row_of_suite(title: str, row: dict[str, Any], together: dict[str, Any] | None) -> str:
     on_all = f"{together['hloc'] / together['xla']:.2f}" if together else ""
-    return table_row(name, row, on_all, f"{least / row['hloc']:.0%}")
+    return table_row(title, row, on_all, f"{row['limit']:.0%}")
 
 
-def past_section(
-    suite: list[history.Record], start: list[history.Record], models: list[history.Record]
-) -> str:
-    """Return what `benchmarks/history` holds, as tables and a chart."""
+def past_section(past: dict[str, list[history.Record]]) -> str:
+    """Return what `benchmarks/history` holds of all suites, as tables and a chart."""
     lines = ["", "## Over time", ""]
     lines += [
         "Geometric means of the ratios, from `benchmarks/history/suite.jsonl`.",
@@ -121,18 +135,49 @@ def past_section(
     ]
     lines += ["![means of the ratios, version after version](screens/suite_history.svg)", ""]
     kinds = {"run": "run", "all_cores": "all cores", "cold": "cold", "warm": "warm"}
-    lines += history.table(suite, kinds)
-    if models:
+    lines += history.table(past["suite"], kinds)
+    if models := past["models"]:
         lines += ["", "## Whole models", ""]
         lines += ["[models.md](models.md), written by `make bench-models`. `best` is over the"]
         lines += ["fastest of XLA, PyTorch and ONNX Runtime, the others are over XLA.", ""]
         lines += history.table(models, {name: name for name in models[-1]["means"]})
-    if start:
+    if past["large"]:
+        lines += ["", "## Large modules", "", *large_section(past["large"])]
+    if start := past["start"]:
         lines += ["", "## Starting", ""]
         lines += ["`make bench-start`: processor time of whole commands, ms. `run` compiles,"]
         lines += ["`run again` finds the kept program.", ""]
         lines += history.table(start, {name: name for name in start[-1]["means"]})
     return "\n".join(lines) + "\n"
+
+
+def large_section(past: list[history.Record]) -> list[str]:
+    """Return the table of the modules of `bench_large.py`, and its history."""
+    content = history.newest(past)
+    columns = ("module", "instructions", "us each", "first s", "first", "memory MB", "memory")
+    lines = [
+        *_LARGE.splitlines(),
+        "",
+        history.about(content),
+        "",
+        "| " + " | ".join(columns) + " |",
+        "|---|" + "--:|" * (len(columns) - 1),
+    ]
+    for name, row in content["rows"].items():
+        if not (found := bench_large.ratios(row)):
+            continue
+        hloc = row["hloc"]
+        cells = [
+            history.title(name, content),
+            f"{hloc['instructions']:,}",
+            f"{bench_large.microseconds(row):.0f}",
+            f"{hloc['first']:.2f}",
+            f"{found['first']:.2f}",
+            f"{hloc['memory'] / 1e6:.0f}",
+            f"{found['memory']:.2f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", *history.table(past, {"first": "first", "memory": "memory"})]
 
 
 def history_chart(lines: list[history.Record]) -> str:

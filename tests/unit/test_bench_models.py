@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import bench_models, models_page
+from benchmarks import bench_models, harness, history, models_page
 
 HLOC = {"run": 1e-3, "first": 0.1, "memory": 4_000_000}
 XLA = {"run": 2e-3, "first": 0.4, "memory": 8_000_000}
@@ -21,8 +21,10 @@ FAILED = {"hloc": {"fault": "hloc: exit 1"}, "xla": XLA}
 MACHINE = {"cpu": "a processor", "python": "3.11", "system": "Linux"}
 
 
-def content(rows: dict[str, Any]) -> dict[str, Any]:
-    return {"commit": "c0ffee", "machine": MACHINE, "cores": 1, "rows": rows}
+def content(rows: dict[str, Any], cores: int = 1) -> dict[str, Any]:
+    marked = {name: row | {"commit": "c0ffee"} for name, row in rows.items()}
+    head = {"commit": "c0ffee", "date": "2026-11-22", "machine": MACHINE}
+    return head | {"cores": cores, "rows": marked}
 
 
 def test_the_best_peer_is_the_fastest_that_ran() -> None:
@@ -33,8 +35,8 @@ def test_the_best_peer_is_the_fastest_that_ran() -> None:
 
 
 def test_means_and_what_is_above_the_best_peer() -> None:
-    means, slow = bench_models.summary({"a": ROW, "b": WITH_PEERS, "c": FAILED}).splitlines()
-    assert means.startswith("2 of 3 models")
+    means, slow = bench_models.summary({"a": ROW, "b": WITH_PEERS, "c": FAILED}, 9).splitlines()
+    assert means.startswith("2 of 9 models")
     assert "0.79 of the best peer's (goal 0.7)" in means
     assert slow == "above 1.1 of the best peer: b 1.25"
 
@@ -54,36 +56,56 @@ def test_distance_of_results() -> None:
     assert bench_models.distance(wanted[:1], wanted) == math.inf
 
 
+def test_constant_weights_are_compared_with_the_best_peer_too() -> None:
+    row = WITH_PEERS | {"constant": HLOC | {"run": 0.4e-3}}
+    assert bench_models.ratios(row) == bench_models.ratios(WITH_PEERS) | {"constant_best": 0.5}
+
+
 def test_a_line_of_the_history() -> None:
-    line = bench_models.history_line(content({"a": ROW, "c": FAILED}))
-    assert (line["suite"], line["commit"]) == ("models", "c0ffee")
-    assert line["machine"]["cores"] == 1
+    line = history.record_of("models", content({"a": ROW, "c": FAILED}), bench_models.ratios)
+    assert (line["suite"], line["commit"], line["date"]) == ("models", "c0ffee", "2026-11-22")
     assert line["ratios"] == {"a": {"run": 0.5, "best": 0.5, "first": 0.25, "memory": 0.5}}
+    assert set(line["rows"]["1"]) == {"a", "c"}
+    line = history.record_of("models", content({"a": ROW}, cores=2), bench_models.ratios)
+    assert line["ratios"] == {"a": {"all_cores": 0.5}}
+    assert set(line["rows"]) == {"2"}
 
 
 def test_the_page_has_a_row_per_model_and_says_what_failed() -> None:
-    text = models_page.page(content({"a": WITH_PEERS, "c": FAILED}), [])
-    assert "| a | 1 | 2 | 4 |  | 0.8 | 0.50 | 1.25 | 0.10 | 0.25 | 4 | 0.50 |" in text
+    rows = {"a": WITH_PEERS | {"constant": HLOC | {"run": 0.4e-3}}, "c": FAILED}
+    text = models_page.page(content(rows), content({}, cores=2), [], 3)
+    assert "| a | 1 | 0.4 | 2 | 4 |  | 0.8 | 0.50 | 1.25 | 0.50 | 0.10 | 0.25 | 4 | 0.50 |" in text
     assert "- c: hloc: exit 1" in text
     assert "a processor, 1 core" in text
+    assert "2 cores" not in text
 
 
-def test_readme_gets_the_means_between_its_marks() -> None:
-    start, end = models_page.README_MARKS
-    text = f"before\n{start}old\n{end}after\n"
-    found = models_page.in_readme(text, content({"a": ROW, "c": FAILED}))
-    assert found.startswith(f"before\n{start}On one core (a processor), 1 whole models")
+def test_the_page_has_a_table_for_all_cores_where_that_was_measured() -> None:
+    text = models_page.page(content({"a": ROW}), content({"a": WITH_PEERS}, cores=2), [], 1)
+    assert "## On 2 cores\n" in text
+    assert "| a | 1 | 2 | 4 |  | 0.8 | 0.50 | 1.25 |" in text
+
+
+def test_a_sentence_for_readme() -> None:
+    found = models_page.sentence(content({"a": ROW, "c": FAILED}))
+    assert found.startswith("On one core (a processor), 1 whole models")
     assert "run in 0.50 of XLA:CPU's time" in found
-    assert "old" not in found
-    assert found.endswith(f"{end}after\n")
-    assert models_page.in_readme(found, content({"a": ROW})) == found
 
 
-def test_runs_of_one_commit_are_joined(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
-    parts = content({"a": ROW, "b": ROW}), content({"b": FAILED}), content({}) | {"cores": 2}
-    for file, part in zip(files, parts, strict=True):
-        file.write_text(json.dumps({"commit": "1"} | part))
-    assert bench_models.joined(files[:2])["rows"] == {"a": ROW, "b": FAILED}
-    with pytest.raises(ValueError, match="cores: 1 and 2"):
-        bench_models.joined(files)
+def test_text_between_marks_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    marks = "<!-- written by make this -->\n", "<!-- end -->\n"
+    page.write_text(f"before\n{marks[0]}old\n{marks[1]}after\n")
+    for _ in range(2):
+        harness.write_between_marks(page, "this", "new\n")
+        assert page.read_text() == f"before\n{marks[0]}new\n{marks[1]}after\n"
+    with pytest.raises(AssertionError, match="make that"):
+        harness.write_between_marks(page, "that", "new\n")
+
+
+@pytest.mark.parametrize("target", ["bench-models", "bench-suite"])
+@pytest.mark.parametrize("page", ["README.md", "docs/status.md"])
+def test_the_figures_of_a_page_are_written_by_its_generator(page: str, target: str) -> None:
+    """Marks without figures between them are a page that nobody generated."""
+    _, _, rest = (harness.ROOT / page).read_text().partition(f"<!-- written by make {target} -->\n")
+    assert re.search(r"run 0\.\d\d|run in 0\.\d\d", rest.partition("<!-- end -->")[0])

@@ -6,27 +6,25 @@ from typing import Any
 
 from benchmarks import suite_page
 
-MACHINE = {
-    "cpu": "a processor",
-    "python": "3.11",
-    "bytes_per_second": 1e10,
-    "flops_per_second": 1e11,
+HEAD = {
+    "machine": {"cpu": "a processor", "python": "3.11"},
+    "commit": "c0ffee",
+    "date": "2026-11-22",
 }
 
 
 def row(**more: float) -> dict[str, Any]:
     """Return what one program measured: hloc takes half of XLA's time."""
     times = {"hloc": 1e-3, "xla": 2e-3, "cold": 0.1, "warm": 0.01, "xla_cold": 0.2}
-    return times | {"bytes": 1e6, "flops": 1e6, "temp": 8, "xla_temp": 16} | more
+    return times | {"limit": 0.1, "temp": 8, "xla_temp": 16, "commit": "c0ffee"} | more
 
 
 def results(cores: int, row: dict[str, Any]) -> dict[str, Any]:
-    return {"machine": MACHINE, "cores": cores, "rows": {"dot": row, "sort": {"fault": "wrong"}}}
+    return HEAD | {"cores": cores, "rows": {"dot": row, "sort": {"fault": "wrong", "commit": "1"}}}
 
 
 def text(together: dict[str, Any]) -> str:
-    alone = results(1, row())
-    return suite_page.page(alone, {"dot": alone["rows"]["dot"]}, together)
+    return suite_page.page([(results(1, row()), together)])
 
 
 def test_a_row_per_program_that_was_measured() -> None:
@@ -45,3 +43,14 @@ def test_all_cores_without_a_run_on_one() -> None:
     """There is no line about threads, and no other line stands in its place."""
     line = next(line for line in text(results(2, row())).splitlines() if "On 2 cores" in line)
     assert line.endswith("run 0.50 of XLA's time")
+
+
+def test_each_machine_has_a_table_of_its_own() -> None:
+    other = results(1, row(hloc=4e-3)) | {"machine": {"cpu": "another", "python": "3.12"}}
+    page = suite_page.page([(other, {"rows": {}}), (results(1, row()), {"rows": {}})])
+    _, first, second = page.split("\n## ")
+    assert first.startswith("another\n")
+    assert "| dot | 4 | 2 | 2.00 |" in first
+    assert second.startswith("a processor\n")
+    assert "| dot | 1 | 2 | 0.50 |" in second
+    assert suite_page.sentence(other).startswith("another: 1 of 1 programs: ")
