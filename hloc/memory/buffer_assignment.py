@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from hloc.analysis.dataflow import analyse_dataflow, array_leaves
 from hloc.ir.instruction import Instruction
@@ -15,6 +18,7 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.memory.aliasing import Boundary, leaves_of, settle, share_with_parameters
+from hloc.memory.aligned_array import aligned_copy
 from hloc.memory.allocation import (
     ARENA,
     CONSTANT,
@@ -28,6 +32,7 @@ from hloc.memory.allocation import (
 from hloc.memory.coalescing import BufferClass, Coalescer, merge_what_may, merge_what_must
 from hloc.memory.heap import PackFunction, Packing, Request, pack
 from hloc.memory.live_range import Interval, live_ranges
+from hloc.memory.panels import panel_order, panel_width
 from hloc.memory.schedule import Schedule
 from hloc.memory.spare_room import Room, place_in_rooms
 from hloc.memory.values import Timeline, Value, Values, find_values, lay_out, operand_leaves
@@ -40,6 +45,15 @@ class ConstantArray:
 
     literal: Literal
     shape: ArrayShape
+
+    @property
+    def in_memory(self) -> np.ndarray[Any, Any]:
+        """The values in the order in which they lie in memory."""
+        order = tuple(reversed(self.shape.minor_to_major))
+        array = self.literal.array.transpose(order)
+        if panel_width(self.shape):
+            return aligned_copy(panel_order(array, self.shape))
+        return np.require(array, requirements=("C", "A"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

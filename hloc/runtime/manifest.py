@@ -22,7 +22,6 @@ from hloc.shapes import ArrayShape
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
-    from hloc.memory.buffer_assignment import ConstantArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +89,7 @@ def planned_manifest(
     return ProgramManifest(
         parameters=parameter_leaves(compiled.module),
         outputs=assignment.outputs,
-        constants=tuple(constant_data(constant) for constant in assignment.constants),
+        constants=tuple(constant.in_memory for constant in assignment.constants),
         table=plan.table,
         arena_bytes=assignment.arena_bytes,
         report=assignment.report,
@@ -103,9 +102,3 @@ def planned_manifest(
         exchanges=plan.exchanges,
         tells_devices=plan.tells_devices or is_partitioned(compiled.module),
     )
-
-
-def constant_data(constant: ConstantArray) -> Array:
-    """Return the values in the order in which they lie in memory."""
-    order = tuple(reversed(constant.shape.minor_to_major))
-    return np.require(constant.literal.array.transpose(order), requirements=("C", "A"))

@@ -18,6 +18,7 @@ from hloc.codegen.plan.exchange import Combiner, Exchange, Pieces
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.aligned_array import aligned_copy
 from hloc.memory.allocation import AliasedOutput, BufferReport, NamedLeaf
 from hloc.runtime.manifest import ProgramManifest
 from hloc.shapes import ArrayShape, Layout
@@ -91,7 +92,7 @@ def read_program(data: bytes) -> Program:
     constants = []
     for name, dims in head["constants"]:
         numpy, count = DTYPES[name].numpy, math.prod(dims)
-        constants.append(np.frombuffer(data, numpy, count, at).reshape(dims).copy())
+        constants.append(aligned_copy(np.frombuffer(data, numpy, count, at).reshape(dims)))
         at += count * numpy.itemsize
     if at != len(data):
         raise ValueError(f"{len(data)} bytes where {at} were announced")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.builder.loops import has_only_short_loops, unrolled_text
@@ -18,6 +19,7 @@ from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
 from hloc.codegen.cpu.split_kernel import estimated_nanoseconds, worker_bytes
 from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode, asks_to_flush, flushing_mode
+from hloc.codegen.cpu.weight_panels import lay_out_weights
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.llvm.compile_pool import Unit, process_count
 from hloc.codegen.llvm.object_cache import cached_objects
@@ -210,6 +212,7 @@ class CpuBackend:
         """
         call_libraries(module, options.use_library)
         own_linear_algebra(module, with_lapack=not (options.standalone or options.triple))
+        machine = target_for(options.triple, options.cpu, options.features)
         rules = KernelRules(
             plan_kernel,
             needs_defusion,
@@ -217,6 +220,7 @@ class CpuBackend:
             pack=self.pack,
             share_outputs=self.share_outputs,
             exchanges=True,
+            arrange=partial(lay_out_weights, target=machine),
         )
         return plan_program(module, options, rules)
 

@@ -14,6 +14,7 @@ from hloc.codegen.kernels.panel_gemm import MIN_ROWS_TO_PACK
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.panels import panel_elements, panel_strides, panel_width
 from hloc.ops.dot import DotAttributes
 from hloc.shapes import ArrayShape
 
@@ -85,9 +86,12 @@ def gemm_problem_of(inst: Instruction, root: Instruction | None = None) -> GemmP
 
 
 def operand_strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
-    """Return the strides of an operand in memory; one that is computed counts as row-major."""
+    """Return the strides of an operand in memory; one that is computed counts as row-major.
+
+    Those of columns in panels are within a panel, see `column_axes`.
+    """
     if is_in_memory(inst, operand):
-        return layout_strides(operand.array)
+        return panel_strides(operand.array, layout_strides(operand.array))
     return tuple(row_major_strides(operand.array.dims))
 
 
@@ -101,7 +105,8 @@ def _convolution(root: Instruction, left: tuple[int, ...], right: tuple[int, ...
     for d, place, out in zip(window, labels.input_spatial, labels.output_spatial, strict=True):
         rows.append(Axis(dims[out], left[place] * d.stride, 0, result[out]))
     feature, channel = labels.output_feature, labels.kernel_input_feature
-    columns = [Axis(dims[feature], 0, right[labels.kernel_output_feature], result[feature])]
+    column = Axis(dims[feature], 0, right[labels.kernel_output_feature], result[feature])
+    columns = column_axes(column, root.operands[1].array)
     depth = root.operands[1].array.dims[channel]
     contracted = [Axis(depth, left[labels.input_feature], right[channel], 0)]
     return GemmProblem((), merged(rows), merged(columns), merged(contracted))
@@ -127,11 +132,22 @@ def _dot(
     rows = [Axis(lhs.dims[d], left[d], 0, result[count + n]) for n, d in enumerate(free_left)]
     first = count + len(free_left)
     columns = [Axis(rhs.dims[d], 0, right[d], result[first + n]) for n, d in enumerate(free_right)]
+    if len(columns) == 1:
+        columns = column_axes(columns[0], rhs)
     contracted = [
         Axis(lhs.dims[i], left[i], right[j], 0)
         for i, j in zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True)
     ]
     return GemmProblem(merged(batch), merged(rows), merged(columns), merged(contracted))
+
+
+def column_axes(column: Axis, rhs: ArrayShape) -> list[Axis]:
+    """Return the loops over the columns of `rhs`: two if it lies in panels."""
+    width = panel_width(rhs)
+    if not width:
+        return [column]
+    panels = Axis(column.size // width, 0, panel_elements(rhs), column.out * width)
+    return [panels, Axis(width, 0, column.rhs, column.out)]
 
 
 def _free_dims(shape: ArrayShape, batch: tuple[int, ...], contracted: tuple[int, ...]) -> list[int]:

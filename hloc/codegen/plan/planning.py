@@ -25,6 +25,7 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.memory_plan import plan_memory
+from hloc.memory.panels import drop_tiles
 from hloc.memory.schedule import store_schedule
 from hloc.ops.custom_call_targets import refusal_of
 from hloc.ops.participants import devices_reason
@@ -47,6 +48,7 @@ class KernelRules:
         share_outputs: temporaries may lie in outputs that are not written yet.
         exchanges: devices of the target exchange data.
         combines: the engine that does so has compiled functions for reductions.
+        arrange: the last change of a module: constants get the layouts that kernels read best.
     """
 
     plan: Callable[[Instruction], PlannedKernel | None]
@@ -57,6 +59,7 @@ class KernelRules:
     share_outputs: bool = True
     exchanges: bool = False
     combines: bool = True
+    arrange: Callable[[Module], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,15 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     """
     keys = InstructionKeys()
     plans = _KernelPlans(rules, keys)
+    drop_tiles(module)
     boundary = expand(module, keys.once(rules.needs_defusion))
     refuse_unsupported(module, plans.refusal)
     version = module.version
     lower(module, options)
     if module.version != version:
         refuse_unsupported(module, plans.refusal)
+    if rules.arrange is not None and "constant" in module.opcodes:
+        rules.arrange(module)
     requests = plans.requests(module)
 
     def scratch_bytes(inst: Instruction) -> int:

@@ -8,7 +8,6 @@ from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, Plan
 from hloc.dtypes import Array
 from hloc.runtime.gpu.device import Device
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from hloc.runtime.manifest import constant_data
 
 
 class Allocations:
@@ -39,7 +38,7 @@ class Allocations:
 
 def put_constants(memory: Allocations, plan: Plan) -> list[int]:
     """Return the addresses of a plan's constants, copied to the device."""
-    return [memory.holding(constant_data(c)) for c in plan.assignment.constants]
+    return [memory.holding(c.in_memory) for c in plan.assignment.constants]
 
 
 class Frame:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from hloc.codegen.cpu.aot.interface import Interface
 from hloc.codegen.cpu.aot.parallel import parallel_name
 from hloc.codegen.cpu.aot.variants import CHOICE, choice_text, entry_of, symbol_of
@@ -124,8 +122,7 @@ def _owns_temp(interface: Interface) -> bool:
 
 def _constants(constants: tuple[ConstantArray, ...]) -> Iterator[str]:
     for number, constant in enumerate(constants):
-        order = tuple(reversed(constant.shape.minor_to_major))
-        data = np.ascontiguousarray(constant.literal.array.transpose(order)).tobytes()
+        data = constant.in_memory.tobytes()
         text = "".join(map(_CHARACTERS.__getitem__, data))
         yield f'@hloc.constant.{number} = internal constant [{len(data)} x i8] c"{text}", align 64'
 

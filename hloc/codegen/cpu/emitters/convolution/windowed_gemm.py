@@ -19,12 +19,19 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packe
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory, merged
+from hloc.codegen.kernels.gemm_problem import (
+    Axis,
+    GemmProblem,
+    column_axes,
+    is_in_memory,
+    merged,
+)
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
+from hloc.memory.panels import panel_strides
 from hloc.shapes import ArrayShape, dense_strides
 
 MAX_GROWTH = 6
@@ -174,7 +181,7 @@ def gemm_of(
         rows: loops outside those over spatial dimensions.
     """
     labels, dims = c.dims, c.result.dims
-    right = layout_strides(c.rhs)
+    right = panel_strides(c.rhs, layout_strides(c.rhs))
     groups = c.groups * c.batch_groups
     columns = dims[labels.output_feature] // groups
     inputs = c.rhs.dims[labels.kernel_input_feature]
@@ -196,7 +203,7 @@ def gemm_of(
     product = GemmProblem(
         merged(batch),
         merged(rows),
-        merged([Axis(columns, 0, kernel_feature, feature)]),
+        merged(column_axes(Axis(columns, 0, kernel_feature, feature), c.rhs)),
         merged(depth),
     )
     return product, offset

@@ -31,11 +31,11 @@ from hloc.ir.instruction import Instruction
 
 def core_of(inst: Instruction) -> Instruction | None:
     """Return the product of a fusion that this emitter can write, else None."""
-    found = _found(inst)
+    found = product_of(inst)
     return found[0] if found else None
 
 
-def _found(inst: Instruction) -> tuple[Instruction, WindowedGemm] | None:
+def product_of(inst: Instruction) -> tuple[Instruction, WindowedGemm] | None:
     """Return the product of a fusion, and how packed panels make it."""
     if inst.opcode.name != "fusion":
         return None
@@ -65,7 +65,7 @@ def _column_count(core: Instruction, product: PackedGemm) -> int:
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a fusion around a packed product as the product alone: loop, scratch, packing."""
-    found = _found(inst)
+    found = product_of(inst)
     return None if found is None else found[1].plan(partial(_emit, *found))
 
 

@@ -10,7 +10,8 @@ sums are final.
 A block of k of some columns is packed for the second-level cache and multiplied by one panel of
 rows after another, packed for the first-level cache. The sums of every block of k are added to the
 result. Where all of k is packed at once (`span`), a panel of rows goes through all blocks of k
-while its part of the result is in the cache.
+while its part of the result is in the cache. Columns that lie in panels of all of k are read where
+they are, one panel after the other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.gemm import offset_table
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import AXES, FIELDS
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, IN_PLACE, LINES
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+    ANY,
+    DIRECT,
+    IN_PLACE,
+    LINES,
+    PANELS,
+)
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PART_PAIRS
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import Routines
@@ -43,7 +50,7 @@ class NestForm:
     """What the text of the loops depends on.
 
     Attributes:
-        rows, columns: how they lie in memory: `IN_PLACE`, `LINES`, or otherwise.
+        rows, columns: how they lie in memory: `IN_PLACE`, `LINES`, `PANELS`, or otherwise.
         parts: how many bf16 stand for an element.
     """
 
@@ -63,9 +70,14 @@ class NestForm:
         """True if rows are read where they are."""
         return self.rows in IN_PLACE
 
+    @property
+    def is_packed(self) -> bool:
+        """True if columns are packed already."""
+        return self.columns == PANELS
+
 
 def _form_name(form: str) -> str:
-    return LINES if form == LINES else "gathered"
+    return form if form in (LINES, PANELS) else "gathered"
 
 
 def nest_routines(form: NestForm, target: Target) -> tuple[Routines, Routines]:
@@ -75,7 +87,8 @@ def nest_routines(form: NestForm, target: Target) -> tuple[Routines, Routines]:
 
 @cache
 def _nest(form: NestForm, target: Target) -> Routines:
-    pointers = ["tiles", "pack_columns", *([] if form.is_direct else ["pack_rows"])]
+    pointers = ["tiles", *([] if form.is_packed else ["pack_columns"])]
+    pointers += [] if form.is_direct else ["pack_rows"]
     if form.parts > 1:
         pointers += ["rest_columns", "rest_rows"]
     parameters = (
@@ -172,12 +185,14 @@ class _Nest:
         ):
             count = math.minimum(n["block"], math.sub(last_column, first))
             end = math.minimum(math.add(start, n["span"]), n["depth"])
-            with body.loop(start, end, n["deep"]) as step:
-                self._pack_columns(rhs, first, count, step, start)
+            if not self.form.is_packed:
+                with body.loop(start, end, n["deep"]) as step:
+                    self._pack_columns(rhs, first, count, step, start)
             with body.loop(first_row, last_row, n["height"]) as row:
                 height = math.minimum(n["height"], math.sub(last_row, row))
                 with body.loop(start, end, n["deep"]) as step:
-                    self._tiles((lhs, out, place), (first, count), (row, height), (step, start))
+                    arrays = (lhs, rhs, out, place)
+                    self._tiles(arrays, (first, count), (row, height), (step, start))
 
     def _steps(self, step: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the steps of k of the block that begins at `step`, and those of its panels.
@@ -196,14 +211,14 @@ class _Nest:
 
     def _tiles(
         self,
-        arrays: tuple[str, str, Value],
+        arrays: tuple[str, str, str, Value],
         columns: tuple[IndexValue, IndexValue],
         rows: tuple[IndexValue, IndexValue],
         block: tuple[IndexValue, IndexValue],
     ) -> None:
         """Multiply some rows by packed columns, over a block of k."""
-        n, math = self.n, self.math
-        (lhs, out, place), (first, count), (row, height), (step, start) = (
+        n, math, body = self.n, self.math, self.body
+        (lhs, rhs, out, place), (first, count), (row, height), (step, start) = (
             arrays,
             columns,
             rows,
@@ -224,9 +239,16 @@ class _Nest:
                 tables = self.tables
                 source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
             row_bytes = math.mul(n["row_distance"], n["result_bytes"])
-            numbers = [self._units(steps), row_bytes, height, count]
+            numbers = [self._units(steps), row_bytes, height]
+            if self.form.is_packed:
+                with body.loop(0, count, n["width"]) as column:
+                    panel = self._panel_in_memory(rhs, math.add(first, column), step)
+                    tile = math.moved(to, math.mul(column, n["result_bytes"]))
+                    pointers = [*source, panel, tile]
+                    self._call("tiles", pointers, [*numbers, n["width"]], f", i1 {adds}")
+                continue
             panels = self._panels_at(step, start, right)
-            self._call("tiles", [*source, panels, to], numbers, f", i1 {adds}")
+            self._call("tiles", [*source, panels, to], [*numbers, count], f", i1 {adds}")
             adds = "true"
         is_last = math.compare("GE", math.add(step, n["deep"]), n["depth"])
         is_wanted = Value(PRED, self.fn.value("icmp ne ptr %finish, null"))
@@ -243,6 +265,12 @@ class _Nest:
         return self.math.moved(
             self.panels, math.mul(math.mul(place, n["block"]), n["operand_bytes"])
         )
+
+    def _panel_in_memory(self, rhs: str, column: IndexValue, step: IndexValue) -> str:
+        """Return where the panel that begins with `column` has step `step` of k."""
+        n, math = self.n, self.math
+        rows = math.add(math.mul(column, n["depth"]), math.mul(step, n["width"]))
+        return math.moved(rhs, math.mul(rows, n["operand_bytes"]))
 
     def _pack_columns(
         self,
@@ -301,6 +329,6 @@ class _Nest:
 def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield the loops of all forms, and what they call."""
     yield offset_table.table_routine(target)
-    for rows, columns, parts in product((DIRECT, LINES, ANY), (LINES, ANY), (1, 2)):
-        if rows != DIRECT or parts == 1:
+    for rows, columns, parts in product((DIRECT, LINES, ANY), (LINES, ANY, PANELS), (1, 2)):
+        if parts == 1 or (rows != DIRECT and columns != PANELS):
             yield _nest(NestForm(rows, columns, parts), target)

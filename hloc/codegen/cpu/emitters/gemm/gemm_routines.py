@@ -33,8 +33,9 @@ from hloc.lazy_dataclass import dataclass
 
 LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
 DIRECT_RUNS = "direct_runs"
+PANELS = "panels"
 """How rows or columns lie in memory: side by side, some side by side, with k in
-short or long runs, or otherwise.
+short or long runs, or otherwise. Columns in `PANELS` are packed already.
 
 Rows that are `DIRECT` are read where they lie; `DIRECT_RUNS` with k in short runs and nothing else.
 """
@@ -48,7 +49,8 @@ class GemmRoutines:
 
     Attributes:
         tiles: the row of tiles.
-        columns, rows: the packing; `rows` is empty if rows are read where they lie.
+        columns, rows: the packing; `rows` is empty if rows are read where they lie, `columns` if
+            they are packed already.
         rest_columns, rest_rows: the packing of the second of the parts that elements are split
             into, empty if they are not.
         units: what a kernel that calls them has to use.
@@ -94,7 +96,7 @@ def gemm_routines(
     )
     right = [
         pack("columns", replace(packed, part=part), forms[1], width, target)
-        for part in range(parts)
+        for part in range(parts if forms[1] != PANELS else 0)
     ]
     left: list[Routines] = []
     if not is_direct:
@@ -109,7 +111,7 @@ def gemm_routines(
     tiles = _tile_units(arithmetic, tile, forms[0], target)
     return GemmRoutines(
         tiles[0].name,
-        right[0].name,
+        right[0].name if right else "",
         left[0].name if left else "",
         (*tiles, *right, *left),
         right[1].name if parts > 1 else "",

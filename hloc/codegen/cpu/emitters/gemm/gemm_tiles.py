@@ -10,6 +10,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     DIRECT_RUNS,
     LINES,
     LONG,
+    PANELS,
     PIECES,
     RUNS,
 )
@@ -17,6 +18,7 @@ from hloc.codegen.cpu.emitters.gemm.matrix_kernel import SIDE
 from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import has_pair_sums
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BYTE_PRODUCTS,
+    COLUMN_PIECE,
     PARTS,
     PackedGemm,
     has_direct_columns,
@@ -127,7 +129,26 @@ def is_direct(p: PackedGemm, arithmetic: Arithmetic) -> bool:
     return p.sources[0] is arithmetic.operand is arithmetic.total and has_direct_columns(p)
 
 
-def forms_of(p: PackedGemm, arithmetic: Arithmetic) -> tuple[str, str]:
+def has_panels(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
+    """True if the columns lie in memory as packing would leave them."""
+    width = tile_of(p, arithmetic, target).vectors * lanes(arithmetic, target)
+    is_moved = arithmetic.is_matrix or arithmetic.group > 1
+    if is_moved or p.exchanged or p.sources[1] is not arithmetic.operand:
+        return False
+    if p.shared == "columns" and COLUMN_PIECE % width:
+        return False  # a thread's part would begin within a panel
+    step = width
+    for axis in reversed(p.depth):
+        if axis.rhs != step:
+            return False
+        step *= axis.size
+    return [(axis.size, axis.rhs) for axis in p.columns] == [
+        (p.sizes[1] // width, step),
+        (width, 1),
+    ]
+
+
+def forms_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> tuple[str, str]:
     """Return how the rows and the columns lie in memory."""
     inner, group = p.depth[-1], arithmetic.group
     run = RUN * group
@@ -147,4 +168,6 @@ def forms_of(p: PackedGemm, arithmetic: Arithmetic) -> tuple[str, str]:
     left = form(p.rows, [axis.lhs for axis in p.rows], inner.lhs)
     if left != LINES and is_direct(p, arithmetic):
         left = DIRECT_RUNS if is_in_runs(p) else DIRECT
+    if has_panels(p, arithmetic, target):
+        return left, PANELS
     return left, form(p.columns, [axis.rhs for axis in p.columns], inner.rhs)

@@ -71,7 +71,7 @@ class _Rows:
         self.k, self.p, self.math = k, p, k.math
         self.arithmetic = arithmetic_of(p, k.target)
         self.tile = tile_of(p, self.arithmetic, k.target)
-        self.form = forms_of(p, self.arithmetic)[1]
+        self.form = forms_of(p, self.arithmetic, k.target)[1]
         self.width = self.tile.vectors * lanes(self.arithmetic, k.target)
         self.columns = matrix_columns(self.arithmetic, self.tile, p.sources[1], self.form, k.target)
         self.tiles = row_tiles(self.arithmetic, self.tile, k.target)

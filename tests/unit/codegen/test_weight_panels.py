@@ -1,0 +1,201 @@
+"""Constant weights in panels: which constants lie so, and that products of them are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.dtypes import DTYPES
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.literal import literal_of
+from hloc.memory.panels import in_panels, panel_order, panel_width
+from hloc.runtime.manifest_file import Program, program_bytes, read_program
+from hloc.shapes import ArrayShape, Layout
+from tests.tolerance import bounds
+from tests.unit.codegen.harness import parse_text
+
+Array = np.ndarray[Any, Any]
+
+
+def dot_text(rows: int, depth: int, columns: int) -> str:
+    """Return the text of a product of a parameter and a weight."""
+    return f"""HloModule m
+ENTRY e {{
+  x = f32[{rows},{depth}] parameter(0)
+  w = f32[{depth},{columns}] WEIGHT
+  ROOT d = f32[{rows},{columns}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+"""
+
+
+LAYER = """HloModule m
+ENTRY e {
+  x = f32[300,96] parameter(0)
+  w = f32[96,256] WEIGHT
+  d = f32[300,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[300,256] tanh(d)
+  ROOT r = f32[300,256] subtract(t, d)
+}
+"""
+
+ROWS_ALONG_M = """HloModule m
+ENTRY e {
+  x = f32[96,100] parameter(0)
+  w = f32[96,256] WEIGHT
+  ROOT d = f32[100,256] dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+}
+"""
+
+BATCHES = """HloModule m
+ENTRY e {
+  x = f32[3,100,96] parameter(0)
+  w = f32[3,96,160] WEIGHT
+  ROOT d = f32[3,100,160] dot(x, w), lhs_batch_dims={0}, lhs_contracting_dims={2},
+    rhs_batch_dims={0}, rhs_contracting_dims={1}
+}
+"""
+
+WINDOW = """HloModule m
+ENTRY e {
+  x = f32[1,14,14,32] parameter(0)
+  w = f32[3,3,32,64] WEIGHT
+  c = f32[1,14,14,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  z = f32[] constant(0)
+  zs = f32[1,14,14,64] broadcast(z), dimensions={}
+  ROOT r = f32[1,14,14,64] maximum(c, zs)
+}
+"""
+
+POINTWISE = """HloModule m
+ENTRY e {
+  x = f32[1,14,14,96] parameter(0)
+  w = f32[1,1,96,64] WEIGHT
+  ROOT c = f32[1,14,14,64] convolution(x, w), window={size=1x1}, dim_labels=b01f_01io->b01f
+}
+"""
+
+TEXTS = {
+    "small": dot_text(37, 100, 48),
+    "blocks of k": dot_text(25, 900, 320),
+    "layer": LAYER,
+    "rows along m": ROWS_ALONG_M,
+    "batches": BATCHES,
+    "window": WINDOW,
+    "pointwise": POINTWISE,
+}
+
+
+def weight(inst_module: Module) -> Any:
+    """Return the constant called `w`."""
+    (found,) = (i for i in inst_module.entry.instructions if i.is_a("constant") and i.array.rank)
+    return found
+
+
+def baked(text: str, values: Array) -> Module:
+    """Return the module of `text` with `values` as its weight."""
+    module: Module = parse_text(text.replace("WEIGHT", "constant({...})"))
+    inst = weight(module)
+    row = opcode_row("constant")
+    assert row.attributes is not None
+    literal = literal_of(values, DTYPES[str(inst.array.dtype)])
+    module.entry.set_attributes(inst, row.attributes(literal=literal))
+    return module
+
+
+def arrays_for(module: Module) -> list[Array]:
+    """Return random floats for the parameters."""
+    random = np.random.default_rng(0)
+    return [random.standard_normal(p.array.dims, np.float32) for p in module.entry.parameters]
+
+
+def both(text: str, **options: Any) -> tuple[Any, Array, Array, Array]:
+    """Return the program with a constant weight, its input, its result, and that of an argument."""
+    plain = parse_text(text.replace("WEIGHT", "parameter(1)"))
+    x, w = arrays_for(plain)
+    program = hloc.compile(baked(text, w), **options)
+    (wanted,) = hloc.compile(plain, **options)(x, w)
+    (found,) = program(x)
+    return program, x, found, wanted
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_constant_weight_gives_the_same_bits(name: str, threads: int) -> None:
+    """Sums are those of packing in every call: the same tiles and blocks of k."""
+    program, _, found, wanted = both(TEXTS[name], threads=threads)
+    assert panel_width(weight(program.compiled.module).array), "the weight lies in panels"
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("features", ["", "-avx512f", "-avx512f,-avx,-avx2,-fma"])
+def test_vectors_of_other_widths(features: str) -> None:
+    _, _, found, wanted = both(LAYER, features=features)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_weight_that_something_else_reads_stays_as_it_is() -> None:
+    text = LAYER.replace(
+        "ROOT r = f32[300,256] subtract(t, d)",
+        "r = f32[300,256] subtract(t, d)\n  ROOT p = (f32[300,256], f32[96,256]) tuple(r, w)",
+    )
+    (x, w) = arrays_for(parse_text(text.replace("WEIGHT", "parameter(1)")))
+    program = hloc.compile(baked(text, w))
+    assert not panel_width(weight(program.compiled.module).array)
+    np.testing.assert_array_equal(program(x)[1], w)
+
+
+def test_columns_that_panels_do_not_divide_stay_as_they_are() -> None:
+    text = dot_text(64, 96, 101)
+    program, _, found, wanted = both(text)
+    assert not panel_width(weight(program.compiled.module).array)
+    np.testing.assert_array_equal(found, wanted)
+
+
+TILED = """HloModule m
+ENTRY e {
+  x = f32[300,96] parameter(0)
+  w = f32[96,256]{1,0:T(96,16)} WEIGHT
+  d = f32[300,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  n = f32[96,256]{1,0:T(8,128)} negate(w)
+  ROOT p = (f32[300,256], f32[96,256]) tuple(d, n)
+}
+"""
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_tiles_that_a_module_brings_along_mean_nothing_here(*, is_constant: bool) -> None:
+    """They are those of the machine that the text is from."""
+    plain = parse_text(TILED.replace("WEIGHT", "parameter(1)"))
+    x, w = arrays_for(plain)
+    program = hloc.compile(baked(TILED, w) if is_constant else plain)
+    product, negated = program(*((x,) if is_constant else (x, w)))
+    np.testing.assert_allclose(product, x @ w, **bounds("f32 products"))
+    np.testing.assert_array_equal(negated, -w)
+
+
+def test_a_kept_program_has_its_panels_at_cache_lines() -> None:
+    program, _, _, _ = both(LAYER)
+    kept = Program(program.manifest, program.compiled.objects(), "")
+    data = program_bytes(kept)
+    assert data is not None
+    again = read_program(data)
+    (before,) = (c for c in program.manifest.constants if c.ndim > 1)
+    (after,) = (c for c in again.manifest.constants if c.ndim > 1)
+    np.testing.assert_array_equal(before, after)
+    assert before.ctypes.data % 64 == after.ctypes.data % 64 == 0
+
+
+def test_panels_in_memory() -> None:
+    """Two panels of two columns, each with all three rows; batches one behind the other."""
+    shape = in_panels(ArrayShape(DTYPES["f32"], (3, 4)), 0, 2)
+    assert str(shape) == "f32[3,4]{1,0:T(3,2)}"
+    values = np.arange(12).reshape(3, 4)
+    assert panel_order(values, shape).ravel().tolist() == [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]
+    batches = in_panels(ArrayShape(DTYPES["f32"], (2, 3, 4)), 1, 2)
+    found = panel_order(np.stack([values, values + 12]), batches).reshape(2, -1)
+    assert found[1].tolist() == (found[0] + 12).tolist()
+    assert panel_width(ArrayShape(DTYPES["f32"], (3, 4), Layout((0, 1)))) == 0
