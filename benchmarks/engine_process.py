@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import harness
 
-PLATFORMS = {"hloc": "hloc,cpu"}
+PLATFORMS = {"hloc": "hloc,cpu", "constant": "hloc,cpu"}
 """`JAX_PLATFORMS` of the engines for which it is not `cpu`."""
 TIME_LIMIT_SECONDS = 300
 Row = dict[str, Any]

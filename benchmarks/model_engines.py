@@ -31,12 +31,14 @@ class Engine:
     weight_bytes: int = 0
 
 
-def jax_engine(model: Model, threads: int) -> Engine:
+def jax_engine(model: Model, threads: int, constant_weights: bool = False) -> Engine:
     """Return the engine of JAX, for hloc or XLA:CPU as the environment says.
 
     The argument that the function takes over is donated, and its new value is the argument of the
-    next run.
+    next run. Weights are arguments too, or constants of the module.
     """
+    from functools import partial
+
     import jax
     import numpy as np
 
@@ -47,11 +49,15 @@ def jax_engine(model: Model, threads: int) -> Engine:
     arguments = jax.block_until_ready(
         [jax.tree.map(lambda a: jax.device_put(a), a) for a in model.arguments()]
     )
-    lowered = jax.jit(model.function, donate_argnums=taken, keep_unused=True).lower(*arguments)
+    function, inputs = model.function, arguments
+    if constant_weights:
+        function, inputs = partial(model.function, arguments[0]), arguments[1:]
+        taken = tuple(number - 1 for number in taken)
+    lowered = jax.jit(function, donate_argnums=taken, keep_unused=True).lower(*inputs)
     compiled: list[Any] = []
 
     def run() -> Any:
-        results = jax.block_until_ready(compiled[0](*arguments))
+        results = jax.block_until_ready(compiled[0](*arguments[len(arguments) - len(inputs) :]))
         if model.carried is not None:
             arguments[model.carried] = results[-1]
         return results
@@ -119,15 +125,17 @@ def onnx_engine(model: Model, threads: int) -> Engine:
 
 ENGINES: dict[str, Callable[[Model, int], Engine]] = {
     "hloc": jax_engine,
+    "constant": lambda model, threads: jax_engine(model, threads, constant_weights=True),
     "xla": jax_engine,
     "torch": torch_engine,
     "compile": lambda model, threads: torch_engine(model, threads, compiled=True),
     "onnx": onnx_engine,
 }
-"""By name; all but the first two need a twin of the model in PyTorch."""
+"""By name; those of PyTorch and ONNX Runtime need a twin of the model."""
 
 PACKAGES = {
     "hloc": ("jax",),
+    "constant": ("jax",),
     "xla": ("jax",),
     "torch": ("torch",),
     "compile": ("torch",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,16 @@ def test_distance_of_results() -> None:
 def test_constant_weights_are_compared_with_the_best_peer_too() -> None:
     row = WITH_PEERS | {"constant": HLOC | {"run": 0.4e-3}}
     assert bench_models.ratios(row) == bench_models.ratios(WITH_PEERS) | {"constant_best": 0.5}
+
+
+def test_training_steps_have_no_constant_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step returns its weights, and the next one takes them."""
+    monkeypatch.setattr(bench_models, "PACKAGES", dict.fromkeys(bench_models.ENGINES, ()))
+    step = SimpleNamespace(carried=0, twin="", dtype="float32")
+    decode = SimpleNamespace(carried=3, twin="", dtype="float32")
+    assert not bench_models.runs("constant", step)
+    assert bench_models.runs("constant", decode)
+    assert bench_models.runs("hloc", step)
 
 
 def test_a_line_of_the_history() -> None:
