@@ -177,7 +177,7 @@ def row_text(name: str, row: Row) -> str:
         return f"{name:24s} {fault(row)}"
     hloc = row["hloc"]
     return (
-        f"{name:24s} {hloc['instructions']:7,d} instructions  passes {microseconds(row):4.0f} us"
+        f"{name:24s} {hloc['instructions']:7,.0f} instructions  passes {microseconds(row):4.0f} us"
         f" each  first {hloc['first']:6.2f} s {found['first']:5.2f}"
         f"  memory {hloc['memory'] / 1e6:5.0f} MB {found['memory']:5.2f}  {fault(row)}"
     ).rstrip()

@@ -42,7 +42,7 @@ def jax_engine(model: Model, threads: int, constant_weights: bool = False) -> En
     import jax
     import numpy as np
 
-    taken = () if model.carried is None else (model.carried,)
+    taken: tuple[int, ...] = () if model.carried is None else (model.carried,)
     step = lambda x, row: (jax.numpy.sin(row @ x), x)  # noqa: E731
     small = jax.jit(lambda x: jax.lax.scan(step, x[0, 0], x))
     small.lower(np.ones((3, 4, 4), np.float32)).compile()  # imports, tables

@@ -169,7 +169,7 @@ def large_section(past: list[history.Record]) -> list[str]:
         hloc = row["hloc"]
         cells = [
             history.title(name, content),
-            f"{hloc['instructions']:,}",
+            f"{hloc['instructions']:,.0f}",
             f"{bench_large.microseconds(row):.0f}",
             f"{hloc['first']:.2f}",
             f"{found['first']:.2f}",
