@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import bench_models, harness, history, models_page
+from benchmarks import bench_models, harness, history, model_engines, models_page
 
 HLOC = {"run": 1e-3, "first": 0.1, "memory": 4_000_000}
 XLA = {"run": 2e-3, "first": 0.4, "memory": 8_000_000}
@@ -64,7 +64,7 @@ def test_constant_weights_are_compared_with_the_best_peer_too() -> None:
 
 def test_training_steps_have_no_constant_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step returns its weights, and the next one takes them."""
-    monkeypatch.setattr(bench_models, "PACKAGES", dict.fromkeys(bench_models.ENGINES, ()))
+    monkeypatch.setattr(bench_models, "PACKAGES", dict.fromkeys(model_engines.ENGINES, ()))
     step = SimpleNamespace(carried=0, twin="", dtype="float32")
     decode = SimpleNamespace(carried=3, twin="", dtype="float32")
     assert not bench_models.runs("constant", step)
