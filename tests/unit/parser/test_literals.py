@@ -167,3 +167,17 @@ def test_what_is_refused(text: str, shape: ArrayShape, expected: str) -> None:
 )
 def test_text_of_a_scalar(value: object, text: str) -> None:
     assert literal_text(literal_of(np.asarray(value))) == text
+
+
+@pytest.mark.parametrize("size", [1, 2, 64, 65, 1000])
+def test_the_one_value_of_all_elements(size: int) -> None:
+    """Bit for bit, whether the first or the last element differs."""
+    values = np.full(size, 2.5, np.float32)
+    assert literal_of(values.copy(), DTYPES["f32"]).uniform == 2.5
+    for place in {1, size - 1} - {0, size}:
+        other = values.copy()
+        other[place] = 1
+        assert literal_of(other, DTYPES["f32"]).uniform is None
+    zeros = np.zeros(size, np.float32)
+    zeros[-1] = -0.0
+    assert (literal_of(zeros, DTYPES["f32"]).uniform is None) == (size > 1)
