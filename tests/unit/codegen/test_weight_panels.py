@@ -148,8 +148,10 @@ def test_a_weight_that_something_else_reads_stays_as_it_is() -> None:
     np.testing.assert_array_equal(program(x)[1], w)
 
 
-def test_columns_that_panels_do_not_divide_stay_as_they_are() -> None:
-    text = dot_text(64, 96, 101)
+@pytest.mark.parametrize(
+    "text", [dot_text(64, 96, 101), dot_text(600, 96, 128)], ids=["columns", "rows"]
+)
+def test_columns_that_panels_do_not_divide_stay_and_those_of_many_rows(text: str) -> None:
     program, _, found, wanted = both(text)
     assert not panel_width(weight(program.compiled.module).array)
     np.testing.assert_array_equal(found, wanted)

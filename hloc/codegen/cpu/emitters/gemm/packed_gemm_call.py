@@ -26,11 +26,13 @@ from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
 
-PANELS_AT_A_TIME = 4
-"""Panels of columns that all rows go through one after the other, if nothing has to be packed.
+PANELS_AT_A_TIME, MAX_ROWS_BYTES = 4, 1 << 18
+"""Panels of columns that all rows go through one after the other, if nothing has to be packed and
+a block of k of the rows, of at most this many bytes, stays in the second-level cache.
 
 Time over that of 1,024 columns, with 16 columns a panel: 0.88 for 128x768x768, 0.93 for
-128x3072x768, 0.89 for 128x768x3072, 0.86 for 49x512x4608, 1.01 for 1024x768x768.
+128x3072x768, 0.89 for 128x768x3072, 0.86 for 49x512x4608; 1.3 for 3136x64x256, which has too many
+rows.
 """
 
 
@@ -104,7 +106,8 @@ def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
     width = tile.vectors * lanes(arithmetic, target)
     fitting, deep, keeps_depth = blocks_of(p, arithmetic)
     rows_form, columns_form = forms_of(p, arithmetic, target)
-    if columns_form == PANELS and rows_form in IN_PLACE:
+    is_read = columns_form == PANELS and rows_form in IN_PLACE
+    if is_read and rows * deep * p.sources[0].storage_bytes <= MAX_ROWS_BYTES:
         fitting = PANELS_AT_A_TIME * width
     operand_bytes = arithmetic.operand.storage_bytes
     multiple = arithmetic.depth_multiple
