@@ -32,19 +32,19 @@ from hloc.web.limits import (
     GRAPH_INSTRUCTIONS,
     MOST_DIAGNOSTICS,
     MOST_REWRITES,
+    PART_SECONDS,
     SHOWN_BYTES,
     TEXT_BYTES,
 )
 from hloc.web.run_inputs import inputs_of
 from hloc.web.walks import Walked, Walks
-from repl.applying import Applied
 from repl.looking import cost_table
 from repl.lowering import emitted
 from repl.render import render
 from repl.rules import rule_place
 from repl.running import run
 from repl.state import State
-from repl.state_diff import compared, measure
+from repl.state_diff import compared
 from repl.verifying import verify_states
 
 Data: TypeAlias = dict[str, Any]
@@ -102,13 +102,15 @@ class Answerer:
         }
 
     def _walk(self, question: Data) -> Data:
+        """Return the runs of passes after the first `known`, as far as they are done by now."""
         walked = self._of(question)
-        first = walked.session.states[0]
+        walked.advance(PART_SECONDS)
         return {
-            "name": printable(first.module.name),
-            "first": {"instructions": first.instructions, "effect": effect_text(*_twice(first))},
-            "passes": [_pass_data(applied) for applied in walked.passes],
-            "notes": [printable(note) for note in walked.notes],
+            "name": printable(walked.session.states[0].module.name),
+            "first": walked.first,
+            "passes": walked.passes[max(0, question["known"]) :],
+            "notes": walked.notes,
+            "done": walked.is_done,
         }
 
     def _rewrites(self, question: Data) -> Data:
@@ -208,27 +210,6 @@ def _faults(fault: HloError) -> list[Data]:
     if left > 0:
         rows.append(diagnostic_data(HloError(f"and {left:,} more").diagnostics[0]))
     return rows
-
-
-def _twice(state: State) -> tuple[Any, Any]:
-    return measure(state), measure(state)
-
-
-def _pass_data(applied: Applied) -> Data:
-    data: Data = {"pass": applied.what, "ms": applied.wall_ms}
-    state = applied.state
-    if state is None:
-        return {**data, "state": None, "note": printable(applied.no_gain)}
-    assert state.parent is not None
-    return {
-        **data,
-        "state": state.number,
-        "rules": [[by, count] for by, count in applied.rewrites],
-        "rewrites": state.rewrite_count,
-        "effect": effect_text(measure(state.parent), measure(state), "→"),
-        "summary": applied.diff.summary(),
-        "faults": len(state.faults),
-    }
 
 
 def _rule_data(by: str, count: int) -> Data:

@@ -14,6 +14,12 @@ START_SECONDS = 60.0
 CHECK_SECONDS, WORK_SECONDS = 10.0, 60.0
 """For the answer to a check while typing, and to any other question."""
 
+PART_SECONDS = 0.5
+"""After which the page is told of the states that are there, while passes still run."""
+
+WALK_SECONDS = 45.0
+"""Of processor time for all passes of a pipeline: a new process can make them within an answer."""
+
 MEMORY_BYTES = 4 << 30
 """Of address space, of each process that works on modules."""
 

@@ -1,19 +1,25 @@
-"""A module, the states that a pipeline makes of it, and those between two single rewrites."""
+"""A module, the states that a pipeline makes of it, and those between two single rewrites.
+
+The states of a large module take long: they are made in parts, and the page shows what is there.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hloc import driver
-from hloc.errors import HloError
+from hloc.collection import collection_paused
+from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.ir.verifier import check
 from hloc.lazy_dataclass import dataclass
 from hloc.report.text import plural
-from hloc.web.limits import KEPT_STATES, KEPT_WALKS
+from hloc.web.limits import KEPT_STATES, KEPT_WALKS, WALK_SECONDS
+from hloc.web.pass_rows import Data, first_row, pass_row
 from repl.applying import Applied, follow
 from repl.commands.passes import pipeline_of
 from repl.passes import run_guarded
@@ -31,23 +37,67 @@ StepsOf: TypeAlias = "Callable[[Session, str], KernelSteps]"
 
 @dataclass(slots=True, eq=False)
 class Walked:
-    """A pipeline that was run over a module.
+    """A module with the states that were made of it so far.
 
     Attributes:
         session: its states are the module and what each pass made that changed it.
+        coming: makes the next state, or finds that a pass changes nothing, when it is advanced;
+            yields what the page lists of it, or a note.
+        first: what the page lists of the module as it was given.
         passes: every run of a pass, those that changed nothing too.
-        notes: what the pipeline said beside: a fixpoint that did not converge, why it stopped.
+        notes: what was said beside: a fixpoint that did not converge, why it stopped.
+        is_done: nothing comes any more.
     """
 
     session: Session
-    passes: tuple[Applied, ...] = ()
-    notes: tuple[str, ...] = ()
+    coming: Iterator[Data | str]
+    first: Data
+    passes: list[Data] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_done: bool = False
+    _spent: float = 0.0
     _inside: OrderedDict[tuple[int, int], State] = field(default_factory=OrderedDict)
     _whole: dict[int, Replay] = field(default_factory=dict)
     _kernel: tuple[tuple[str, str], KernelSteps] | None = None
 
+    def advance(self, seconds: float) -> None:
+        """Run the next passes for about `seconds`, at least one.
+
+        What goes wrong ends the walk and is its last note; the states before stay.
+        """
+        end = time.monotonic() + seconds
+        with collection_paused():  # what a pass makes stays: a third of the time
+            while not self.is_done:
+                self._step()
+                if time.monotonic() >= end:
+                    return
+
+    def _step(self) -> None:
+        if self._spent > WALK_SECONDS:
+            self._end(f"stopped after {WALK_SECONDS:g} s of passes")
+            return
+        started = time.process_time()
+        try:
+            found = next(self.coming, None)
+        except HloError as fault:
+            self._end(f"stopped: {printable(fault.message)}")
+            return
+        self._spent += time.process_time() - started
+        if found is None:
+            self._end("")
+        elif isinstance(found, str):
+            self.notes.append(printable(found))
+        else:
+            self.passes.append(found)
+
+    def _end(self, why: str) -> None:
+        self.is_done = True
+        self.notes += [why] * bool(why)
+
     def state(self, number: int, rewrite: int = 0) -> State:
         """Return the state after pass `number` that changed something, or inside that pass.
+
+        It is made now if it was not before.
 
         Args:
             number: 0 for the module as it was given.
@@ -57,6 +107,8 @@ class Walked:
             HloError: there is no such state.
         """
         states = self.session.states
+        while number >= len(states) and not self.is_done:
+            self.advance(0)
         if not 0 <= number < len(states):
             raise HloError(f"there is no state {number}; the last one is {len(states) - 1}")
         if not rewrite:
@@ -150,19 +202,22 @@ class Walks:
 
 
 def walked(module: Module, pipeline: str) -> Walked:
-    """Return the states that `pipeline`, a level or passes, makes of `module`.
+    """Return `module` with the states that `pipeline`, a level or passes, is going to make of it.
 
     Raises:
-        HloError: the pipeline has faults, or a pass fails.
+        HloError: the pipeline has faults.
     """
+    passes = pipeline_of(pipeline).passes
     session = Session()
-    session.load_module(module)
-    passes: list[Applied] = []
-    notes: list[str] = []
-    for outcome in follow(session, Walk.of(pipeline, pipeline_of(pipeline).passes)):
+    first = session.load_module(module)
+    return Walked(session, _rows(session, Walk.of(pipeline, passes)), first_row(first))
+
+
+def _rows(session: Session, walk: Walk) -> Iterator[Data | str]:
+    """Yield what the page lists of each run of a pass, and notes."""
+    for outcome in follow(session, walk):
         if isinstance(outcome, Applied):
-            passes.append(outcome)
-            notes += outcome.warnings
+            yield pass_row(outcome)
+            yield from outcome.warnings
         else:
-            notes.append(outcome.text.strip() if isinstance(outcome, Message) else outcome.why)
-    return Walked(session, tuple(passes), tuple(notes))
+            yield outcome.text.strip() if isinstance(outcome, Message) else outcome.why

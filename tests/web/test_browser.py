@@ -22,6 +22,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from benchmarks.bench_passes import repeated
+from hloc.driver import load_module
 from hloc.editors.tokens import tokens
 from hloc.learn.catalogue import find_lesson
 from hloc.python_process import python_command, python_environment
@@ -60,8 +62,8 @@ class Page:
         wait_until(lambda: words in self.text(selector), f"{selector} shows {words!r}")
 
     def click(self, selector: str) -> None:
-        wait_until(lambda: self.driver.find_elements(By.CSS_SELECTOR, selector), selector)
-        self.driver.execute_script("arguments[0].click()", self.one(selector))
+        script = "const e = document.querySelector(arguments[0]); if (e) e.click(); return !!e"
+        wait_until(lambda: self.driver.execute_script(script, selector), selector)
 
     def view(self, name: str) -> None:
         self.click(f'#tabs [data-view="{name}"]')
@@ -156,6 +158,22 @@ def test_single_rewrites_are_stepped_by_keys(page: Page) -> None:
     page.shows("3+3  algebraic-simplifier", "#title")
     wait_until(lambda: page.text("#told .rule") == "maximum-lowest", "one rule is told")
     assert "maximum(x, <lowest>) → x" in page.text("#told")
+
+
+def test_states_of_a_large_module_are_shown_while_more_passes_run(page: Page) -> None:
+    large = repeated(load_module(str(EXAMPLE)), 150).to_text()
+    page.driver.execute_script(
+        "const t = document.querySelector('textarea'); t.value = arguments[0];"
+        "t.dispatchEvent(new Event('input'))",
+        large,
+    )
+    page.shows("More passes are running", "#steps")
+    page.click('#steps [data-state="1"]')
+    page.shows("1  call-inliner", "#title")
+    page.shows("call", "#view .diff")
+    wait_until(lambda: "More passes" not in page.text("#steps"), "all passes have run")
+    assert "1  call-inliner" in page.text("#title")
+    assert int(page.one("#range").get_attribute("max")) > SIMPLIFIER
 
 
 def test_the_graph_of_a_state_is_drawn_in_a_frame_of_its_own(page: Page) -> None:

@@ -48,29 +48,49 @@ function drawProblems(faults) {
   }
 }
 
-// ---- passes; one walk at a time, then once more if the text has changed meanwhile
+// ---- passes; one walk at a time, in parts, then once more if the text has changed meanwhile
 
 let walking = false, walked = { text: null, pipeline: null };
+let wanted = null;  // state of a link that no pass has made yet
+const isWalked = () => walked.text === editor.text && walked.pipeline === page.pipeline;
 async function walk() {
-  const text = editor.text, { pipeline } = page;
-  if (walking || (walked.text === text && walked.pipeline === pipeline)) return;
+  let begun = isWalked();
+  if (walking || (begun && steps.isDone)) return;
   walking = true;
   try {
-    const answer = await ask({ ask: "walk", text, pipeline });
-    walked = { text, pipeline };
-    steps.show(answer, { state: 0, rewrite: 0 }, null);
-    page.state = Math.min(page.state, steps.last);
-    const pass = steps.passOf(page.state);
-    page.rewrite = pass ? Math.min(page.rewrite, pass.rewrites) : 0;
-    await choose(page.state, page.rewrite);
+    if (!begun) await beginWalk({ text: editor.text, pipeline: page.pipeline });
+    begun = true;
+    while (isWalked() && !steps.isDone) {
+      steps.extend(await ask({ ask: "walk", ...walked, known: steps.walk.passes.length }));
+      await chooseWanted();
+    }
   } catch (fault) {
-    walked = { text, pipeline };
-    steps.clear("No states.");
-    fail(fault);
+    if (begun) steps.end(fault.message);
+    else {
+      steps.clear("No states.");
+      fail(fault);
+    }
   } finally {
     walking = false;
   }
   if (!byId("problems").childElementCount) walk();
+}
+
+async function beginWalk(asked) {
+  try {
+    const answer = await ask({ ask: "walk", ...asked });
+    wanted = { state: page.state, rewrite: page.rewrite };
+    steps.show(answer, { state: 0, rewrite: 0 }, null);
+  } finally {
+    walked = asked;
+  }
+  await chooseWanted();
+}
+
+async function chooseWanted() {
+  if (!wanted || !isWalked() || (wanted.state > steps.last && !steps.isDone)) return;
+  const state = Math.min(wanted.state, steps.last), pass = steps.passOf(state);
+  await choose(state, pass ? Math.min(wanted.rewrite, pass.rewrites) : 0);
 }
 
 function fail(fault) {
@@ -94,6 +114,7 @@ const question = () => ({ text: walked.text, pipeline: walked.pipeline, state: p
 
 async function choose(state, rewrite) {
   const mine = ++choices;
+  wanted = null;
   Object.assign(page, { state, rewrite });
   const pass = steps.passOf(state);
   const known = steps.rewrites && steps.rewrites.state === state ? steps.rewrites : null;

@@ -16,6 +16,9 @@ export class Steps {
 
   get last() { return this.walk ? Math.max(0, ...this.walk.passes.map((p) => p.state || 0)) : 0; }
 
+  // A walk that has failed is done as well: nothing more comes.
+  get isDone() { return !this.walk || this.walk.done; }
+
   passOf(state) { return this.walk && this.walk.passes.find((p) => p.state === state); }
 
   move(by) {
@@ -36,6 +39,17 @@ export class Steps {
     this.draw();
   }
 
+  // Add the passes that have run since.
+  extend({ passes, ...rest }) {
+    this.walk = { ...rest, passes: [...this.walk.passes, ...passes] };
+    this.draw(false);
+  }
+
+  // Nothing comes any more; `words` say why. The states that are there stay.
+  end(words) {
+    this.extend({ ...this.walk, passes: [], notes: [...this.walk.notes, words], done: true });
+  }
+
   clear(words) {
     this.walk = null;
     byId("steps").replaceChildren();
@@ -43,7 +57,7 @@ export class Steps {
     byId("count").textContent = "";
   }
 
-  draw() {
+  draw(follows = true) {
     const list = byId("steps"), top = list.scrollTop;
     if (!this.walk) return;
     list.replaceChildren();
@@ -58,6 +72,7 @@ export class Steps {
       }
     }
     for (const note of this.walk.notes) make("p", "", note, list);
+    if (!this.walk.done) make("p", "", "More passes are running …", list);
     const made = this.walk.passes.filter((p) => p.state !== null).length;
     byId("count").textContent = `${made} of ${counted(this.walk.passes.length, "run")}`;
     byId("count").title = "passes that changed the module, of all that ran";
@@ -68,7 +83,7 @@ export class Steps {
     byId("on").disabled = this.at.state === this.last;
     list.scrollTop = top;
     const here = list.querySelector("[aria-current]");
-    if (here) here.scrollIntoView({ block: "nearest" });
+    if (here && follows) here.scrollIntoView({ block: "nearest" });
   }
 
   drawPass(list, pass) {
