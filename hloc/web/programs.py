@@ -57,11 +57,13 @@ def _given(paths: Iterable[str]) -> Iterator[Program]:
     for path in paths:
         if not os.path.isdir(path):
             driver.read_file(path)  # says what is wrong with it
-            yield Program(printable(os.path.basename(path)), "Files", path)
+            yield Program(printable(os.path.basename(path)), "Files", os.path.abspath(path))
             continue
         for module in read_folder(path).modules:
             for stage in module.stages:
-                yield Program(printable(stage.how), printable(module.name), stage.path)
+                yield Program(
+                    printable(stage.how), printable(module.name), os.path.abspath(stage.path)
+                )
 
 
 def _lessons() -> Iterator[Program]:

@@ -136,6 +136,18 @@ def test_a_dump_is_listed_by_module_and_stage(tmp_path: Path) -> None:
     assert programs[0].text() == TEXT
 
 
+def test_a_relative_path_means_the_same_in_the_folder_of_a_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "m.pb").write_bytes(b"\x0a\x01m")
+    (tmp_path / "dump" / "module_0007.jit_f.before_optimizations.txt").write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+    programs = [p for p in programs_of(["m.pb", "dump"]) if p.group != "Lessons"]
+    monkeypatch.chdir("/")
+    assert [Path(p.path).is_file() for p in programs] == [True, True]
+
+
 def test_a_file_that_is_not_there_is_told_before_the_page_opens() -> None:
     with pytest.raises(HloError, match=r"cannot read nowhere\.hlo"):
         programs_of(["nowhere.hlo"])
