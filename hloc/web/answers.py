@@ -1,7 +1,7 @@
 """The answers of a child process to the questions of the page, as JSON has them.
 
-Every question is a function of the text, the pipeline and the state; nothing is kept between two
-that would change an answer, so a child can be ended and started at any time.
+Every question is a function of the text, the pipeline (or the dump) and the state; nothing is kept
+between two that would change an answer, so a child can be ended and started at any time.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from hloc.web.limits import (
     SHOWN_BYTES,
     TEXT_BYTES,
 )
+from hloc.web.replays import begin_replay
 from hloc.web.run_inputs import inputs_of
-from hloc.web.walks import Walked, Walks
+from hloc.web.walks import Walked, Walks, begin_walk
 from repl.looking import cost_table
 from repl.lowering import emitted
 from repl.render import render
@@ -196,7 +197,11 @@ class Answerer:
         return view(*self._at(question), question)
 
     def _of(self, question: Data) -> Walked:
-        return self._walks.of(question["text"], question["pipeline"])
+        dump: tuple[str, str] | None = question.get("replayed")
+        if dump is not None:
+            return self._walks.of(("", *dump), partial(begin_replay, *dump))
+        key = question["text"], question["pipeline"]
+        return self._walks.of(key, partial(begin_walk, *key))
 
     def _at(self, question: Data) -> tuple[Walked, State]:
         walked = self._of(question)

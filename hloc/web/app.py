@@ -94,7 +94,12 @@ class WebApp:
     async def _start(self, _request: Request) -> Response:
         """Return what can be opened, and what the highlighting needs."""
         rows = [
-            {"title": p.title, "group": p.group, "lesson": p.lesson is not None}
+            {
+                "title": p.title,
+                "group": p.group,
+                "lesson": p.lesson is not None,
+                "replayed": p.replayed is not None,
+            }
             for p in self._programs
         ]
         return JSONResponse({"programs": rows, "highlighting": highlighting()})
@@ -141,6 +146,12 @@ class WebApp:
             question = read_question(json.loads(await request.body()))
         except (ValueError, RecursionError) as fault:
             return _faulty(f"cannot read the question: {fault}", 400)
+        dump = question["dump"]
+        if dump >= 0:
+            program = self._programs[dump] if dump < len(self._programs) else None
+            if program is None or program.replayed is None:
+                return _faulty("there is no such dump", 404)
+            question["replayed"] = [program.replayed.folder, program.replayed.module]
         return await self._answered(question)
 
     async def _answered(self, question: dict[str, Any]) -> Response:

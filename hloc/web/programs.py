@@ -16,18 +16,28 @@ from hloc.web.limits import TEXT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """The states that XLA's passes made of a module: the folder of a dump, and its name there."""
+
+    folder: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A module that can be opened; only the server knows where it lies.
 
     Attributes:
         group: under which heading it stands.
         lesson: whose module it is, None for a file or a dump.
+        replayed: what XLA's passes made of it, None if no dump tells.
     """
 
     title: str
     group: str
     path: str
     lesson: Lesson | None = None
+    replayed: Replayed | None = None
 
     def text(self) -> str | None:
         """Return its text as it stands in the file, None if it is in another format.
@@ -60,10 +70,12 @@ def _given(paths: Iterable[str]) -> Iterator[Program]:
             yield Program(printable(os.path.basename(path)), "Files", os.path.abspath(path))
             continue
         for module in read_folder(path).modules:
+            group, first = printable(module.name), os.path.abspath(module.history[0].path)
+            if len(module.history) > 1:
+                replayed = Replayed(os.path.abspath(path), module.name)
+                yield Program("XLA's passes", group, first, replayed=replayed)
             for stage in module.stages:
-                yield Program(
-                    printable(stage.how), printable(module.name), os.path.abspath(stage.path)
-                )
+                yield Program(printable(stage.how), group, os.path.abspath(stage.path))
 
 
 def _lessons() -> Iterator[Program]:

@@ -8,13 +8,13 @@ _TYPES: dict[str, type] = {
     "ask": str, "text": str, "pipeline": str, "state": int, "rewrite": int, "whole": bool,
     "form": str, "seed": int, "measure": bool, "name": str,
     "launch": int, "block": int, "thread": int, "at": int, "to": str,
-    "other": str, "inputs": str, "known": int,
+    "other": str, "inputs": str, "known": int, "dump": int,
 }  # fmt: skip
 _NEEDED = ("ask", "text")
 _DEFAULTS: dict[str, Any] = {
     "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
     "measure": False, "name": "", "launch": 0, "block": 0, "thread": 0, "at": 0, "to": "",
-    "other": "", "inputs": "", "known": 0,
+    "other": "", "inputs": "", "known": 0, "dump": -1,
 }  # fmt: skip
 ASKED = (
     "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",

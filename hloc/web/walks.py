@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from hloc import driver
 from hloc.collection import collection_paused
 from hloc.errors import HloError, printable
-from hloc.ir.module import Module
 from hloc.ir.verifier import check
 from hloc.lazy_dataclass import dataclass
 from hloc.report.text import plural
@@ -183,30 +182,34 @@ class Walked:
 class Walks:
     """The latest few modules with their pipelines, so that a step does not run them again."""
 
-    _kept: OrderedDict[tuple[str, str], Walked] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[str, ...], Walked] = field(default_factory=OrderedDict)
 
-    def of(self, text: str, pipeline: str) -> Walked:
-        """Return the states that `pipeline`, a level or passes, makes of the module `text`.
+    def of(self, key: tuple[str, ...], begin: Callable[[], Walked]) -> Walked:
+        """Return the states that are kept by `key`; else those that `begin` begins to make.
 
         Raises:
-            HloError: the text or the pipeline has faults, or a pass fails.
+            HloError: as `begin`.
         """
-        key = text, pipeline
         found = self._kept.pop(key, None)
         if found is None:
-            found = walked(driver.parse_text(text, name="module"), pipeline)
+            found = begin()
         self._kept[key] = found
         while len(self._kept) > KEPT_WALKS:
             self._kept.popitem(last=False)[1].session.close()
         return found
 
 
-def walked(module: Module, pipeline: str) -> Walked:
-    """Return `module` with the states that `pipeline`, a level or passes, is going to make of it.
+def begin_walk(text: str, pipeline: str) -> Walked:
+    """Return the module `text`, with the states that `pipeline` is going to make of it.
+
+    Args:
+        text: of HLO.
+        pipeline: a level or passes.
 
     Raises:
-        HloError: the pipeline has faults.
+        HloError: the text or the pipeline has faults.
     """
+    module = driver.parse_text(text, name="module")
     passes = pipeline_of(pipeline).passes
     session = Session()
     first = session.load_module(module)

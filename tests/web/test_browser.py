@@ -48,6 +48,20 @@ class Page:
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
+    def open(self, address: str) -> None:
+        self.driver.get("about:blank")
+        self.driver.get(address)
+
+    def has_no_complaints(self) -> None:
+        """Fail if the console has an error, such as what the policy of the page refuses."""
+        found = [row for row in self.driver.get_log("browser") if row["level"] == "SEVERE"]
+        assert found == []
+
+    def frame(self) -> str:
+        """Return the address of the drawing in the view, "" if there is none."""
+        script = "return document.querySelector('#view iframe')?.src || ''"
+        return str(self.driver.execute_script(script))
+
     def one(self, selector: str) -> Any:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
@@ -82,11 +96,10 @@ class Page:
         self.one("textarea").send_keys(keys)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    # Lessons that are passed here are not the user's.
-    environment = python_environment(XDG_STATE_HOME=str(tmp_path_factory.mktemp("state")))
-    command = python_command("-m", "hloc", "web", "--no-browser", str(EXAMPLE))
+def served(paths: list[str], state: Path) -> Iterator[str]:
+    """Yield the address of a `hloc web` that is ended then; lessons passed there are not ours."""
+    environment = python_environment(XDG_STATE_HOME=str(state))
+    command = python_command("-m", "hloc", "web", "--no-browser", *paths)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     found = re.search(r"http://\S+/", process.stderr.readline())
@@ -94,6 +107,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield found[0]
     process.terminate()
     process.communicate()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served([str(EXAMPLE)], tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +131,11 @@ def driver() -> Iterator[Any]:
 
 @pytest.fixture
 def page(driver: Any, address: str) -> Iterator[Page]:
-    driver.get("about:blank")
-    driver.get(address)
     found = Page(driver)
+    found.open(address)
     found.shows("algebraic-simplifier", "#steps")
     yield found
-    complaints = [row for row in driver.get_log("browser") if row["level"] == "SEVERE"]
-    assert complaints == []  # also what the policy of the page refuses
+    found.has_no_complaints()
 
 
 def test_a_program_is_opened_in_colours(page: Page) -> None:

@@ -8,8 +8,8 @@ import { Steps } from "./steps.js";
 import { drawTold } from "./told.js";
 import { VIEWS, viewOf } from "./views.js";
 
-const LEVELS = ["-O0", "-O1", "-O2", "-O3"];
-const page = { pipeline: "-O2", state: 0, rewrite: 0, view: "diff", lesson: null };
+const LEVELS = ["-O0", "-O1", "-O2", "-O3"], XLA = "XLA";
+const page = { pipeline: "-O2", state: 0, rewrite: 0, view: "diff", lesson: null, dump: null };
 const editor = new Editor(byId("editor"), settled(150, check));
 const steps = new Steps(choose);
 
@@ -18,6 +18,7 @@ const steps = new Steps(choose);
 let checks = 0;
 async function check() {
   const mine = ++checks, text = editor.text;
+  offerReplay();
   let faults = [], facts = "";
   try {
     const answer = await ask({ ask: "check", text });
@@ -30,7 +31,7 @@ async function check() {
   editor.show(faults);
   byId("facts").textContent = faults.length ? counted(faults.length, "error") : facts;
   drawProblems(faults);
-  if (!faults.length) walk();
+  if (canWalk()) walk();
   else if (!steps.walk) steps.clear("The text has errors.");
   keepLink();
 }
@@ -50,15 +51,18 @@ function drawProblems(faults) {
 
 // ---- passes; one walk at a time, in parts, then once more if the text has changed meanwhile
 
-let walking = false, walked = { text: null, pipeline: null };
+let walking = false, walked = { text: null, pipeline: null, dump: -1 };
 let wanted = null;  // state of a link that no pass has made yet
-const isWalked = () => walked.text === editor.text && walked.pipeline === page.pipeline;
+// What XLA's passes made is read from the dump, and belongs to no text.
+const source = () => (page.pipeline === XLA ? { text: "", pipeline: "", dump: page.dump.number }
+  : { text: editor.text, pipeline: page.pipeline, dump: -1 });
+const isWalked = () => Object.entries(source()).every(([key, value]) => walked[key] === value);
 async function walk() {
   let begun = isWalked();
   if (walking || (begun && steps.isDone)) return;
   walking = true;
   try {
-    if (!begun) await beginWalk({ text: editor.text, pipeline: page.pipeline });
+    if (!begun) await beginWalk(source());
     begun = true;
     while (isWalked() && !steps.isDone) {
       steps.extend(await ask({ ask: "walk", ...walked, known: steps.walk.passes.length }));
@@ -73,8 +77,11 @@ async function walk() {
   } finally {
     walking = false;
   }
-  if (!byId("problems").childElementCount) walk();
+  if (canWalk()) walk();
 }
+
+// A dump may hold what hloc takes for an error.
+const canWalk = () => page.pipeline === XLA || !byId("problems").childElementCount;
 
 async function beginWalk(asked) {
   try {
@@ -110,7 +117,7 @@ function setLesson(lesson) {
   if (lesson === null && page.view === "lesson") page.view = "diff";
 }
 
-const question = () => ({ text: walked.text, pipeline: walked.pipeline, state: page.state, rewrite: page.rewrite });
+const question = () => ({ ...walked, state: page.state, rewrite: page.rewrite });
 
 async function choose(state, rewrite) {
   const mine = ++choices;
@@ -128,7 +135,7 @@ async function choose(state, rewrite) {
     byId("effect").textContent = answer.effect;
     drawTold(byId("told"), answer, pass);
     await drawView();
-    if (pass && !known && mine === choices) {
+    if (pass && pass.rewrites && !known && mine === choices) {
       const rewrites = await ask({ ...question(), ask: "rewrites" });
       if (mine === choices) steps.show(steps.walk, { state, rewrite }, { ...rewrites, state });
     }
@@ -180,10 +187,12 @@ function makeTabs() {
 // ---- pipelines and programs
 
 function makeLevels() {
-  for (const level of [...LEVELS, "passes"]) {
+  for (const level of [...LEVELS, "passes", XLA]) {
     const label = make("label", "", undefined, byId("levels")), input = make("input", "", undefined, label);
     Object.assign(input, { type: "radio", name: "level", value: level });
     label.append(level);
+    label.hidden = level === XLA;
+    if (level === XLA) label.title = "The passes of XLA, as the dump has them";
     input.addEventListener("change", () => setPipeline(level === "passes" ? byId("passes").value || "dce" : level));
   }
   byId("passes").addEventListener("change", () => setPipeline(byId("passes").value.trim() || "dce"));
@@ -196,11 +205,25 @@ function setPipeline(pipeline) {
 }
 
 function showPipeline() {
-  const isLevel = LEVELS.includes(page.pipeline);
+  const isLevel = [...LEVELS, XLA].includes(page.pipeline);
   byId("passes").hidden = isLevel;
   if (!isLevel) byId("passes").value = page.pipeline;
   for (const input of byId("levels").querySelectorAll("input"))
     input.checked = input.value === (isLevel ? page.pipeline : "passes");
+}
+
+// The states that XLA made are offered while the text is the one that they begin with.
+function offerReplay() {
+  const isOffered = page.dump !== null && page.dump.text === editor.text;
+  byId("levels").lastChild.hidden = !isOffered;
+  if (!isOffered && page.pipeline === XLA) page.pipeline = "-O2";
+  showPipeline();
+}
+
+function setDump(number, text) {
+  page.dump = number === null ? null : { number, text: text.replaceAll("\r\n", "\n") };
+  if (number !== null) page.pipeline = XLA;
+  else if (page.pipeline === XLA) page.pipeline = "-O2";
 }
 
 async function open(index) {
@@ -208,6 +231,7 @@ async function open(index) {
     const { text } = await fetched(`api/programs/${index}`);
     setLesson(programs[index].lesson ? index : null);
     if (page.lesson !== null) page.view = "lesson";
+    setDump(programs[index].replayed ? index : null, text);
     setText(text);
   } catch (fault) {
     fail(fault);
@@ -237,8 +261,11 @@ function listPrograms() {
 
 const MOST_LETTERS = 60_000;  // of a link; browsers take more, but mail and chat do not
 const keepLink = settled(400, async () => {
-  const { pipeline, state, rewrite, view, lesson } = page;
-  const fragment = await packed({ text: editor.text, pipeline, state, rewrite, view, lesson });
+  const { pipeline, state, rewrite, view, lesson } = page, dump = page.dump && programs[page.dump.number].group;
+  const data = { text: editor.text, pipeline, state, rewrite, view, lesson, dump };
+  let fragment = await packed(data);
+  // Whoever has the dump has the text.
+  if (fragment.length > MOST_LETTERS && pipeline === XLA) fragment = await packed({ ...data, text: null });
   const fits = fragment.length <= MOST_LETTERS;
   byId("link").disabled = !fits;
   byId("link").title = fits ? "Copy a link that holds the program and the state" : "The program is too large for a link";
@@ -247,14 +274,19 @@ const keepLink = settled(400, async () => {
 
 async function openLink() {
   const data = location.hash.length > 1 ? await unpacked(location.hash.slice(1)) : null;
-  if (!data || typeof data.text !== "string") return false;
-  page.pipeline = String(data.pipeline || "-O2");
+  if (!data) return false;
+  // A dump is found by the name of its module; it is another one if the text is another.
+  const number = programs.findIndex((program) => program.replayed && program.group === data.dump);
+  const known = number < 0 ? null : (await fetched(`api/programs/${number}`)).text, text = data.text ?? known;
+  if (typeof text !== "string") return false;
+  const isDump = text === known;
+  setDump(isDump ? number : null, text);
+  page.pipeline = data.pipeline === XLA ? page.pipeline : String(data.pipeline || "-O2");
   page.view = VIEWS.some(([name]) => name === data.view) ? data.view : "diff";
   const isLesson = Number.isInteger(data.lesson) && programs[data.lesson]?.lesson;
   setLesson(isLesson ? data.lesson : null);
-  showPipeline();
-  byId("programs").value = isLesson ? String(data.lesson) : "";
-  setText(data.text, Number(data.state) || 0, Number(data.rewrite) || 0);
+  byId("programs").value = isLesson ? String(data.lesson) : isDump ? String(number) : "";
+  setText(text, Number(data.state) || 0, Number(data.rewrite) || 0);
   return true;
 }
 

@@ -87,7 +87,7 @@ export class Steps {
   }
 
   drawPass(list, pass) {
-    const told = `${counted(pass.rewrites, "rewrite")}, ${pass.summary}`;
+    const told = [pass.rewrites ? counted(pass.rewrites, "rewrite") : "", pass.summary].filter(Boolean).join(", ");
     this.button(list, pass.state, pass.pass, pass.effect, pass.faults ? "invalid module" : told);
     if (pass.state !== this.at.state || !this.rewrites) return;
     const own = `${pass.pass.split("{")[0]}/`;

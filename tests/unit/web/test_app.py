@@ -130,10 +130,34 @@ def test_a_dump_is_listed_by_module_and_stage(tmp_path: Path) -> None:
         (tmp_path / f"module_0007.jit_f.{stage}.txt").write_text(TEXT)
     programs = [p for p in programs_of([str(tmp_path)]) if p.group != "Lessons"]
     assert [(p.group, p.title) for p in programs] == [
+        ("module_0007.jit_f", "XLA's passes"),
         ("module_0007.jit_f", "before_optimizations"),
         ("module_0007.jit_f", "cpu_after_optimizations"),
     ]
-    assert programs[0].text() == TEXT
+    assert [p.text() for p in programs] == [TEXT] * 3
+
+
+DUMP = Path(__file__).parents[2] / "golden" / "dumps" / "cluster"
+
+
+def test_passes_of_a_dump_are_walked_by_the_number_of_its_module() -> None:
+    app = guarded(WebApp(programs_of([str(DUMP)]), InProcess(), InProcess()))
+    rows = get(app, "api/start").json["programs"]
+    assert [row["replayed"] for row in rows[:2]] == [True, False]
+
+    def asked(what: str, dump: int, **more: int) -> Answer:
+        return post(app, f"/{TOKEN}/api/ask", {"ask": what, "text": "", "dump": dump, **more})
+
+    state = asked("state", 0, state=4).json
+    assert state["effect"].startswith("kernels 32 → 27")
+    assert {by for *_, by in state["rows"] if by} == {"simplification/algsimp"}
+    for number in (1, len(rows), 1 << 40):
+        assert asked("state", number).words == "there is no such dump"
+
+
+def test_no_question_names_a_folder(app: Guard) -> None:
+    asked = {"ask": "walk", "text": TEXT, "replayed": [str(DUMP), "module_0000.jit_fit"]}
+    assert "no field 'replayed'" in post(app, f"/{TOKEN}/api/ask", asked).words
 
 
 def test_a_relative_path_means_the_same_in_the_folder_of_a_child(

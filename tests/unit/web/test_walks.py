@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 
-import hloc
 from hloc.errors import HloError
 from hloc.opt.algebraic_simplifier import AlgebraicSimplifier
 from hloc.web import answers, walks
 from hloc.web.answers import Answerer
-from hloc.web.walks import Walked, walked
+from hloc.web.walks import Walked, begin_walk
 from tests.unit.web.test_answers import PASSES, TEXT, ask, walk
 
 
 def begun(pipeline: str = PASSES) -> Walked:
-    return walked(hloc.parse(TEXT), pipeline)
+    return begin_walk(TEXT, pipeline)
 
 
 def test_parts_are_the_same_as_the_whole() -> None:

@@ -1,0 +1,32 @@
+"""The states of a module that XLA's passes made, as a dump has them, in place of a pipeline's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hloc.analysis.diff_rows import table_of
+from hloc.web.pass_rows import Data, first_row, state_row
+from hloc.web.walks import Walked
+from repl.session import Session
+from repl.state import State, snapshot_of
+from repl.xla_dump import load_dump
+
+
+def begin_replay(folder: str, module: str) -> Walked:
+    """Return the first state of `module` in the dump `folder`, with those that are going to come.
+
+    Raises:
+        HloError: the dump cannot be read, or has no such module.
+    """
+    session = Session()
+    states = load_dump(session, folder, module)
+    first = next(states)
+    return Walked(session, _rows(states), first_row(first))
+
+
+def _rows(states: Iterator[State]) -> Iterator[Data]:
+    """Yield what the page lists of each state."""
+    for state in states:
+        assert state.parent is not None
+        table = table_of(snapshot_of(state.parent), snapshot_of(state), state.events)
+        yield state_row(state, table.summary())
