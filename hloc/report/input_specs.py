@@ -21,6 +21,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.report.index_ranges import index_limits
 from hloc.report.inputs import (
+    DAMAGES,
     check_unpacked,
     parameter_leaves,
     random_input,
@@ -42,6 +43,7 @@ _INDEXING = ("gather", "scatter", "dynamic-slice", "dynamic-update-slice")
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*\.?\d*(?:[eE][+-]?\d+)?|\.\d+|inf|nan)|true|false")
 _JSON_NAMES = re.compile(r"\b(?:inf|nan)\b")
 _MOST_LETTERS = 100_000
+_MAGIC = (b"\x93NUMPY", b"PK\x03\x04")  # of one array, and of an archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,10 @@ def array_of(spec: str, parameter: Parameter, module: Module, seed: int) -> Arra
     return _drawn(call[1], low, high, shape, rng, limit)
 
 
-def reads_file(spec: str) -> bool:
-    """Return whether the array that `spec` describes comes from a file."""
-    return _without_type(spec)[1].startswith("@")
+def file_of(spec: str) -> str:
+    """Return the path of the file that `spec` takes an array from, "" if it takes it from none."""
+    text = _without_type(spec)[1]
+    return text[1:].partition(":")[0] if text.startswith("@") else ""
 
 
 def _without_type(spec: str) -> tuple[str, str]:
@@ -229,6 +232,9 @@ def _check_type(text: str, parameter: Parameter) -> None:
 def _from_file(text: str, shape: ArrayShape) -> Array:
     path, _, name = text.partition(":")
     try:
+        with open(expanduser(path), "rb") as file:
+            if not file.read(len(_MAGIC[0])).startswith(_MAGIC):
+                raise HloError(f"{path} is not a file from numpy.save or numpy.savez")
         stored = np.load(expanduser(path), allow_pickle=False)
         if isinstance(stored, np.ndarray):
             array: Array = stored
@@ -240,7 +246,7 @@ def _from_file(text: str, shape: ArrayShape) -> Array:
             array = stored[name or names[0]]
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as fault:
+    except (*DAMAGES, zipfile.BadZipFile) as fault:
         raise HloError(f"cannot read {path}: {fault}") from None
     if array.shape != shape.dims:
         raise HloError(

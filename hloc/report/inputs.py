@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -192,7 +192,7 @@ def special_floats(dtype: DType) -> Array:
 
 # ---------------------------------------------------------------- files
 
-_DAMAGES = (
+DAMAGES = (
     EOFError,
     KeyError,
     MemoryError,
@@ -224,7 +224,7 @@ def load_arrays(
             return [_checked(stored, name, shape, path) for name, shape in pairs]
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None
-    except (*_DAMAGES, zipfile.BadZipFile) as fault:
+    except (*DAMAGES, zipfile.BadZipFile) as fault:
         raise HloError(f"cannot read {path}: {fault}") from None
 
 
@@ -324,9 +324,16 @@ def save_arrays(
     Raises:
         HloError: the file cannot be written.
     """
+    with output_to(path) as file:
+        write_archive(file, prefix, arrays, shapes)
+
+
+def write_archive(
+    file: IO[bytes], prefix: str, arrays: Sequence[Array], shapes: Sequence[ArrayShape]
+) -> None:
+    """Write arrays as `prefix0`, `prefix1`, ... to an open file, as a NumPy archive."""
     named: dict[str, Any] = {
         f"{prefix}{i}": to_storable(np.asarray(array), shape.dtype)
         for i, (array, shape) in enumerate(zip(arrays, shapes, strict=True))
     }
-    with output_to(path) as file:
-        np.savez(file, **named)
+    np.savez(file, **named)

@@ -21,10 +21,12 @@ from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.scene import scene_of
 from hloc.report.describe import all_rules, pass_summaries, rule_data
 from hloc.report.diff_cells import diff_cells
+from hloc.report.inputs import result_leaves
 from hloc.report.json_report import diagnostic_data
 from hloc.report.measure_text import effect_text
 from hloc.report.run_inputs import Inputs
 from hloc.report.source_input import read_module
+from hloc.web.array_files import given_file, results_file
 from hloc.web.charts import memory_view, roofline_view
 from hloc.web.comparison import comparison
 from hloc.web.kernels import kernel_view
@@ -172,10 +174,13 @@ class Answerer:
         """Run a state, compiled, and compare with the module as given."""
         walked, state = self._at(question)
         session = walked.go_to(state)
-        session.inputs = inputs_of(question["inputs"], question["seed"], session.origin.module)
-        found = run(session)
+        module, seed = session.origin.module, question["seed"]
+        with given_file(question["file"], question["data"]) as file:
+            session.inputs = inputs_of(question["inputs"], seed, module, file)
+            found = run(session)
         ok = found.comparison is None or found.comparison.ok
-        return {"ok": ok, "text": _lines(found)}
+        results = results_file(found.outputs, result_leaves(state.module))
+        return {"ok": ok, "text": _lines(found), "results": results}
 
     def _verify(self, question: Data) -> Data:
         walked, state = self._at(question)

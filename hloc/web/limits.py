@@ -8,6 +8,9 @@ TEXT_BYTES = 8 << 20
 ANSWER_BYTES = 256 << 10
 """Of an answer to the exercise of a lesson."""
 
+ARRAY_BYTES = 8 << 20
+"""Of a file of inputs that the page sends, and of the results that it can save."""
+
 START_SECONDS = 60.0
 """A cold start reads NumPy and LLVM from the disk; it does not count against a question."""
 

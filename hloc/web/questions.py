@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from hloc.web.limits import ARRAY_BYTES
+
 _TYPES: dict[str, type] = {
     "ask": str, "text": str, "pipeline": str, "state": int, "rewrite": int, "whole": bool,
     "form": str, "seed": int, "measure": bool, "name": str,
     "launch": int, "block": int, "thread": int, "at": int, "to": str,
     "other": str, "inputs": str, "known": int, "dump": int,
+    "file": str, "data": str,
 }  # fmt: skip
 _NEEDED = ("ask", "text")
 _DEFAULTS: dict[str, Any] = {
     "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
     "measure": False, "name": "", "launch": 0, "block": 0, "thread": 0, "at": 0, "to": "",
-    "other": "", "inputs": "", "known": 0, "dump": -1,
+    "other": "", "inputs": "", "known": 0, "dump": -1, "file": "", "data": "",
 }  # fmt: skip
 ASKED = (
     "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",
@@ -22,7 +25,9 @@ ASKED = (
 )  # fmt: skip
 """What the page may ask; `open` is the server's own."""
 
-_MOST_LETTERS = {"pipeline": 4000, "inputs": 200_000}
+_MOST_LETTERS = {
+    "pipeline": 4000, "inputs": 200_000, "file": 200, "data": ARRAY_BYTES // 3 * 4 + 4,
+}  # fmt: skip
 
 
 def read_question(data: Any) -> dict[str, Any]:

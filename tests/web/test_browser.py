@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+import hloc
 
 pytest.importorskip("starlette", reason="the extra hloc[web]")
 pytest.importorskip("uvicorn", reason="the extra hloc[web]")
@@ -27,6 +30,8 @@ from hloc.driver import load_module
 from hloc.editors.tokens import tokens
 from hloc.learn.catalogue import find_lesson
 from hloc.python_process import python_command, python_environment
+from hloc.report.input_specs import parameters_of
+from hloc.report.inputs import parameter_leaves
 from tests.unit.editors.test_tokens import MODULE
 from tests.waiting import PATIENCE, wait_until
 
@@ -229,6 +234,33 @@ def test_a_state_is_run_on_inputs_that_are_typed(page: Page) -> None:
     page.one("#view .inputs textarea").send_keys(Keys.BACKSPACE * len("wrong=ones"))
     page.click("#view .bar button:nth-of-type(1)")
     page.shows("(random, seed 0, x.1=zeros)", "#view .verdict.good")
+
+
+def test_a_state_is_run_on_a_file_and_its_results_are_saved(page: Page, tmp_path: Path) -> None:
+    module = load_module(str(EXAMPLE))
+    names = [parameter.names[0] for parameter in parameters_of(module)]
+    arrays = [np.zeros(shape.dims, np.float32) for shape in parameter_leaves(module)]
+    np.savez(tmp_path / "zeros.npz", **dict(zip(names, arrays, strict=True)))
+    page.driver.execute_cdp_cmd(
+        "Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    page.view("run")
+    page.shows("Verify", "#view .bar")
+    page.one("#view input[type=file]").send_keys(str(tmp_path / "zeros.npz"))
+    page.shows("zeros.npz is taken", "#view .bar")
+    page.click("#view .bar button:nth-of-type(1)")
+    page.shows("(zeros.npz)", "#view .verdict.good")
+    page.click("#view .save")
+    saved = tmp_path / "results.npz"
+    wait_until(saved.exists, "the results are saved")
+    (expected,) = hloc.evaluate(module, *arrays)
+    with np.load(saved) as found:
+        assert np.array_equal(found["out0"], expected)
+    np.savez(tmp_path / "wrong.npz", **{names[0]: np.zeros(3)})
+    page.one("#view input[type=file]").send_keys(str(tmp_path / "wrong.npz"))
+    page.shows("wrong.npz is taken", "#view .bar")
+    page.click("#view .bar button:nth-of-type(1)")
+    page.shows(f"{names[0]} has dimensions [3], expected f32", "#view .fault")
 
 
 @pytest.mark.parametrize(("view", "text"), [("memory", "arena"), ("roofline", "GFLOP/s")])

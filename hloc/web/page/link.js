@@ -6,18 +6,23 @@ async function through(stream, bytes) {
   return new Uint8Array(await new Response(piped).arrayBuffer());
 }
 
-export async function packed(data) {
-  const bytes = await through(new CompressionStream(FORM), new TextEncoder().encode(JSON.stringify(data)));
+export function base64(bytes) {
   let letters = "";
   for (let i = 0; i < bytes.length; i += 8192) letters += String.fromCharCode(...bytes.subarray(i, i + 8192));
-  return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return btoa(letters);
+}
+
+export const bytesOf = (letters) => Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
+
+export async function packed(data) {
+  const bytes = await through(new CompressionStream(FORM), new TextEncoder().encode(JSON.stringify(data)));
+  return base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 // Return what a fragment holds, null if it is none of ours.
 export async function unpacked(fragment) {
   try {
-    const letters = atob(fragment.replaceAll("-", "+").replaceAll("_", "/"));
-    const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+    const bytes = bytesOf(fragment.replaceAll("-", "+").replaceAll("_", "/"));
     return JSON.parse(new TextDecoder().decode(await through(new DecompressionStream(FORM), bytes)));
   } catch {
     return null;

@@ -7,6 +7,7 @@ import { drawDiff } from "./diff.js";
 import { lines } from "./highlight.js";
 import { showKernel } from "./kernel.js";
 import { showLesson } from "./lesson.js";
+import { showRun } from "./run.js";
 
 export const VIEWS = [
   ["lesson", "Lesson"], ["diff", "Diff"], ["graph", "Graph"], ["hlo", "HLO"], ["run", "Run"], ["cost", "Cost"],
@@ -21,7 +22,7 @@ function options(view, label, key, redraw) {
   return bar;
 }
 
-const chosen = { whole: false, later: false, seed: 0, inputs: "" };
+const chosen = { whole: false, later: false };
 
 function showDiff(view, question, answer, own, redraw) {
   if (!question.state) return void make("p", "", "This is the input. The slider, or ] on the keyboard, shows what each pass makes of it.", view);
@@ -62,42 +63,6 @@ async function showCost(view, question) {
       const row = make("tr", "", undefined, table);
       cells.forEach((cell, i) => make("td", i > 2 ? "number" : "", cell, row));
     }
-  };
-}
-
-function verdict(view, { ok, text }) {
-  make("div", `verdict ${ok ? "good" : "bad"}`, text, view);
-}
-
-// Running costs time and is asked for by a button.
-function showRun(view, question) {
-  return () => {
-    const bar = make("div", "bar", undefined, view);
-    const run = make("button", "", "Run", bar), verify = make("button", "", "Verify", bar);
-    const label = make("label", "", "seed ", bar), seed = make("input", "", undefined, label);
-    Object.assign(seed, { type: "number", min: 0, value: chosen.seed });
-    run.title = "Compile this state and run it; compare with the input in the reference evaluator";
-    verify.title = "Compare this state with the input on 24 sets of inputs, special values too";
-    const field = make("label", "inputs", "Inputs, a line each; all others are random", view), inputs = make("textarea", "", undefined, field);
-    Object.assign(inputs, { value: chosen.inputs, rows: 3, spellcheck: false, placeholder: "x=normal(0,1)\nmask=zeros" });
-    inputs.addEventListener("input", () => { chosen.inputs = inputs.value; });
-    const told = make("div", "", undefined, view);
-    told.setAttribute("role", "status");
-    const then = (what) => async () => {
-      chosen.seed = Math.max(0, Math.trunc(Number(seed.value)) || 0);
-      run.disabled = verify.disabled = true;
-      try {
-        const answer = await ask({ ...question, ask: what, seed: chosen.seed, inputs: chosen.inputs });
-        told.replaceChildren();
-        verdict(told, answer);
-      } catch (fault) {
-        told.replaceChildren();
-        make("div", "fault", fault.message, told);
-      }
-      run.disabled = verify.disabled = false;
-    };
-    run.addEventListener("click", then("run"));
-    verify.addEventListener("click", then("verify"));
   };
 }
 
