@@ -2,7 +2,8 @@
 
     python -m docs.generators.site build/site-source && mkdocs build --strict
 
-README becomes the first page, lessons come from `hloc learn export`. Links to files of the
+README becomes the first page, lessons come from `hloc learn export`, and recorded sessions of
+`hloc web` are played in `recordings/` (docs/generators/recordings.py). Links to files of the
 repository that are no pages lead to copies of them in `files/`. Blocks without a language that
 hold HLO or commands are given one, so that they have colours.
 """
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs.generators import recordings
 from hloc.learn.catalogue import all_lessons
 from hloc.learn.document import read_cells
 from hloc.learn.export import write_document
@@ -51,10 +53,12 @@ def write(folder: Path) -> None:
     places = {path: place for place, path in pages().items()}
     for path, place in places.items():
         text = _coloured(_relinked(path, place, places, folder))
+        text = text.replace(recordings.LINKS, recordings.links())
         if place == "index.md":
             text = f"---\nhide: [navigation]\n---\n\n{text}"
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text)
+    recordings.write(folder / "recordings")
     (folder / "lessons").mkdir()
     for lesson, place in zip(all_lessons(), lesson_places(), strict=True):
         write_document(read_cells(lesson.read("lesson.md")), str(folder / place))

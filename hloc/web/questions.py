@@ -14,11 +14,13 @@ _TYPES: dict[str, type] = {
     "file": str, "data": str,
 }  # fmt: skip
 _NEEDED = ("ask", "text")
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
     "measure": False, "name": "", "launch": 0, "block": 0, "thread": 0, "at": 0, "to": "",
     "other": "", "inputs": "", "known": 0, "dump": -1, "file": "", "data": "",
 }  # fmt: skip
+"""Of the fields that a question may leave out."""
+
 ASKED = (
     "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",
     "roofline", "kernel", "compare",
@@ -46,7 +48,7 @@ def read_question(data: Any) -> dict[str, Any]:
     for name in _NEEDED:
         if name not in data:
             raise ValueError(f"it lacks {name}")
-    found = {**_DEFAULTS, **data}
+    found = {**DEFAULTS, **data}
     if found["ask"] not in ASKED:
         raise ValueError(f"it asks for none of {', '.join(ASKED)}")
     for name, most in _MOST_LETTERS.items():
