@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.private_files",
         "hloc.child_process",
         "hloc.python_process",
+        "hloc.confinement",
         "hloc.output_file",
         "hloc.framing",
         "hloc.address_space",

@@ -1,0 +1,46 @@
+"""What the machine lacks to confine a process, and what to do about it."""
+
+from __future__ import annotations
+
+import sys
+
+from hloc.confinement.kernel import MACHINES, machine
+from hloc.errors import HloError
+
+_NAMESPACES = (
+    "namespaces of its own for each process",
+    (
+        "Ubuntu: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        "Debian: sudo sysctl kernel.unprivileged_userns_clone=1",
+        "in a container: docker run --security-opt seccomp=unconfined --security-opt "
+        "apparmor=unconfined --security-opt systempaths=unconfined",
+    ),
+)
+_LANDLOCK = (
+    "Landlock",
+    ("it is in Linux 5.13 and newer, where landlock is in /sys/kernel/security/lsm",),
+)
+_SECCOMP = ("a filter of system calls (seccomp)", ("it is in Linux 3.17 and newer",))
+_OF_CALL = {
+    "landlock_create_ruleset": _LANDLOCK,
+    "landlock_add_rule": _LANDLOCK,
+    "landlock_restrict_self": _LANDLOCK,
+    "seccomp": _SECCOMP,
+    "mount_setattr": ("mounts that are read only with all below", ("it is in Linux 5.12",)),
+}
+"""What a system call is for that may fail; all others make namespaces or act in them."""
+
+
+def check_machine() -> None:
+    """Raise HloError where processes cannot be confined on any kernel."""
+    if sys.platform != "linux" or machine() not in MACHINES:
+        raise HloError(
+            f"processes cannot be confined on {sys.platform}, {machine()}",
+            notes=(f"it takes Linux on {' or '.join(MACHINES)}; a virtual machine will do",),
+        )
+
+
+def lack(call: str, reason: str) -> HloError:
+    """Return the error for a system call that failed when a process was to be confined."""
+    what, advice = _OF_CALL.get(call, _NAMESPACES)
+    return HloError(f"this system does not give {what} ({call}: {reason})", notes=advice)
