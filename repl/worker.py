@@ -46,10 +46,11 @@ def main() -> int:
         request = read_request(sys.stdin.buffer)
         if request is None:
             return 0
-        write_answer(answers, _answer(request, programs))
+        write_answer(answers, answer_to(request, programs))
 
 
-def _answer(request: Request, programs: OrderedDict[str, Runnable]) -> Answer:
+def answer_to(request: Request, programs: OrderedDict[str, Runnable]) -> Answer:
+    """Return the answer to a request; `programs` are those that are kept."""
     try:
         if request.by_xla:
             return _answer_by_xla(request)

@@ -100,19 +100,24 @@ def main(words: list[str]) -> int:
     """Check one file and write the report to a file."""
     number, name, folder, path, result = words
     limit_this_process(MEMORY_BYTES, _FILE_BYTES, CPU_SECONDS)
+    table = report_table(Lesson(int(number), name, Path(folder)), path, MEMORY_BYTES)
+    Path(result).write_text(json.dumps(table), encoding="utf-8")
+    return 0
+
+
+def report_table(lesson: Lesson, path: str, memory_bytes: int) -> dict[str, Any]:
+    """Check `path` in this process, which may take `memory_bytes`, and return what was found."""
     from hloc.learn.check import check_file
 
     try:
-        report = check_file(Lesson(int(number), name, Path(folder)), path)
-        rows = [{"name": f.name, "ok": f.ok, "text": f.text} for f in report.findings]
-        table: dict[str, Any] = {"findings": rows, "score": report.score}
+        report = check_file(lesson, path)
     except HloError as fault:
-        table = {"fault": fault.message}
+        return {"fault": fault.message}
     except MemoryError:
-        why = f"it needs more than {MEMORY_BYTES >> 30} GiB of memory"
-        table = {"findings": [{"name": "the file runs", "ok": False, "text": why}], "score": 0}
-    Path(result).write_text(json.dumps(table), encoding="utf-8")
-    return 0
+        why = f"it needs more than {memory_bytes >> 30} GiB of memory"
+        return {"findings": [{"name": "the file runs", "ok": False, "text": why}], "score": 0}
+    rows = [{"name": f.name, "ok": f.ok, "text": f.text} for f in report.findings]
+    return {"findings": rows, "score": report.score}
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import inf
 from typing import Any
 
 from hloc.ir.module import Module
 from hloc.web.answers import Answerer, Data
 from hloc.web.questions import read_question
-from hloc.web.walks import Walks
+from hloc.web.walks import Walked, Walks, begin_walk
 
 
 class PassStates:
@@ -29,9 +31,9 @@ class PassStates:
         self._walks = Walks()
         self._answerer = Answerer(self._walks)
         self._question = {"text": module.to_text(large_constants=True), "pipeline": passes}
-        self._walks.of(**self._question)
-        walk = self._ask("walk", 0)
-        changed = [step for step in walk["passes"] if step["state"] is not None]
+        walked = self._walked()
+        walked.advance(inf)
+        changed = [step for step in walked.passes if step["state"] is not None]
         self.steps: list[Data] = [{"pass": "input", "state": 0}, *changed]
 
     def answer(self, state: int) -> Data:
@@ -40,7 +42,11 @@ class PassStates:
 
     def module(self, state: int) -> Module:
         """Return the module at a state."""
-        return self._walks.of(**self._question).state(state).module
+        return self._walked().state(state).module
+
+    def _walked(self) -> Walked:
+        key = self._question["text"], self._question["pipeline"]
+        return self._walks.of(key, partial(begin_walk, *key))
 
     def _ask(self, what: str, state: int) -> dict[str, Any]:
         return self._answerer.answer(read_question({"ask": what, "state": state, **self._question}))

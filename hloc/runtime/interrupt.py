@@ -22,7 +22,8 @@ _PATIENCE = 1.5  # seconds
 def interruptible(stuck: Callable[[], None] | None = None) -> Iterator[None]:
     """Inside, Ctrl-C ends loops of generated code; `KeyboardInterrupt` follows as always.
 
-    Does nothing outside of the main thread, where Python does not allow it.
+    Does nothing outside of the main thread, where Python does not allow it, and in a process that
+    may open no sockets: no Ctrl-C reaches it.
 
     Args:
         stuck: called on another thread if the code inside still runs a while after Ctrl-C: a
@@ -31,7 +32,11 @@ def interruptible(stuck: Callable[[], None] | None = None) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    reader, writer = socket.socketpair()
+    try:
+        reader, writer = socket.socketpair()
+    except PermissionError:
+        yield
+        return
     writer.setblocking(False)
     watcher = threading.Thread(
         target=_watch, args=(reader, stuck), name="hloc-interrupt", daemon=True

@@ -12,13 +12,12 @@ from repl.state import State, snapshot_of
 from repl.xla_dump import load_dump
 
 
-def begin_replay(folder: str, module: str) -> Walked:
+def begin_replay(folder: str, module: str, session: Session) -> Walked:
     """Return the first state of `module` in the dump `folder`, with those that are going to come.
 
     Raises:
         HloError: the dump cannot be read, or has no such module.
     """
-    session = Session()
     states = load_dump(session, folder, module)
     first = next(states)
     return Walked(session, _rows(states), first_row(first))

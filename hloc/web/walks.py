@@ -180,11 +180,16 @@ class Walked:
 
 @dataclass(slots=True, eq=False)
 class Walks:
-    """The latest few modules with their pipelines, so that a step does not run them again."""
+    """The latest few modules with their pipelines, so that a step does not run them again.
 
+    Attributes:
+        new_session: makes the session of each; it knows where compiled code runs.
+    """
+
+    new_session: Callable[[], Session] = Session
     _kept: OrderedDict[tuple[str, ...], Walked] = field(default_factory=OrderedDict)
 
-    def of(self, key: tuple[str, ...], begin: Callable[[], Walked]) -> Walked:
+    def of(self, key: tuple[str, ...], begin: Callable[[Session], Walked]) -> Walked:
         """Return the states that are kept by `key`; else those that `begin` begins to make.
 
         Raises:
@@ -192,26 +197,26 @@ class Walks:
         """
         found = self._kept.pop(key, None)
         if found is None:
-            found = begin()
+            found = begin(self.new_session())
         self._kept[key] = found
         while len(self._kept) > KEPT_WALKS:
             self._kept.popitem(last=False)[1].session.close()
         return found
 
 
-def begin_walk(text: str, pipeline: str) -> Walked:
+def begin_walk(text: str, pipeline: str, session: Session) -> Walked:
     """Return the module `text`, with the states that `pipeline` is going to make of it.
 
     Args:
         text: of HLO.
         pipeline: a level or passes.
+        session: a new one.
 
     Raises:
         HloError: the text or the pipeline has faults.
     """
     module = driver.parse_text(text, name="module")
     passes = pipeline_of(pipeline).passes
-    session = Session()
     first = session.load_module(module)
     return Walked(session, _rows(session, Walk.of(pipeline, passes)), first_row(first))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import IO, Any
 
 from hloc.framing import read_message, write_message
 from hloc.python_process import limit_this_process
@@ -21,17 +23,34 @@ def main() -> int:
 
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get among the answers
-    answerer = Answerer()
     write_message(answers, {})  # ready
+    answer_questions(sys.stdin.buffer, answers, Answerer().answer, MEMORY_BYTES)
+    return 0
+
+
+def answer_questions(
+    questions: IO[bytes],
+    answers: IO[bytes],
+    answer_to: Callable[[dict[str, Any]], dict[str, Any]],
+    memory_bytes: int,
+) -> None:
+    """Answer questions until there are no more; what fails is told as a fault of the question.
+
+    Args:
+        questions: the stream of messages to read.
+        answers: the stream to write.
+        answer_to: gives an answer.
+        memory_bytes: what this process may take.
+    """
     while True:
         try:
-            question, _ = read_message(sys.stdin.buffer)
+            question, _ = read_message(questions)
         except EOFError:
-            return 0
+            return
         try:
-            answer = answerer.answer(question)
+            answer = answer_to(question)
         except MemoryError:
-            answer = {"faults": [_fault(f"it needs more than {MEMORY_BYTES >> 30} GiB of memory")]}
+            answer = {"faults": [_fault(f"it needs more than {memory_bytes >> 30} GiB of memory")]}
         except RecursionError:
             answer = {"faults": [_fault("it is nested too deeply")]}
         except Exception as fault:

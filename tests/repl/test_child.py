@@ -9,6 +9,7 @@ import pytest
 import hloc
 from hloc.options import CompileOptions
 from repl.child import Child
+from repl.in_process import InProcess
 from tests.waiting import PATIENCE
 
 TEXT = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[2] negate(x)\n}\n"
@@ -24,8 +25,9 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def test_it_answers_and_keeps_programs() -> None:
-    child = Child()
+@pytest.mark.parametrize("kind", [Child, InProcess])
+def test_it_answers_and_keeps_programs(kind: type[Child]) -> None:
+    child = kind()
     module = hloc.parse(TEXT)
     for _ in range(2):
         answer = child.run(module, OPTIONS, [INPUT], timeout=PATIENCE)

@@ -41,8 +41,20 @@ class Job:
 # ---------------------------------------------------------------- the parent
 
 
-_CHILD = Child(__name__)
-atexit.register(_CHILD.end)
+_CHILD: list[Child] = [Child(__name__)]
+"""The child, none where this process compiles itself."""
+
+
+@atexit.register
+def _end_child() -> None:
+    while _CHILD:
+        _CHILD.pop().end()
+
+
+def compile_in_this_process() -> None:
+    """Compile without a child from now on, where this process is one that may end."""
+    _end_child()
+    initialize_llvm(all_targets=True)
 
 
 def compile_job(job: Job) -> bytes:
@@ -52,7 +64,7 @@ def compile_job(job: Job) -> bytes:
         InternalError: LLVM refuses it, or dies of it.
     """
     try:
-        fault, blocks = _CHILD.ask(asdict(job))
+        fault, blocks = _CHILD[0].ask(asdict(job)) if _CHILD else _answer(asdict(job), [])
     except EOFError:
         backend = job.triple.split("-")[0]
         raise InternalError(

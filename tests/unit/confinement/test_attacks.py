@@ -200,6 +200,8 @@ def test_an_attack_fails_here_and_works_outside(
     what: str, forks: Forks, home: Path, port: int, tmp_path: Path
 ) -> None:
     text, expected = ATTACKS[what]
+    if "{hloc}" in text and not os.access(ROOT / "hloc", os.W_OK):
+        pytest.skip("hloc belongs to another user")
     code = text.format(
         home=home, port=port, pid=os.getpid(), hloc=ROOT / "hloc",
         keyctl=KEYCTL.get(os.uname().machine, 0),

@@ -71,3 +71,15 @@ def test_other_threads_may_use_it_without_effect() -> None:
     thread.start()
     thread.join()
     assert seen == [True]
+
+
+def test_where_no_sockets_are_allowed_code_runs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("hloc.runtime.interrupt.socket.socketpair", refuse)
+    with interruptible():
+        threads = [thread.name for thread in threading.enumerate()]
+    assert "hloc-interrupt" not in threads

@@ -9,11 +9,12 @@ from hloc.opt.algebraic_simplifier import AlgebraicSimplifier
 from hloc.web import answers, walks
 from hloc.web.answers import Answerer
 from hloc.web.walks import Walked, begin_walk
+from repl.session import Session
 from tests.unit.web.test_answers import PASSES, TEXT, ask, walk
 
 
 def begun(pipeline: str = PASSES) -> Walked:
-    return begin_walk(TEXT, pipeline)
+    return begin_walk(TEXT, pipeline, Session())
 
 
 def test_parts_are_the_same_as_the_whole() -> None:
