@@ -15,6 +15,7 @@ import select
 import selectors
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -194,11 +195,16 @@ class ForkServer:
             confine(self._place, self._readable, limits)
         os.write(4, b"in")
         os.close(4)
+        code = 1
         try:
             handler(os.fdopen(0, "rb"), os.fdopen(3, "wb"))
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
+            code = 0
+        except BaseException as fault:
+            print(f"{type(fault).__name__}: {fault}", file=sys.stderr)
+        finally:
+            with suppress(Exception):
+                sys.stdout.flush()
+            os._exit(code)
 
 
 class _Telling:

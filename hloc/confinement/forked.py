@@ -179,18 +179,22 @@ class Forks:
             HloError: this system cannot confine processes; the message says what is missing.
         """
         check_machine()
+        self._code, self._environment = code, environment
+        self._lock = threading.Lock()
+        self._start()
+
+    def _start(self) -> None:
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._process = subprocess.Popen(
-                python_command("-c", code),
+                python_command("-c", self._code),
                 stdin=other.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env=environment,
+                env=self._environment,
                 start_new_session=True,  # Ctrl-C is for the server, which ends it
             )
-        self._lock = threading.Lock()
         try:
             _check(_message(self._control, _START_SECONDS))
         except BaseException as fault:
@@ -200,11 +204,15 @@ class Forks:
             raise
 
     def fork(self, kind: str, limits: Limits) -> Confined:
-        """Return a new confined process.
+        """Return a new confined process; a fork server that has ended is started again.
 
         Raises:
             HloError: it cannot be made, or not confined.
         """
+        with self._lock:
+            if self._process.poll() is not None:
+                self.close()
+                self._start()
         own, others = _ends()
         lease, other_lease = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         confined = Confined(0, *own, lease)

@@ -39,6 +39,16 @@ class Report:
         return bool(self.findings) and all(finding.ok for finding in self.findings)
 
 
+SHOWN_LETTERS = 4000
+"""Of each finding: what a file prints or raises may be as long as it likes."""
+
+
+def shortened(text: str) -> str:
+    """Return the text of a finding as far as it is shown."""
+    left = len(text) - SHOWN_LETTERS
+    return f"{text[:SHOWN_LETTERS]}... and {left:,} more letters" if left > 0 else text
+
+
 def as_text(reports: Sequence[Report]) -> str:
     """Return the findings, line by line; a check that passed takes one word."""
     lines: list[str] = []

@@ -15,7 +15,7 @@ from typing import Any
 
 from hloc.errors import HloError
 from hloc.learn.catalogue import Lesson
-from hloc.learn.report import Finding, Report
+from hloc.learn.report import SHOWN_LETTERS, Finding, Report, shortened
 from hloc.python_process import (
     end_with_children,
     limit_this_process,
@@ -28,8 +28,6 @@ CPU_SECONDS = 90
 MEMORY_BYTES = 4 << 30
 _FILE_BYTES = 16 << 20
 _SHOWN_LINES = 8
-_SHOWN_LETTERS = 4000
-"""Of each finding: what a file prints or raises may be as long as it likes."""
 
 
 def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) -> Report:
@@ -45,7 +43,7 @@ def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) 
         text = _read(result)
         if text:
             return _report(json.loads(text), path, lesson)
-        lines = _read(said)[-_SHOWN_LETTERS:].splitlines()[-_SHOWN_LINES:]
+        lines = _read(said)[-SHOWN_LETTERS:].splitlines()[-_SHOWN_LINES:]
         why = "\n".join([fault or "the process ended without a result", *lines])
         return Report(path, lesson.name, (Finding("the file runs", False, why),))
 
@@ -83,14 +81,9 @@ def _report(table: dict[str, Any], path: str, lesson: Lesson) -> Report:
     if "fault" in table:
         raise HloError(f"lesson {lesson.name}: {table['fault']}")
     findings = tuple(
-        Finding(row["name"], row["ok"], _shortened(row["text"])) for row in table["findings"]
+        Finding(row["name"], row["ok"], shortened(row["text"])) for row in table["findings"]
     )
     return Report(path, lesson.name, findings, table["score"])
-
-
-def _shortened(text: str) -> str:
-    left = len(text) - _SHOWN_LETTERS
-    return f"{text[:_SHOWN_LETTERS]}... and {left:,} more letters" if left > 0 else text
 
 
 # ---------------------------------------------------------------- the child

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hloc.errors import HloError
+from hloc.learn.catalogue import Lesson
 from hloc.web.child import Asked
 from hloc.web.highlighting import highlighting
 from hloc.web.lessons import checked, lesson_data
@@ -24,7 +25,7 @@ from hloc.web.limits import CHECK_SECONDS, KEPT_PAGES, WORK_SECONDS
 from hloc.web.programs import Program
 from hloc.web.questions import read_question
 
-_TYPES = {
+FILE_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -43,15 +44,23 @@ class WebApp:
         programs: what can be opened.
         checker: checks texts while the user types, and must not wait for the worker.
         worker: does the rest.
+        check_answer: checks an answer to a lesson.
     """
 
-    def __init__(self, programs: Sequence[Program], checker: Asked, worker: Asked) -> None:
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        checker: Asked,
+        worker: Asked,
+        check_answer: Callable[[Lesson, object], dict[str, Any]] = checked,
+    ) -> None:
         self._programs = programs
         self._checker, self._worker = checker, worker
+        self._check_answer = check_answer
         self._drawings: OrderedDict[str, str] = OrderedDict()
         self._one_check = Lock()
         self._files = {
-            file.name: (file.read_bytes(), _TYPES[file.name[file.name.rindex(".") :]])
+            file.name: (file.read_bytes(), FILE_TYPES[file.name[file.name.rindex(".") :]])
             for file in files("hloc.web").joinpath("page").iterdir()
         }
         self.routes = [
@@ -67,7 +76,7 @@ class WebApp:
 
     def starlette(self) -> Starlette:
         """Return the application."""
-        return Starlette(routes=self.routes)
+        return Starlette(routes=self.routes, exception_handlers={Exception: failed})
 
     def close(self) -> None:
         """End the child processes."""
@@ -78,7 +87,7 @@ class WebApp:
         """Return a file of the page; names are looked up, never joined to a path."""
         found = self._files.get(name)
         if found is None:
-            return _faulty("there is no such file", 404)
+            return faulty("there is no such file", 404)
         return Response(found[0], media_type=found[1])
 
     async def _named_file(self, request: Request) -> Response:
@@ -87,9 +96,9 @@ class WebApp:
     async def _drawing(self, request: Request) -> Response:
         html = self._drawings.get(request.path_params["key"])
         if html is None:
-            return _faulty("the drawing is no longer kept; choose the state again", 404)
+            return faulty("the drawing is no longer kept; choose the state again", 404)
         headers = {"content-security-policy": _DRAWING_POLICY}
-        return Response(html, media_type=_TYPES[".html"], headers=headers)
+        return Response(html, media_type=FILE_TYPES[".html"], headers=headers)
 
     async def _start(self, _request: Request) -> Response:
         """Return what can be opened, and what the highlighting needs."""
@@ -107,11 +116,11 @@ class WebApp:
     async def _program(self, request: Request) -> Response:
         program = self._asked_for(request)
         if program is None:
-            return _faulty("there is no such program", 404)
+            return faulty("there is no such program", 404)
         try:
             text = await to_thread.run_sync(program.text)
         except HloError as fault:
-            return _told(fault)
+            return told(fault)
         if text is not None:
             return JSONResponse({"text": text})
         return await self._answered({"ask": "open", "path": program.path})
@@ -123,34 +132,36 @@ class WebApp:
     async def _lesson(self, request: Request) -> Response:
         program = self._asked_for(request)
         if program is None or program.lesson is None:
-            return _faulty("there is no such lesson", 404)
+            return faulty("there is no such lesson", 404)
         return self._with_frame(await to_thread.run_sync(lesson_data, program.lesson))
 
     async def _check(self, request: Request) -> Response:
         """Check an answer to a lesson; answers are checked one after the other."""
         program = self._asked_for(request)
         if program is None or program.lesson is None:
-            return _faulty("there is no such lesson", 404)
+            return faulty("there is no such lesson", 404)
         try:
             answer = json.loads(await request.body())["answer"]
         except (ValueError, RecursionError, KeyError, TypeError):
-            return _faulty("cannot read the answer", 400)
+            return faulty("cannot read the answer", 400)
         async with self._one_check:
             try:
-                return JSONResponse(await to_thread.run_sync(checked, program.lesson, answer))
+                return JSONResponse(
+                    await to_thread.run_sync(self._check_answer, program.lesson, answer)
+                )
             except HloError as fault:
-                return _told(fault)
+                return told(fault)
 
     async def _ask(self, request: Request) -> Response:
         try:
             question = read_question(json.loads(await request.body()))
         except (ValueError, RecursionError) as fault:
-            return _faulty(f"cannot read the question: {fault}", 400)
+            return faulty(f"cannot read the question: {fault}", 400)
         dump = question["dump"]
         if dump >= 0:
             program = self._programs[dump] if dump < len(self._programs) else None
             if program is None or program.replayed is None:
-                return _faulty("there is no such dump", 404)
+                return faulty("there is no such dump", 404)
             question["replayed"] = [program.replayed.folder, program.replayed.module]
         return await self._answered(question)
 
@@ -161,7 +172,7 @@ class WebApp:
         try:
             answer = await to_thread.run_sync(child.ask, question, seconds)
         except HloError as fault:
-            return _told(fault)
+            return told(fault)
         return self._with_frame(answer)
 
     def _with_frame(self, answer: dict[str, Any]) -> Response:
@@ -179,10 +190,17 @@ class WebApp:
         return f"drawing/{key}"
 
 
-def _told(fault: HloError) -> Response:
-    return _faulty(fault.message, notes=fault.diagnostics[0].notes)
+def told(fault: HloError) -> Response:
+    """Return the answer that tells of a fault."""
+    return faulty(fault.message, notes=fault.diagnostics[0].notes)
 
 
-def _faulty(message: str, status: int = 200, notes: Sequence[str] = ()) -> Response:
+async def failed(_request: Request, _fault: Exception) -> Response:
+    """Return the answer to a request in which hloc has failed."""
+    return faulty("internal error", 500)
+
+
+def faulty(message: str, status: int = 200, notes: Sequence[str] = ()) -> Response:
+    """Return an answer in which `message` is the fault."""
     row = {"message": message, "notes": list(notes), "code": "", "line": None}
     return JSONResponse({"faults": [row]}, status)

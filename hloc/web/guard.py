@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -18,6 +18,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HTTP_PORT = 80  # browsers leave it out
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -40,12 +41,23 @@ class Guard:
         token: the first part of every path.
         port: on which the server listens.
         most_bytes: of the body of a request.
+        hosts: names of this machine by which it may be asked.
     """
 
-    def __init__(self, app: App, token: str, port: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        app: App,
+        token: str,
+        port: int,
+        most_bytes: int,
+        hosts: Sequence[str] = LOOPBACK,
+    ) -> None:
         self._app = app
         self._token = token
-        self._hosts = {f"{host}:{port}" for host in LOOPBACK}
+        self._names = f"{hosts[0]} and {hosts[1]}" if len(hosts) > 1 else hosts[0]
+        self._hosts = {f"{host}:{port}" for host in hosts}
+        if port == _HTTP_PORT:
+            self._hosts |= set(hosts)
         self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,12 +68,12 @@ class Guard:
             return  # no WebSockets
         refused = self._refusal(scope)
         if refused:
-            await _refuse(send, *refused)
+            await refuse(send, *refused)
             return
         body = await self._body(receive)
         if body is None:
             words = f"the request has more than {self._most_bytes >> 20} MiB"
-            await _refuse(send, 413, words)
+            await refuse(send, 413, words)
             return
         path = scope["path"][len(self._token) + 1 :] or "/"
         inner = {**scope, "path": path, "raw_path": path.encode()}
@@ -74,7 +86,7 @@ class Guard:
         }
         host = headers.get("host", "")
         if host not in self._hosts:
-            return 403, "this server answers to 127.0.0.1 and localhost only"
+            return 403, f"this server answers to {self._names} only"
         first, _, _ = scope["path"].removeprefix("/").partition("/")
         if not hmac.compare_digest(first.encode(), self._token.encode()):
             return 403, "the address lacks the token; open the address that hloc web has printed"
@@ -138,7 +150,8 @@ def _with_headers(send: Send) -> Send:
     return sent
 
 
-async def _refuse(send: Send, status: int, words: str) -> None:
+async def refuse(send: Send, status: int, words: str) -> None:
+    """Answer with a status and a fault in words, and close the connection."""
     body = json.dumps({"faults": [{"message": words, "notes": []}]}).encode()
     headers = [
         *_HEADERS,
