@@ -13,6 +13,10 @@ from pygls.lsp.client import LanguageClient
 from hloc.python_process import python_environment
 
 URI = "file:///somewhere/m.hlo"
+THIS = types.TextDocumentIdentifier(URI)
+WHOLE = types.Range(types.Position(0, 0), types.Position(10_000, 0))
+X = types.Position(11, 3)
+"""A place in the name `%x` of test_features.MODULE."""
 PATIENCE_SECONDS = 120.0
 """A bound for a machine under load, not a measurement."""
 

@@ -1,5 +1,7 @@
 """The server as a process that an editor drives, and its answers in the words of the protocol."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,52 +17,42 @@ from lsprotocol import types
 from hloc.cli import main
 from hloc.lsp import features
 from hloc.lsp.open_text import OpenText
-from tests.unit.lsp.editor import URI, Editor, editor
+from tests.unit.lsp import editor
 from tests.unit.lsp.test_features import MODULE
 
-THIS = types.TextDocumentIdentifier(URI)
-WHOLE = types.Range(types.Position(0, 0), types.Position(10_000, 0))
 BROKEN = MODULE.replace("tanh(", "tahn(")
-X = types.Position(11, 3)
-"""A place in the name `%x` of MODULE."""
-
-SHOWS = types.ClientCapabilities(
-    window=types.WindowClientCapabilities(
-        show_document=types.ShowDocumentClientCapabilities(support=True)
-    )
-)
 
 
-def drive(work: Callable[[Editor], Awaitable[None]], capabilities: Any = None) -> None:
+def drive(work: Callable[[editor.Editor], Awaitable[None]], capabilities: Any = None) -> None:
     async def session() -> None:
-        async with editor(capabilities) as client:
+        async with editor.editor(capabilities) as client:
             await work(client)
 
     asyncio.run(session())
 
 
 def test_a_fault_is_told_corrected_and_gone() -> None:
-    async def work(client: Editor) -> None:
+    async def work(client: editor.Editor) -> None:
         client.open(BROKEN)
         (fault,) = await client.faults()
         assert (fault.code, fault.source) == ("HLOC0104", "hloc")
         assert fault.message == "unknown opcode: tahn; did you mean tanh?"
         (action,) = await client.text_document_code_action_async(
             types.CodeActionParams(
-                text_document=THIS,
+                text_document=editor.THIS,
                 range=fault.range,
                 context=types.CodeActionContext([fault]),
             )
         )
-        (edit,) = action.edit.changes[URI]
+        (edit,) = action.edit.changes[editor.URI]
         here = edit.range
         client.replace(here.start.line, here.start.character, here.end.character, edit.new_text)
         assert await client.faults() == []
-        found = await client.text_document_hover_async(types.HoverParams(THIS, X))
+        found = await client.text_document_hover_async(types.HoverParams(editor.THIS, editor.X))
         assert "tanh(p)" in found.contents.value
         with pytest.raises(Exception, match="'p' is the name of another"):
             await client.text_document_rename_async(
-                types.RenameParams(text_document=THIS, position=X, new_name="p")
+                types.RenameParams(text_document=editor.THIS, position=editor.X, new_name="p")
             )
         for _ in range(3):  # three keys in a row: what is told last is of the last
             client.replace(11, 2, 2, "/**/")
@@ -71,9 +63,9 @@ def test_a_fault_is_told_corrected_and_gone() -> None:
 
 @pytest.mark.slow
 def test_commands_of_lenses_write_files_that_the_editor_shows() -> None:
-    async def work(client: Editor) -> None:
+    async def work(client: editor.Editor) -> None:
         client.open(MODULE)
-        lenses = await client.text_document_code_lens_async(types.CodeLensParams(THIS))
+        lenses = await client.text_document_code_lens_async(types.CodeLensParams(editor.THIS))
         for lens in lenses:
             command = lens.command
             await client.workspace_execute_command_async(
@@ -89,22 +81,26 @@ def test_commands_of_lenses_write_files_that_the_editor_shows() -> None:
         client.open(BROKEN)
         await client.faults()
         await client.workspace_execute_command_async(
-            types.ExecuteCommandParams("hloc.run", [URI, 0])
+            types.ExecuteCommandParams("hloc.run", [editor.URI, 0])
         )
         assert client.messages[0].startswith("<stdin>:12:22: error[HLOC0104]: unknown opcode")
 
-    drive(work, SHOWS)
+    shows = types.ShowDocumentClientCapabilities(support=True)
+    window = types.WindowClientCapabilities(show_document=shows)
+    drive(work, types.ClientCapabilities(window=window))
 
 
 @pytest.mark.slow
 def test_texts_that_are_closed_or_unknown_are_answered_with_nothing() -> None:
-    async def work(client: Editor) -> None:
+    async def work(client: editor.Editor) -> None:
         other = types.TextDocumentIdentifier("file:///nowhere.hlo")
-        assert await client.text_document_hover_async(types.HoverParams(other, X)) is None
+        assert await client.text_document_hover_async(types.HoverParams(other, editor.X)) is None
         client.open(BROKEN)
         assert len(await client.faults()) == 1
-        client.text_document_did_close(types.DidCloseTextDocumentParams(THIS))
-        assert await client.text_document_hover_async(types.HoverParams(THIS, X)) is None
+        client.text_document_did_close(types.DidCloseTextDocumentParams(editor.THIS))
+        assert (
+            await client.text_document_hover_async(types.HoverParams(editor.THIS, editor.X)) is None
+        )
         client.open("\0\x7fELF")
         assert [fault.code for fault in await client.faults()] == ["HLOC0112"]
 
@@ -114,7 +110,7 @@ def test_texts_that_are_closed_or_unknown_are_answered_with_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 def test_columns_are_in_the_encoding_that_the_editor_asks_for(encoding: Any) -> None:
-    async def work(client: Editor) -> None:
+    async def work(client: editor.Editor) -> None:
         client.open(f"// \U0001f600\n{BROKEN}".replace("%x = ", "/*\U0001f600*/ %x = "))
         (fault,) = await client.faults()
         extra = {"utf-8": 4, "utf-16": 2, "utf-32": 1}[encoding]
@@ -131,7 +127,7 @@ def answer(method: str, text: str, **parameters: Any) -> Any:
     """Return the answer to a request about `text`, without a server."""
     (found,) = (row.answer for row in features.FEATURES if row.method == method)
     kind = types.METHOD_TO_TYPES[method][0].__annotations__["params"]
-    return found(OpenText(text), kind(text_document=THIS, **parameters))
+    return found(OpenText(text), kind(text_document=editor.THIS, **parameters))
 
 
 def applied(text: str, edits: list[types.TextEdit]) -> str:
@@ -166,10 +162,10 @@ def test_formatting_changes_what_hloc_fmt_changes(good: str, ugly: str) -> None:
 
 
 def test_renaming_edits_every_place() -> None:
-    edit = answer(types.TEXT_DOCUMENT_RENAME, MODULE, position=X, new_name="hyper")
-    assert applied(MODULE, edit.changes[URI]).count("%hyper") == 2
-    found = answer(types.TEXT_DOCUMENT_PREPARE_RENAME, MODULE, position=X)
-    assert found == types.Range(X, types.Position(11, 4))
+    edit = answer(types.TEXT_DOCUMENT_RENAME, MODULE, position=editor.X, new_name="hyper")
+    assert applied(MODULE, edit.changes[editor.URI]).count("%hyper") == 2
+    found = answer(types.TEXT_DOCUMENT_PREPARE_RENAME, MODULE, position=editor.X)
+    assert found == types.Range(editor.X, types.Position(11, 4))
     nothing = types.Position(1, 0)
     assert answer(types.TEXT_DOCUMENT_PREPARE_RENAME, MODULE, position=nothing) is None
 
@@ -177,9 +173,9 @@ def test_renaming_edits_every_place() -> None:
 def test_references_leave_the_definition_out_on_request() -> None:
     for declaration, count in ((True, 2), (False, 1)):
         context = types.ReferenceContext(declaration)
-        found = answer(types.TEXT_DOCUMENT_REFERENCES, MODULE, position=X, context=context)
+        found = answer(types.TEXT_DOCUMENT_REFERENCES, MODULE, position=editor.X, context=context)
         assert len(found) == count
-    assert len(answer(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, MODULE, position=X)) == 2
+    assert len(answer(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, MODULE, position=editor.X)) == 2
     found = answer(types.TEXT_DOCUMENT_DEFINITION, MODULE, position=types.Position(12, 30))
     assert found.range.start == types.Position(11, 2)
 
@@ -187,7 +183,7 @@ def test_references_leave_the_definition_out_on_request() -> None:
 def test_tokens_are_counted_from_the_one_before() -> None:
     for method, parameters in (
         (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, {}),
-        (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, {"range": WHOLE}),
+        (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, {"range": editor.WHOLE}),
     ):
         numbers = answer(method, MODULE, **parameters).data
         lines = MODULE.split("\n")
@@ -213,14 +209,16 @@ def test_several_modules_in_one_text_are_kept_apart() -> None:
     assert [symbol.name for symbol in symbols] == ["add", "main"] * 2
     assert symbols[2].selection_range.start.line == 2 + shift
     lenses = answer(types.TEXT_DOCUMENT_CODE_LENS, text)
-    assert [lens.command.arguments for lens in lenses] == [[URI, 0]] * 3 + [[URI, 1]] * 3
+    assert [lens.command.arguments for lens in lenses] == [[editor.URI, 0]] * 3 + [
+        [editor.URI, 1]
+    ] * 3
     folds = answer(types.TEXT_DOCUMENT_FOLDING_RANGE, text)
     assert [fold.start_line for fold in folds] == [2, 8, 2 + shift, 8 + shift]
 
 
 def test_hints_and_completions_have_places() -> None:
     text = MODULE.replace("f32[2,3]{1,0} tanh", "tanh")
-    (hint,) = answer(types.TEXT_DOCUMENT_INLAY_HINT, text, range=WHOLE)
+    (hint,) = answer(types.TEXT_DOCUMENT_INLAY_HINT, text, range=editor.WHOLE)
     assert (hint.position, hint.label) == (types.Position(11, 7), "f32[2,3]")
     found = answer(types.TEXT_DOCUMENT_COMPLETION, text, position=types.Position(11, 9))
     (item,) = (item for item in found.items if item.label == "tanh")
