@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 if sys.dont_write_bytecode:
-    # Containers often ask for no files beside the sources. Without bytecode every process compiles
-    # and rewrites 300 files of tests again, which is half of what collection costs, and every
-    # program that a test starts compiles hloc again.
+    # Containers often set this. Without bytecode every process compiles and rewrites 450 files of
+    # tests and 73 files of Hypothesis again, which is more than half the cost of collection, and
+    # every program that a test starts compiles hloc again.
     sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# 15,000 collected tests are a million objects that stay: by default Python looks through them again
-# and again for cycles, 2.5 of 6.7 s of collection and an eighth of the tests' own time.
+import hypothesis  # after the lines above: pytest rewrites its assertions, too
+
+# 17,000 collected tests are a million objects that stay: by default Python looks through them again
+# and again for cycles, which takes an eighth of the tests' own time.
 gc.set_threshold(50_000, 20, 20)
 
 # No test measures time: a busy machine takes longer for one example than for another.
@@ -59,8 +60,15 @@ def no_plugins() -> Iterator[None]:
         sys.modules["hloc.opt.registry"].forget_registered()
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without Python's collector, which then never looks at what they left."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
