@@ -20,7 +20,7 @@ from hloc.memory.values import Value, operand_leaves
 from hloc.shapes import ShapeIndex
 
 Leaves: TypeAlias = dict[tuple[int, ShapeIndex], tuple[int, Value]]
-"""By parameter number (-1 for the result) and index: the number of the leaf, and its value."""
+"""Leaf number and value by parameter number (-1 for the result) and shape index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Boundary:
 def share_with_parameters(
     module: Module, coalescer: Coalescer, boundary: Boundary
 ) -> list[tuple[Value, AliasedOutput]]:
-    """Merge outputs with the parameters they may lie in, where live ranges allow.
+    """Merge outputs with the parameters they may alias, where live ranges allow.
 
-    Runs after the required merges and before the optional ones. Returns the pairs with the value of
-    the parameter; all that are shared are called `overwritten` (see `settle`).
+    Runs after the required merges and before the optional ones. Returns the aliases with the value
+    of the parameter; every shared one is `overwritten` until `settle` decides.
     """
     explicit = list(_explicit_pairs(module, coalescer, boundary))
     outputs = {pair.output for _, pair in explicit}
@@ -70,7 +70,7 @@ def _explicit_pairs(
 def _donor_pairs(
     coalescer: Coalescer, donors: list[tuple[int, Value]], free: list[tuple[int, Value]]
 ) -> Iterator[tuple[Value, AliasedOutput]]:
-    """Yield pairs for donors; outputs that grow from a donor in place choose it first."""
+    """Yield pairs of donors and outputs; an output that updates a donor in place comes first."""
     origins = {output: _origin(coalescer, result) for output, result in free}
     for only_grown in (True, False):
         for donor in list(donors):
@@ -110,7 +110,7 @@ def _origin(coalescer: Coalescer, result: Value) -> Value:
 
 
 def _share(coalescer: Coalescer, parameter: Value, result: Value) -> bool:
-    """Put both into one buffer if possible; no other parameter may be overwritten."""
+    """Merge the two if they do not interfere; no other parameter may be overwritten."""
     own = coalescer.class_of[parameter.number]
     own.fixed = False
     if coalescer.may_share(parameter, result):
@@ -122,7 +122,7 @@ def _share(coalescer: Coalescer, parameter: Value, result: Value) -> bool:
 def settle(
     pairs: Iterable[tuple[Value, AliasedOutput]], coalescer: Coalescer
 ) -> tuple[AliasedOutput, ...]:
-    """Return the pairs, those `in place` that save a copy; all classes are final by now."""
+    """Return the final aliases, `in place` where that saves a copy; runs after all merges."""
     found: list[AliasedOutput] = []
     groups: dict[Instruction, int] = {}
     for parameter, pair in pairs:
@@ -138,13 +138,13 @@ def settle(
 
 
 def _copies_spared(parameter: Value, coalescer: Coalescer) -> Iterator[bool]:
-    """Yield per result that overwrites `parameter` if it would cost a copy elsewhere."""
+    """Yield, per result that overwrites `parameter`, whether another buffer would need a copy."""
     for result, number in _overwriting(parameter, coalescer):
         yield number in coalescer.in_place.overwritten_operands(result.inst)
 
 
 def _overwriting(parameter: Value, coalescer: Coalescer) -> Iterator[tuple[Value, int]]:
-    """Yield the results in the buffer of `parameter` that overwrite it, and as which operand."""
+    """Yield the results that overwrite `parameter`, each with the number of that operand."""
     values, in_place = coalescer.values, coalescer.in_place
     for result in coalescer.class_of[parameter.number].members:
         inst = result.inst
@@ -157,7 +157,7 @@ def _overwriting(parameter: Value, coalescer: Coalescer) -> Iterator[tuple[Value
 
 
 def leaves_of(parts: Iterable[tuple[int, ShapeIndex, Value | None]]) -> Leaves:
-    """Return the leaves that have a value by owner and index, numbered in order, all counted."""
+    """Return the leaves that have a value, by owner and index; the numbers count all leaves."""
     return {
         (owner, index): (number, value)
         for number, (owner, index, value) in enumerate(parts)

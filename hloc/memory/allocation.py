@@ -1,4 +1,4 @@
-"""What a buffer assignment says in plain values: places, aliased outputs, bytes by kind.
+"""A buffer assignment as plain values: slices, aliased outputs, bytes by kind.
 
 No IR and no analysis, so that a program from the cache needs neither.
 """
@@ -21,7 +21,7 @@ class Slice:
     Attributes:
         kind: `arena`, `constant`, `parameter` or `output`.
         number: which constant, parameter leaf or output leaf; 0 for the arena.
-        offset: in bytes; only the arena, and outputs that hold temporaries, have others than 0.
+        offset: in bytes; 0 except in the arena and in outputs that hold temporaries.
     """
 
     kind: str
@@ -35,12 +35,12 @@ class AliasedOutput:
     """Output leaf `output`, which may lie in the memory of parameter leaf `parameter`.
 
     Attributes:
-        how: `in place`: both are one buffer, that of the output, into which an argument that is
-            not given away is copied before the run; this saves a copy within. `overwritten`: they
-            are two buffers, which may have the same address. `copied`: both are needed at one time,
-            so the result is copied into the argument after the run, since the module demands it
-            (`must-alias`). `apart`: as `copied`, but nothing demands it, and nothing is shared.
-        group: aliases of one group are given away together or not at all, since one kernel
+        how: `in place`: both share the output's buffer, which saves a copy in the program; an
+            argument that is not donated is copied there before the run. `overwritten`: they are
+            two buffers, which may have the same address. `copied`: both are live at one time, but
+            the module demands the alias (`must-alias`), so the result is copied into the argument
+            after the run. `apart`: both are live at one time and nothing demands the alias.
+        group: aliases of one group are donated together or not at all, since one kernel
             overwrites their parameters.
     """
 

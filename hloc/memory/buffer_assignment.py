@@ -41,7 +41,7 @@ from hloc.shapes import ArrayShape, ShapeIndex, data_leaves
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantArray:
-    """The data of a constant leaf and the shape that says how it lies in memory."""
+    """The data of a constant leaf, and its shape with layout."""
 
     literal: Literal
     shape: ArrayShape
@@ -63,7 +63,7 @@ class Buffer:
     Attributes:
         values: the values that share it; empty for scratch memory.
         inst: the instruction whose scratch memory it is, or that defines the first value.
-        busy: events of the timeline, first and last, between which it is in use.
+        busy: first and last event of each interval of the timeline in which it is in use.
         is_guest: a temporary in an output that is not written yet.
     """
 
@@ -81,7 +81,7 @@ class BufferAssignment:
     Attributes:
         constants: data of the allocations of kind `constant`, by number.
         parameters, outputs: array leaves of the entry's parameters and root, tokens left out.
-        buffers: every buffer that has a place, in the order of first use.
+        buffers: every buffer that has a slice, in the order of first use.
         aliases: outputs that the module puts into parameters, shared or not.
     """
 
@@ -107,7 +107,7 @@ class BufferAssignment:
         return self._scratch.get(inst)
 
     def arena_ranges(self) -> list[tuple[int, int]]:
-        """Return offset and size of all that lies in the arena, overlaps included."""
+        """Return offset and size of each buffer in the arena; the ranges may overlap."""
         found = {(s.offset, s.size_bytes) for s in self._slices if s.kind == ARENA}
         found.update((s.offset, s.size_bytes) for s in self._scratch.values())
         return sorted(found)
@@ -201,7 +201,7 @@ def _boundary(module: Module, values: Values) -> Boundary:
 
 @dataclass(slots=True)
 class _Assigner:
-    """Gives each class of values its place."""
+    """Assigns a slice to each buffer class."""
 
     module: Module
     timeline: Timeline
@@ -258,7 +258,7 @@ class _Assigner:
         )
 
     def _constants(self) -> tuple[list[ConstantArray], dict[int, Slice]]:
-        """Return the constant arrays, equal ones once, and the places of the constant values."""
+        """Return the constant arrays without duplicates, and the slices of constant values."""
         constants: list[ConstantArray] = []
         numbers: dict[tuple[Literal, ArrayShape], int] = {}
         slices: dict[int, Slice] = {}
@@ -278,7 +278,7 @@ class _Assigner:
         outputs: dict[int, BufferClass],
         scratch_bytes: Callable[[Instruction], int],
     ) -> tuple[dict[Instruction, Slice], Packing]:
-        """Place what has no place yet, and working memory; `outputs` are those with elements."""
+        """Place the remaining classes and scratch memory; `outputs` are those with elements."""
         classes: dict[int, BufferClass] = {}
         for value in self.values.all:
             if value.number not in slices:
@@ -379,7 +379,7 @@ class _Assigner:
 
 
 def _merged(intervals: Sequence[Interval]) -> tuple[tuple[int, int], ...]:
-    """Return first and last events, with intervals in one that meet."""
+    """Return first and last event of each interval, intervals that touch merged into one."""
     found: list[tuple[int, int]] = []
     for interval in intervals:
         if found and interval.first <= found[-1][1]:

@@ -43,7 +43,7 @@ class Coalescer:
             self.class_of.append(BufferClass([value], list(intervals), value.fixed))
 
     def must_share(self, a: Value, b: Value) -> None:
-        """Merge two classes; that they do not interfere is a promise of `copy-insertion`."""
+        """Merge two classes; `copy-insertion` guarantees that they do not interfere."""
         merged = self.may_share(a, b)
         assert merged, f"{a} and {b} must share a buffer, but both are needed at one time"
 
@@ -66,7 +66,7 @@ class Coalescer:
         return True
 
     def _interferes(self, interval: Interval, other: BufferClass) -> bool:
-        """True if `interval` overlaps one of `other`, save where one value overwrites the other."""
+        """True if `interval` overlaps one of `other`, unless one value overwrites the other."""
         at = bisect_left(other.intervals, interval.first, key=_first)
         # Intervals of a class meet in single events only, so one before `at` is enough.
         for i in range(max(0, at - 1), len(other.intervals)):
@@ -87,7 +87,7 @@ class Coalescer:
         )
 
     def _may_overwrite(self, operand: Value, later: Interval) -> bool:
-        """True if the instruction that makes `later` may do so in the buffer of `operand`."""
+        """True if the instruction that defines `later` may do so in the buffer of `operand`."""
         result = later.value
         if result.joined or self.timeline.start[result.inst] != later.first:
             return False
@@ -104,7 +104,7 @@ class Coalescer:
             for number, index in operand_leaves(inst)
             if self.values.at(inst.operands[number], index) is operand
         ]
-        # A kernel is told of one operand that it overwrites, so there must not be a second one.
+        # A kernel can overwrite one operand only, so there must not be a second one.
         return len(numbers) == 1 and self.in_place.may_overwrite(inst, numbers[0], result.index)
 
 
@@ -113,24 +113,24 @@ def _first(interval: Interval) -> int:
 
 
 def merge_what_must(coalescer: Coalescer) -> None:
-    """Merge what loops and branches join."""
+    """Make the required merges: the values that loops and conditionals join."""
     for inst in coalescer.timeline.order:
         for a, b in _joined_with(inst, coalescer.values):
             coalescer.must_share(a, b)
 
 
 def merge_what_may(coalescer: Coalescer) -> None:
-    """Merge what can be done in place, deepest loops and largest arrays first."""
+    """Make the optional merges, for results in place: deepest loops and largest arrays first."""
     dataflow = coalescer.values.dataflow
-    wishes = list(_wishes(coalescer))
-    depths = {w.result: _loop_depth(w.result, dataflow) for w in wishes}
-    wishes.sort(key=lambda w: (not w.saves_copy, -depths[w.result], -w.result.size_bytes))
-    for wish in wishes:
-        coalescer.may_share(wish.operand, wish.result)
+    candidates = list(_candidates(coalescer))
+    depths = {c.result: _loop_depth(c.result, dataflow) for c in candidates}
+    candidates.sort(key=lambda c: (not c.saves_copy, -depths[c.result], -c.result.size_bytes))
+    for candidate in candidates:
+        coalescer.may_share(candidate.operand, candidate.result)
 
 
 def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Value]]:
-    """Yield pairs of values that have one buffer because `inst` joins them."""
+    """Yield pairs of values that must share a buffer because `inst` joins them."""
     opcode = inst.opcode.name
     if opcode == "while":
         condition, body = inst.called
@@ -149,7 +149,7 @@ def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Val
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Candidate:
     """`result` may reuse the buffer of `operand`; `saves_copy` if that elides a copy."""
 
     operand: Value
@@ -157,7 +157,7 @@ class _Wish:
     saves_copy: bool
 
 
-def _wishes(coalescer: Coalescer) -> Iterator[_Wish]:
+def _candidates(coalescer: Coalescer) -> Iterator[_Candidate]:
     values, in_place = coalescer.values, coalescer.in_place
     for result in values.all:
         inst = result.inst
@@ -167,7 +167,7 @@ def _wishes(coalescer: Coalescer) -> Iterator[_Wish]:
         for number, index in operand_leaves(inst):
             if in_place.may_overwrite(inst, number, result.index):
                 operand = values.at(inst.operands[number], index)
-                yield _Wish(operand, result, number in saving)
+                yield _Candidate(operand, result, number in saving)
 
 
 def _loop_depth(value: Value, dataflow: Dataflow) -> int:

@@ -22,7 +22,7 @@ _MAX_OVERLAPS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A buffer wanted from time `first` to time `last`, both included."""
+    """A buffer that is live from time `first` to time `last`, both included."""
 
     size_bytes: int
     first: int
@@ -46,7 +46,7 @@ PackFunction: TypeAlias = Callable[[Sequence[Request]], Packing]
 
 
 def aligned_bytes(size: int) -> int:
-    """Return `size` rounded up to whole lines of the cache, as arrays in scratch memory lie."""
+    """Return `size` rounded up to whole cache lines, the alignment of arrays in scratch memory."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
@@ -153,7 +153,7 @@ def _pack_in_order(
 
 
 def best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Return where `size` bytes go: the smallest gap that fits, or the end.
+    """Return the offset for `size` bytes: the smallest gap that fits, or the end.
 
     Args:
         taken: ranges in use, start and end, sorted; they may overlap.

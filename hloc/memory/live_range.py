@@ -24,7 +24,7 @@ class Interval:
 
 @dataclass(slots=True)
 class _Uses:
-    """Last use per region, and by region which branches of its conditionals use the value."""
+    """The last use in each region, and the branches of its conditionals that use the value."""
 
     last: dict[Computation, int] = field(default_factory=dict)
     branches: dict[Computation, dict[Computation, None]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def made_at(value: Value, timeline: Timeline) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Collector:
-    """Gathers uses by region: a computation together with all that it runs through `call`."""
+    """Collects uses by region: a computation together with those that it runs through `call`."""
 
     timeline: Timeline
     values: Values
@@ -71,13 +71,13 @@ class _Collector:
     regions: dict[Computation, Computation] = field(default_factory=dict)
 
     def add(self, value: Value, computation: Computation, time: int) -> None:
-        """Record a use, moved out of the loops that stand between it and the value's home."""
+        """Record a use, moved to the end of each loop between it and the definition."""
         home = self._region(value.inst.computation)
         region = at = self._region(computation)
         branches: list[Computation] = []
         while at is not home:
             caller = self.values.dataflow.caller(at)
-            assert caller is not None, f"{value} is used where it is not known"
+            assert caller is not None, f"{value} is used where it is not defined"
             outer = self._region(caller.computation)
             if caller.is_a("while"):
                 region, time = outer, self.timeline.end[caller]

@@ -16,7 +16,7 @@ from hloc.memory.heap import PackFunction, pack
 from hloc.memory.schedule import HEURISTICS, Schedule, schedule_module
 
 _LITTLE_BYTES = 4096
-"""An arena that is not worth a search for a smaller one."""
+"""An arena of at most this size is not worth a search for a smaller one."""
 
 _FEW_INSTRUCTIONS = 1500
 """Up to this many instructions, several assignments take less time than code generation."""
@@ -50,7 +50,7 @@ def plan_memory(
 
 
 def _cost(assignment: BufferAssignment) -> tuple[int, int]:
-    """Return the bytes of outputs and of the arena: an output that a parameter holds is free."""
+    """Return the bytes of outputs and of the arena; an output in a parameter's memory is free."""
     return assignment.report.output_bytes, assignment.arena_bytes
 
 

@@ -59,10 +59,10 @@ def schedule_module(
     scratch_bytes: Callable[[Instruction], int] = no_scratch,
     heuristics: Sequence[Heuristic] = HEURISTICS,
 ) -> Schedule:
-    """Return a schedule; a module marked `is_scheduled` keeps its order but for late copies.
+    """Return a schedule; a module marked `is_scheduled` keeps its order except for late copies.
 
-    Takes, per computation, the heuristic order with the lowest peak of live bytes; the first of
-    equals. Expects `copy-insertion`. Cost: O(n log n) in the instructions.
+    Takes, per computation, the heuristic order with the lowest peak of live bytes, the first one
+    on a tie. Expects `copy-insertion`. Cost: O(n log n) in the instructions.
 
     Args:
         module: not changed.
@@ -73,7 +73,7 @@ def schedule_module(
     in_place = InPlace()
     peaks: dict[Computation, int] = {}
     orders: dict[Computation, tuple[Instruction, ...]] = {}
-    for computation in control_flow_computations(module):  # what is called comes first
+    for computation in control_flow_computations(module):  # callees come first
         facts = memory_facts(computation, dataflow, peaks, scratch_bytes)
         base = _base_order(computation)
         free = not module.config.is_scheduled and len(base) <= _MAX_INSTRUCTIONS and facts.sizes
@@ -126,7 +126,7 @@ def _base_order(computation: Computation) -> list[Instruction]:
 
 
 def _stored_order(computation: Computation) -> list[Instruction]:
-    """Return the stored order, but with what was added later right before its first user."""
+    """Return the stored order; an instruction added later goes right before its first user."""
     stored = {inst: i for i, inst in enumerate(computation.instructions)}
     ranks: dict[Instruction, Rank] = {}
     for inst in reversed(post_order(computation)):
@@ -136,11 +136,11 @@ def _stored_order(computation: Computation) -> list[Instruction]:
 
 
 Rank = tuple[int, int, int]
-"""Anchor, 0 for what waits for the anchor and 1 for itself, place in the base order."""
+"""Position of the anchor, 1 for the anchor and 0 for what moves before it, base position."""
 
 
 def _ranks(base: list[Instruction], final: dict[Instruction, int]) -> dict[Instruction, Rank]:
-    """Return sort keys: copies and what moves no bytes stand right before their first user."""
+    """Return sort keys that put copies and forwarding instructions before their first user."""
     ranks: dict[Instruction, Rank] = {}
     for place in range(len(base) - 1, -1, -1):
         inst = base[place]
@@ -179,10 +179,10 @@ def _final_copies(computation: Computation) -> dict[Instruction, int]:
 def _readers_before_writers(
     base: list[Instruction], final: dict[Instruction, int]
 ) -> dict[Instruction, list[Instruction]]:
-    """Return, per instruction that would like to overwrite an operand, the other readers of it.
+    """Return, per instruction that could overwrite an operand, the other readers of that operand.
 
-    Readers that depend on the writer are left out, since they keep the old value alive anyway, and
-    so are the final copies, which must stay last.
+    Readers that depend on the writer are left out, since they keep the old value live anyway. So
+    are the final copies, which must stay last.
     """
     before: dict[Instruction, list[Instruction]] = {}
     after: dict[Instruction, list[Instruction]] = {}
@@ -217,8 +217,7 @@ def _updates_of_state(
 ) -> dict[Instruction, list[int]]:
     """Return the instructions that update loop state, and the operand with the old state.
 
-    Where they can do so in place, no copy is needed, provided that all others have read the old
-    state before.
+    An update in place needs no copy if all other readers of the old state run before it.
     """
     found: dict[Instruction, list[int]] = {}
     for copy in final:
@@ -244,7 +243,7 @@ def _kept_parameters(module: Module) -> frozenset[Instruction]:
 
 
 def _parts(inst: Instruction) -> dict[int, list[Instruction]]:
-    """Return the users of the tuple `inst` that take out an element, by its index."""
+    """Return the `get-tuple-element` users of the tuple `inst`, by tuple index."""
     found: dict[int, list[Instruction]] = {}
     for user in inst.users:
         if user.is_a("get-tuple-element"):
@@ -259,7 +258,7 @@ def _readers(
 ) -> Iterator[Instruction]:
     """Yield the users of the array `inst`, through forwarding instructions.
 
-    Nothing can overwrite a constant or the parameters `kept`, so their readers do not matter.
+    Nothing may overwrite a constant or the parameters `kept`, so their readers do not matter.
     """
     source = inst
     while forwards(source):
@@ -285,7 +284,7 @@ def _readers(
 def _depends_on(
     writer: Instruction, after: dict[Instruction, list[Instruction]], budget: int
 ) -> set[Instruction] | None:
-    """Return what runs after `writer`: users, and what `after` adds. None if that is too much."""
+    """Return what must run after `writer`: its users and those in `after`; None over the budget."""
     found = {writer}
     stack = [writer]
     while stack:

@@ -53,9 +53,9 @@ class Room:
 def place_in_rooms(
     requests: Sequence[Request], rooms: Sequence[Room]
 ) -> list[tuple[int, int] | None]:
-    """Return per request the number of its room and the offset there, None if it found none.
+    """Return the room's number and the offset in it for each request, None if nothing fits.
 
-    The largest requests choose first, each among the rooms that hold it from the smallest on.
+    The largest requests are placed first, each in the smallest room that has free bytes for it.
     """
     places: list[tuple[int, int] | None] = [None] * len(requests)
     numbers = sorted(range(len(rooms)), key=lambda i: (rooms[i].size_bytes, i))

@@ -14,7 +14,7 @@ class WorstMoment:
 
     Attributes:
         time: event of the timeline.
-        inst: what runs then.
+        inst: the instruction that runs then.
         buffers: the live buffers, largest first.
     """
 

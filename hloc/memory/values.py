@@ -59,9 +59,9 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One number per event of a module that runs straight through.
+    """Numbers for the events of a scheduled module, as if it ran straight through.
 
-    A loop shows up as one run of condition and body, a conditional as its branches one after the
+    A loop counts as one run of condition and body, a conditional as its branches one after the
     other. An instruction that calls nothing starts and ends at the same time.
     """
 
@@ -73,7 +73,7 @@ class Timeline:
 
 
 def lay_out(entry: Computation, schedule: Schedule, dataflow: Dataflow) -> Timeline:
-    """Return the timeline of `entry` and all it runs."""
+    """Return the timeline of `entry` and of all computations that it runs."""
     order: list[Instruction] = []
     start: dict[Instruction, int] = {}
     end: dict[Instruction, int] = {}
@@ -103,7 +103,7 @@ def lay_out(entry: Computation, schedule: Schedule, dataflow: Dataflow) -> Timel
 
 
 def find_values(timeline: Timeline, dataflow: Dataflow, entry: Computation) -> Values:
-    """Return the values that the instructions on `timeline` make."""
+    """Return the values that the instructions on `timeline` define."""
     found: dict[Position, Value] = {}
     for inst in timeline.order:
         opcode = inst.opcode.name
