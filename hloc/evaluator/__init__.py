@@ -1,7 +1,7 @@
 """The evaluator: runs a module with NumPy, one instruction after another, as HLO defines it.
 
 It shares nothing with code generation and runs unoptimised modules, so it is the oracle for passes
-and kernels. Semantics of every opcode stand in its row (`hloc/ops/`).
+and kernels. The semantics of every opcode are in its row (`hloc/ops/`).
 """
 
 from hloc.evaluator.devices import evaluate_devices

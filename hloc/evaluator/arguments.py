@@ -57,7 +57,7 @@ def _checked_argument(
 
 
 def _fits(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
-    """True if every dimension has its size, a dynamic one at most that."""
+    """True if every dimension has the declared size, a dynamic one at most that size."""
     return array.ndim == shape.rank and all(
         size == bound or (size < bound and shape.is_dynamic(dim))
         for dim, (size, bound) in enumerate(zip(array.shape, shape.dims, strict=True))

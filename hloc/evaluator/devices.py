@@ -1,8 +1,8 @@
-"""The evaluator on several devices: every device runs the module, collectives meet.
+"""The evaluator on several devices: every device runs the module, collectives are rendezvous.
 
-What is exchanged stands in the rows (`hloc/ops/exchanges.py`), who meets in
-`hloc/ir/device_groups.py`. Devices meet by opcode, group and channel, as on XLA's CPU, so the
-branches of a conditional may each have their own instruction for one meeting.
+`hloc/ops/exchanges.py` defines what each collective exchanges, `hloc/ir/device_groups.py` which
+devices take part. The key of a rendezvous is opcode, group and channel, as in XLA:CPU, so devices
+in different branches of a conditional may join one rendezvous from different instructions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def evaluate_devices(
     """Run the entry computation of `module` on all of its devices.
 
     Args:
-        module: a program for one device each, as a partitioner or `pmap` makes it; verified.
+        module: the program of each device, as a partitioner or `pmap` writes it; verified.
         arguments: `arguments[i][device]` is leaf i of the parameters on a device; devices by
             flattened id, replica * num_partitions + partition.
         fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
@@ -60,8 +60,8 @@ def evaluate_devices(
         `results[j][device]`, leaf j of the result; tokens are left out.
 
     Raises:
-        HloError: arguments do not fit the parameters or the devices; devices wait for each other
-            without end; they meet with different shapes; a device fails.
+        HloError: arguments do not fit the parameters or the devices; the devices deadlock; shapes
+            differ within a collective; a device fails.
         UnsupportedError: no device can run an instruction; the message says which and why.
     """
     count = module_devices(module).total
@@ -96,7 +96,7 @@ def evaluate_devices(
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A device at a collective: what it brings, and whom it waits for."""
+    """A device at a collective: its operands, and the devices it waits for."""
 
     inst: Instruction
     group: tuple[int, ...]
@@ -104,13 +104,13 @@ class _Arrival:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the members of a meeting have in common."""
+        """The key of the rendezvous, equal for all of its members."""
         name = self.inst.opcode.name.removesuffix("-start")
         return name, self.group, self.inst.attributes.channel_id
 
 
 class _World:
-    """What the devices of a run share."""
+    """The state that the devices of a run share."""
 
     def __init__(self, module: Module, count: int) -> None:
         self.counts = module_devices(module)
@@ -131,7 +131,7 @@ class _World:
     def meet(
         self, device: int, inst: Instruction, operands: Operands, call: CallFunction
     ) -> HostValue:
-        """Return what a device gets from a collective, once all of its group have come."""
+        """Return the result of a collective on a device, once its whole group has arrived."""
         group = self.group_of(inst, device)
         if not group:
             return result_apart(inst, device)
@@ -167,7 +167,7 @@ class _World:
             self.lockstep.wake(member)
 
     def receive(self, device: int, inst: Instruction, ticket: int) -> HostValue:
-        """Return the data of a started `recv`, once its source has sent them."""
+        """Return the data of a started `recv`, once the source device has sent it."""
         if not self.mailboxes.has_come(ticket):
             self._arrivals[device] = _Arrival(inst, (self.mailboxes.source_of(ticket), device), ())
             self.mailboxes.wake_on(ticket, lambda: self.lockstep.wake(device))
@@ -176,7 +176,7 @@ class _World:
         return self.mailboxes.take(ticket)
 
     def _deadlock(self) -> HloError:
-        """Return the error for devices that all wait: where each is, and for whom."""
+        """Return the error for a deadlock: where each device is, and which devices it waits for."""
         at: dict[tuple[Instruction, tuple[int, ...]], list[int]] = {}
         for device, arrival in sorted(self._arrivals.items()):
             missing = tuple(
@@ -242,7 +242,7 @@ class _Device:
 
 
 def _on_device(error: HloError, device: int) -> HloError:
-    """Return a fault of the program with the device that found it."""
+    """Return `error` with a note that names the device."""
     note = f"found on device {device}"
     return type(error)([replace(d, notes=(*d.notes, note)) for d in error.diagnostics])
 

@@ -1,4 +1,4 @@
-"""A bound on the work of a run that is known before it: calls that double at each level."""
+"""A lower bound on the instructions of a run, known before it: calls may double at each level."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _called_count(inst: Instruction, counts: dict[Computation, int]) -> int:
 
 
 def too_much_work(computation: Computation, limits: Limits) -> HloError:
-    """Return the fault of a run with more instructions than the limit."""
+    """Return the error for a run with more instructions than the limit."""
     most = limits.evaluated_instructions
     return HloError(
         f"the reference evaluator runs at most {most} instructions; {computation.name} needs more",

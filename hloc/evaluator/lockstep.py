@@ -1,7 +1,7 @@
-"""Several devices as threads of which one runs at a time, in a fixed order.
+"""Devices as threads that run one at a time, in a fixed order.
 
-A device runs until it waits for others or ends; then the next one that can go on does. So answers
-and faults are the same in every run, and a deadlock is known at once: no device can continue.
+A device runs until it waits for others or ends; then the next device that can run takes its turn.
+Results and errors are therefore the same in every run, and a deadlock is found at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _INTERRUPT_SECONDS = 0.1
-"""How long a Ctrl-C may go unseen that came to another thread."""
+"""Polling interval for a Ctrl-C that another thread received."""
 
 
 class Cancelled(BaseException):
-    """Ends a device whose run was given up; no handler of a device's program catches it."""
+    """Ends the thread of a device after the run was cancelled; `except Exception` lets it pass."""
 
 
 class Lockstep(Generic[T]):
@@ -25,7 +25,7 @@ class Lockstep(Generic[T]):
 
     Args:
         count: how many devices.
-        stuck: makes the error for a state in which no device can go on.
+        stuck: returns the error for a deadlock.
     """
 
     def __init__(self, count: int, stuck: Callable[[], Exception]) -> None:
@@ -39,7 +39,7 @@ class Lockstep(Generic[T]):
         self._cancelled = False
 
     def run(self, body: Callable[[int], T]) -> list[T]:
-        """Return what `body` gives for each device; the first failure of a device is raised."""
+        """Return the result of `body` for each device; raises the first error of a device."""
         results: list[T] = []
         slots: dict[int, T] = {}
         threads = [
@@ -52,7 +52,7 @@ class Lockstep(Generic[T]):
             self._turns[0].release()
             while not self._over.wait(_INTERRUPT_SECONDS):
                 pass
-        finally:  # also after Ctrl-C, which comes to the thread that waits here
+        finally:  # also after Ctrl-C, which is raised in the thread that waits here
             self._cancelled = True
             for turn in self._turns:
                 turn.release()
@@ -69,19 +69,19 @@ class Lockstep(Generic[T]):
         return self._ended[device]
 
     def check_going_on(self) -> None:
-        """Raise `Cancelled` if the run was given up."""
+        """Raise `Cancelled` if the run was cancelled."""
         if self._cancelled:
             raise Cancelled
 
     def wait(self, device: int) -> None:
-        """Let others run until one calls `wake(device)`; called by the device that runs."""
+        """Let other devices run until one calls `wake(device)`; called by the running device."""
         self._waiting[device] = True
         self._pass_on(device)
         self._turns[device].acquire()
         self.check_going_on()
 
     def wake(self, device: int) -> None:
-        """Let a device that waits go on, once it is its turn."""
+        """Let a waiting device continue when its turn comes."""
         self._waiting[device] = False
 
     def _thread(self, body: Callable[[int], T], device: int, slots: dict[int, T]) -> None:
@@ -97,7 +97,7 @@ class Lockstep(Generic[T]):
             self._fail(error)
 
     def _pass_on(self, device: int) -> None:
-        """Give the turn to the next device that can go on."""
+        """Give the turn to the next device that can run."""
         for step in range(1, self._count + 1):
             other = (device + step) % self._count
             if not self._waiting[other] and not self._ended[other]:

@@ -1,7 +1,7 @@
-"""Transfers between devices: what was sent and not yet received, first in, first out.
+"""Point-to-point transfers between devices: values sent and not yet received, first in, first out.
 
 `send` does not wait. `recv` takes a ticket, which its context `u32[]` carries to the `recv-done`,
-perhaps through the tuple of a loop; the `recv-done` waits.
+possibly through the state of a loop; the `recv-done` waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Ticket:
 
 
 class Mailboxes:
-    """Values on their way, by channel, source and target."""
+    """Values in transit, by channel, source and target."""
 
     def __init__(self) -> None:
         self._sent: defaultdict[tuple[int, int, int], deque[HostValue]] = defaultdict(deque)
@@ -58,11 +58,11 @@ class Mailboxes:
         return self._tickets[ticket].source
 
     def has_come(self, ticket: int) -> bool:
-        """Tell whether the value of a ticket is there."""
+        """Tell whether the value of a ticket has arrived."""
         return self._tickets[ticket].has_come
 
     def wake_on(self, ticket: int, wake: Callable[[], None]) -> None:
-        """Call `wake` when the value of a ticket comes."""
+        """Call `wake` when the value of a ticket arrives."""
         self._tickets[ticket].wake = wake
 
     def take(self, ticket: int) -> HostValue:

@@ -1,6 +1,6 @@
-"""One run of the evaluator: computations as steps, one after another, calls nested.
+"""One run of the evaluator: the steps of each computation in order, calls nested.
 
-Semantics of every opcode stand in its row (`hloc/ops/`).
+The semantics of every opcode are in its row (`hloc/ops/`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape
 Change: TypeAlias = Callable[[Instruction, HostValue], HostValue]
 
 MAX_NESTING = 100
-"""Deepest nesting of called computations; Python's own stack ends soon after."""
+"""Deepest nesting of called computations; Python's recursion limit is not far above."""
 
 
 def evaluate_module(
@@ -46,15 +46,15 @@ def evaluate_module(
         module: need not be optimised, but must be verified.
         arguments: one array per leaf of the parameters, in order, tuples flattened.
         fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
-        changed: returns what stands for the value of an instruction from then on; it is not asked
-            about parameters and constants.
+        changed: returns the value that replaces the computed value of an instruction; not called
+            for parameters and constants.
 
     Returns:
         One array per leaf of the result, in order; tokens are left out.
 
     Raises:
         HloError: arguments do not fit the parameters, a constant is elided, a result is too large
-            or there is too much to run (`hloc/limits.py`).
+            or the run exceeds a limit (`hloc/limits.py`).
         UnsupportedError: one device cannot run an instruction; the message says which and why.
     """
     run = Run(fill_constants, current_limits(), changed=changed)
@@ -101,13 +101,13 @@ class Device(Protocol):
     """One of several devices that run a module together."""
 
     def runs(self, inst: Instruction) -> bool:
-        """Tell whether the device, and not the row, gives the value: it exchanges, or asks who."""
+        """Tell whether the device computes the value, not the row: collectives, `replica-id`."""
 
     def evaluate(self, inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
-        """Return the value of an instruction that `runs`."""
+        """Return the value of an instruction for which `runs` is true."""
 
     def check_going_on(self) -> None:
-        """Raise if the run is given up."""
+        """Raise if the run was cancelled."""
 
 
 @dataclass(slots=True)
@@ -115,10 +115,10 @@ class Run:
     """One evaluation on one device.
 
     Attributes:
-        plans: of the computations met so far; devices share them.
+        plans: steps of the computations run so far; devices share them.
         depth: how deep the calls nest.
-        done: how many instructions have been run, or are about to.
-        check_time: raises HloError once the run has taken longer than it may.
+        done: number of instructions that have started.
+        check_time: raises HloError once the run has exceeded its time limit.
         device: None if there is no other device.
         changed: as `evaluate_module` takes it.
     """
@@ -196,15 +196,16 @@ class Run:
         if isinstance(inst.shape, ArrayShape) and not inst.shape.dtype.is_special:
             value = np.asarray(value)
             assert value.dtype == inst.shape.dtype.numpy, (inst, value.dtype)
-            # Fewer or other dimensions are right only where scalars are computed many at once.
+            # Other dimensions than declared are right only for scalars computed in batches.
             fits = value.shape == inst.shape.dims or inst.shape.is_scalar
             assert fits or _is_cut(value, inst.shape), (inst, value.shape)
         return value
 
     def _plan(self, computation: Computation) -> tuple[tuple[_Step, ...], int]:
-        """Return what the root, side effects and collectives need, and the root's place.
+        """Return the steps that the root, side effects and collectives need; the root's position.
 
-        Operands come first. Others may wait for a device at a collective whose result is not used.
+        Operands come first. A collective whose result is unused runs too: other devices may wait
+        for this one there.
         """
         effects = [
             inst
@@ -268,7 +269,7 @@ class Run:
 
 
 def _is_cut(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
-    """True if `array` fits into `shape`: some dimension is dynamic or open, here or before."""
+    """True if every dimension of `array` is at most its bound in `shape`, or is unbounded."""
     return array.ndim == shape.rank and all(
         size <= bound or bound == UNBOUNDED
         for size, bound in zip(array.shape, shape.dims, strict=True)
