@@ -1,6 +1,6 @@
 """A child process of hloc that answers messages (`hloc/framing.py`), one after the other.
 
-LLVM runs in one where its faults must not end this process, or its memory must be given back.
+LLVM runs in a child where its crashes must not end this process, or its memory must be freed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Child:
                 self._stop()
                 raise EOFError(ending_of(process.returncode)) from None
             except BaseException:
-                self._stop()  # what it would say now answers no later question
+                self._stop()  # its late answer must not be taken for that of a later message
                 raise
             self._answers += 1
             return answer
@@ -110,11 +110,11 @@ class Child:
 
 
 def answer_messages(answer: Callable[[Any, list[bytearray]], Answer]) -> None:
-    """Answer what comes in until the other side is gone; the child's side."""
+    """Answer messages until the parent is gone; the child's side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep LLVM's output out of the answers
     with suppress(EOFError, BrokenPipeError):
         while True:
             write_message(answers, *answer(*read_message(sys.stdin.buffer)))
-    os._exit(0)  # without another try to send what is left
+    os._exit(0)  # without another attempt to flush stdout

@@ -26,13 +26,13 @@ VARIABLE = "HLOC_COMPILE_PROCESSES"
 """Environment variable for the number of processes, this one included; 1 for no helpers."""
 
 _HELPER_SECONDS = 0.1
-"""What there must be to do for each helper, which takes 0.1 s to start."""
+"""Least work per helper, which takes 0.1 s to start."""
 
 _SECONDS_PER_BYTE = {
     0: 0.15e-6, 1: 3e-6, 2: 3.5e-6, 3: 9.5e-6, FINAL_FORM: 0.5e-6, FINAL_WITH_SLOTS: 1.1e-6,
     SHORT_LOOPS: 4e-6, ONLY_SHORT_LOOPS: 5e-6,
 }  # fmt: skip
-"""By level, of the units of training steps; what counts is how they compare."""
+"""Compile time by level, measured on units of training steps; only the ratios matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Unit:
     """LLVM text that is compiled on its own, and the level of its optimisation.
 
     Attributes:
-        source: the text, or what writes it.
-        routine: the name of routines, "" for what depends on a program.
+        source: the text, or a function that writes it.
+        routine: the name of a routine, "" for a unit of one program.
     """
 
     source: str | Callable[[], str]
@@ -55,15 +55,15 @@ class Unit:
 
     @property
     def seconds(self) -> float:
-        """About what LLVM takes for it."""
+        """Estimate of LLVM's compile time."""
         return len(self.text) * _SECONDS_PER_BYTE[self.level]
 
 
 def process_count(threads: int = 0) -> int:
     """Return how many processes may compile, this one included.
 
-    Unless the environment says how many, cores that other programs keep busy do not count: helpers
-    there cost more than they bring.
+    Unless the environment sets a number, cores that other programs keep busy do not count: helpers
+    on them cost more than they save.
 
     Args:
         threads: `CompileOptions.threads`, an upper bound; 0 for none.
@@ -77,7 +77,7 @@ def process_count(threads: int = 0) -> int:
             f"{VARIABLE} must be a number of processes, 0 for all cores, not {text[:40]!r}"
         )
     if not sys.executable or getattr(sys, "frozen", False):
-        return 1  # there is no Python to start
+        return 1  # no Python executable to start
     if count := int(text or 0):
         return count
     cores = available_cores()
@@ -85,7 +85,7 @@ def process_count(threads: int = 0) -> int:
 
 
 def _idle_cores(cores: int) -> int:
-    """Return how many of `cores` had nothing to do in the last minute, or next to nothing."""
+    """Return how many of `cores` were idle, or nearly so, in the last minute."""
     try:
         return max(int(cores - os.getloadavg()[0] + 0.25), 0)
     except (AttributeError, OSError):
@@ -93,13 +93,13 @@ def _idle_cores(cores: int) -> int:
 
 
 def helpers_for(units: Sequence[Unit], processes: int) -> int:
-    """Return how many helpers pay for `units`, of at most `processes - 1`."""
+    """Return how many helpers, at most `processes - 1`, are worth starting for `units`."""
     seconds = [unit.seconds for unit in units]
     longest = max(seconds, default=0.0)
     rest = sum(seconds) - longest
     if rest < _HELPER_SECONDS:
         return 0
-    useful = math.ceil(rest / longest)  # nothing is done before the longest
+    useful = math.ceil(rest / longest)  # the longest unit is a lower bound on the total time
     return min(int(rest / _HELPER_SECONDS), useful, processes - 1)
 
 
@@ -115,8 +115,8 @@ def compile_units(
     Args:
         units: what to compile; the longest are begun first.
         target: the machine, as for `compile_object`.
-        also: what objects may ask for, as for `compile_object`.
-        compile_here: compiles one in this process, and raises what is to be raised.
+        also: symbols that objects may leave undefined, as for `compile_object`.
+        compile_here: compiles a unit in this process, and reports its errors.
         helpers: how many processes to start.
     """
     order = deque(sorted(range(len(units)), key=lambda i: (-units[i].seconds, i)))
@@ -147,7 +147,7 @@ def _next(order: deque[int]) -> int | None:
 
 
 class _Helper:
-    """A process that compiles, and the thread of this process that hands it unit after unit."""
+    """A process that compiles, and the thread of this process that sends it the units."""
 
     def __init__(
         self,
@@ -164,13 +164,13 @@ class _Helper:
         self._thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
 
     def start(self) -> None:
-        """Begin; does nothing where no more processes or threads are to be had."""
+        """Start both; does nothing if the system allows no more processes or threads."""
         with suppress(OSError, ValueError, RuntimeError):
             self._child.start()
             self._thread.start()
 
     def join(self) -> None:
-        """Wait until it has no more to do."""
+        """Wait until it has finished."""
         with suppress(RuntimeError):  # its thread never started
             self._thread.join()
 
@@ -180,10 +180,10 @@ class _Helper:
             unit = self._units[number]
             data = object_of_child(self._child, unit.text, target, unit.level, also)
             if data is None:
-                return  # the process has died, or the unit has a fault that is told here
+                return  # the process died, or the unit has an error, which is reported here
             self._made[number] = data
 
     def end(self) -> None:
-        """End the process, which the thread notices."""
+        """End the process; its thread ends, too."""
         self._child.end()
         self.join()

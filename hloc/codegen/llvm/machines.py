@@ -1,4 +1,4 @@
-"""The machines that hloc compiles for other than the host.
+"""The machines beside the host that hloc compiles for.
 
 The x86-64 levels are those of the System V ABI supplement. These rows list the features of each
 processor, since LLVM does not expose its own table.
@@ -31,12 +31,12 @@ class Machine:
 
     Attributes:
         arch: first part of its triples.
-        triple: what `arch` alone means.
+        triple: the triple for `arch` alone.
         cpu: LLVM's name for the oldest processor.
-        features: what every processor has, beside what the triple says.
+        features: features of every processor that the triple does not imply.
         abi: as in `Target`.
         vector_bits: without further features.
-        cpus: processors by LLVM's name, and what they have more.
+        cpus: further features of processors, by LLVM's name.
         note: what a user should know.
     """
 
@@ -127,7 +127,7 @@ def machine_named(triple: str) -> Machine:
     """Return the row for a triple or the first part of one.
 
     Raises:
-        HloError: there is none; the message names those that there are.
+        HloError: the target is unknown; the message lists those that are known.
     """
     arch = triple.split("-")[0]
     arch = {"arm64": "aarch64", "amd64": "x86_64", "armv7a": "armv7", "arm": "armv7"}.get(
@@ -157,7 +157,7 @@ def named_features(row: Machine, cpu: str, features: str) -> str:
 
 
 def vector_bits_of(row: Machine, features: str) -> int:
-    """Return the width of vectors; the last word about a feature counts."""
+    """Return the width of vectors in bits; of `+f` and `-f`, the last one counts."""
     last = {part[1:]: part[0] == "+" for part in features.split(",") if part}
     if row.arch != "x86_64":
         return row.vector_bits

@@ -17,7 +17,7 @@ _REQUEST_PERMISSION, _TILE_DATA = 0x1023, 18
 
 @cache
 def allow_matrix_registers() -> bool:
-    """Ask once; True if this process and its threads may use AMX from now on."""
+    """Ask the kernel once; True if this process and its threads may use AMX from now on."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -30,10 +30,10 @@ def allow_matrix_registers() -> bool:
 
 
 def permission_text() -> str:
-    """Return LLVM text for objects: asks when the program is loaded.
+    """Return LLVM text for objects: a constructor that asks when the program is loaded.
 
-    Without leave, or where the system does not know the question, the first product ends the
-    program with SIGILL, as any instruction does that the processor lacks.
+    Where permission is denied, or the system has no such call, the first gemm ends the program
+    with SIGILL, as any instruction does that the processor lacks.
     """
     call = (
         '  %answer = call i64 asm sideeffect "syscall", '
@@ -54,5 +54,5 @@ def permission_text() -> str:
 
 
 def uses_matrix_registers(text: str) -> bool:
-    """True if a unit of LLVM text has their instructions."""
+    """True if a unit of LLVM text contains AMX instructions."""
     return "@llvm.x86.ldtilecfg" in text

@@ -46,11 +46,11 @@ def cached_objects(
     Args:
         units: what to compile, unless it is in one of the two folders.
         target: the machine, as for `compile_object`.
-        also: what objects may ask for, as for `compile_object`.
-        processes: how many may run; fewer do where more would not pay.
+        also: symbols that objects may leave undefined, as for `compile_object`.
+        processes: at most this many run, fewer where more would not pay.
 
     Raises:
-        HloError: it took longer than the limit.
+        HloError: compilation exceeded the time limit.
     """
     names = [_name_of(unit, target) for unit in units]
     kept = {name: kept_object(name) for name in names}
@@ -81,17 +81,17 @@ def _name_of(unit: Unit, target: Target) -> str:
 
 
 def routine_objects(directory: Path, target: Target) -> Mapping[str, str]:
-    """Return the file of each routine in a folder, as far as is known without its text."""
+    """Return the file of each routine in a folder that can be found without its text."""
     return read_index(directory, _machine_text(target))
 
 
 def write_routine_objects(directory: Path, target: Target, objects: Mapping[str, str]) -> None:
-    """Keep the file of each routine in a folder; raises OSError if it cannot be written."""
+    """Store the file name of each routine in a folder; raises OSError if that fails."""
     write_index(directory, _machine_text(target), objects)
 
 
 def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
-    """Return the object in the file `name`, None if none of the folders (both) has it whole."""
+    """Return the object in the file `name`, None if no folder (by default both) has it intact."""
     for directory in directories or (INSTALLED_FILES, cache_directory()):
         data = None if directory is None else unsealed(name, read_file(directory, name))
         if data is not None:
@@ -100,7 +100,7 @@ def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
 
 
 def object_name(text: str, target: Target, level: int) -> str:
-    """Return the file of what `compile_object` makes of these."""
+    """Return the name of the file for the result of `compile_object` with these arguments."""
     digest = hashlib.sha256(f"{_machine_text(target)}\0{level}\0{llvm_options(level)}\0".encode())
     digest.update(text.encode())
     return f"object-{digest.hexdigest()[:40]}.o"

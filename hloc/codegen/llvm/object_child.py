@@ -1,4 +1,4 @@
-"""Objects that child processes compile: beside this process, or in its place after long use."""
+"""Objects that child processes compile: in parallel, or because this process has compiled many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloc.codegen.llvm.object_file import compile_object, pass_builders
 from hloc.codegen.llvm.target import Target
 
 MOST_PASS_BUILDERS = 500
-"""So many stay in a process: 0.8 MB, since llvmlite frees no callbacks of a pass builder."""
+"""Limit per process: llvmlite never frees the callbacks of a pass builder; these take 0.8 MB."""
 
 
 def object_child(most_answers: int = 0) -> Child:
@@ -22,7 +22,7 @@ def object_child(most_answers: int = 0) -> Child:
 def object_of_child(
     child: Child, text: str, target: Target, level: int, also: frozenset[str]
 ) -> bytes | None:
-    """Return what `compile_object` returns, None for a fault of any kind."""
+    """Return what `compile_object` returns, None for an error of any kind."""
     fields = {name: getattr(target, name) for name in Target.__slots__}
     try:
         _, blocks = child.ask([fields, level, sorted(also)], [text.encode()])
@@ -41,7 +41,7 @@ def compile_in_long_use(
     data = None
     if pass_builders.made >= MOST_PASS_BUILDERS:
         data = object_of_child(_lasting_child(), text, target, level, also)
-    # A fault is told here; it may also have been the child's own.
+    # Errors are reported here; the child may have failed for a reason of its own.
     return compile_object(text, target, level, also) if data is None else data
 
 
@@ -53,7 +53,7 @@ def _lasting_child() -> Child:
 
 
 def serve() -> None:
-    """Compile what comes in; an answer is a block with the object, or none for a fault."""
+    """Compile the units that arrive; an answer is a block with the object, none on an error."""
     answer_messages(_answer)
 
 
@@ -61,6 +61,6 @@ def _answer(value: Any, blocks: list[bytearray]) -> Answer:
     fields, level, names = value
     try:
         data = compile_object(blocks[0].decode(), Target(**fields), level, frozenset(names))
-    except Exception:  # told where the parent compiles it again
+    except Exception:  # the parent compiles it again and reports the error
         return None, []
     return None, [data]

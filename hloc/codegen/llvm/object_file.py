@@ -37,11 +37,11 @@ _SYMBOL_TABLE_SECTION = 2
 
 
 def parse_module(text: str, context: llvm.ContextRef | None = None) -> llvm.ModuleRef:
-    """Return `text` as a verified LLVM module; a fault in it is a fault of hloc.
+    """Return `text` as a verified LLVM module; invalid text is a bug of hloc.
 
     Args:
         text: LLVM's assembly language.
-        context: what modules that are linked share. By default the module gets one of its own: a
+        context: shared by modules that are linked. By default the module gets its own context: a
             context keeps every constant and name as long as it lives, and LLVM's global one is
             never freed.
 
@@ -95,14 +95,14 @@ def optimize_module(
 ) -> llvm.ModuleRef:
     """Run LLVM's default pipeline of `level` (0 to 3, or none) over `module`, in place.
 
-    Unrolling and straight-line vectorisation wait for level 3: they take half of the compile time,
-    and vectorised loops are interleaved without them. Text says nothing of the machine, which LLVM
-    takes for one like the host unless it is told.
+    Unrolling and SLP vectorisation run at level 3 only: they take half of the compile time, and
+    vectorised loops are interleaved without them. The text does not name the machine; LLVM assumes
+    the host unless it is given one.
     """
     if machine.triple != host_target().triple:
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-    if level in (FINAL_FORM, 0):  # all that LLVM would do at level 0 is looking for what to inline
+    if level in (FINAL_FORM, 0):  # at level 0 LLVM would only look for functions to inline
         return module
     if level == FINAL_WITH_SLOTS:
         _promote_slots(module, machine)
@@ -117,7 +117,7 @@ def optimize_module(
 
 @dataclass(slots=True, eq=False)
 class PassBuilders:
-    """How many were made in this process: llvmlite never frees their callbacks, 1.6 KB each."""
+    """Counts pass builders of this process: llvmlite never frees their callbacks, 1.6 KB each."""
 
     made: int = 0
 
@@ -128,7 +128,7 @@ pass_builders = PassBuilders()
 def create_pass_builder(
     machine: llvm.TargetMachine, options: llvm.PipelineTuningOptions
 ) -> llvm.PassBuilder:
-    """Return a pass builder, and count it; it serves one run."""
+    """Return a pass builder for one run, and count it."""
     pass_builders.made += 1
     return llvm.create_pass_builder(machine, options)
 

@@ -36,16 +36,16 @@ class FunctionWriter:
         return len(self._lines)
 
     def value(self, text: str) -> str:
-        """Write an instruction that makes a value; return the value's name."""
+        """Write an instruction that defines a value; return the value's name."""
         self._values += 1
         name = f"%v{self._values}"
         self._lines.append(f"  {name} = {text}")
         return name
 
     def index_arithmetic(self, op: str, x: str, y: str) -> str:
-        """Write `add`, `sub`, `mul`, `div` or `rem` of positions; return the value's name.
+        """Write `add`, `sub`, `mul`, `div` or `rem` of indices; return the value's name.
 
-        Nothing overflows, and what is divided is not negative.
+        Nothing overflows, and dividends are not negative.
         """
         return self.value(f"{_INDEX_OPERATIONS[op]} i64 {x}, {y}")
 
@@ -54,10 +54,10 @@ class FunctionWriter:
         self._lines.append("  " + text)
 
     def call(self, result: str, function: str, *operands: tuple[str, str], flags: str = "") -> str:
-        """Write the call of a function from outside, and declare it; return the value's name.
+        """Declare an external function and write a call of it; return the value's name.
 
         Args:
-            result: its type; the call of a `void` has no value.
+            result: its type; a call that returns `void` has no value.
             function: its name with `@`.
             operands: type and text of each.
             flags: before the type, each with a space after it.
@@ -80,21 +80,21 @@ class FunctionWriter:
         return name
 
     def new_block(self) -> str:
-        """Return a label that no block has yet."""
+        """Return an unused label."""
         self._blocks += 1
         return f"b{self._blocks}"
 
     def start_block(self, label: str) -> None:
-        """Begin the block `label`; the one before must have ended with a jump."""
+        """Begin the block `label`; the one before must have a terminator."""
         self._lines.append(f"{label}:")
         self.block = label
 
     def jump(self, label: str) -> None:
-        """End the block."""
+        """End the block with a jump."""
         self._lines.append(f"  br label %{label}")
 
     def branch(self, condition: str, on_true: str, on_false: str, mark: str = "") -> None:
-        """End the block with a choice; `mark` is metadata about a loop that it closes."""
+        """End the block with a conditional branch; `mark` is metadata of the loop it closes."""
         self._lines.append(f"  br i1 {condition}, label %{on_true}, label %{on_false}{mark}")
 
     def reserve_value(self) -> str:
@@ -103,7 +103,7 @@ class FunctionWriter:
         return f"%v{self._values}"
 
     def declare(self, text: str) -> None:
-        """Ask for a declaration such as `declare double @exp(double)`."""
+        """Add a declaration such as `declare double @exp(double)`."""
         self.declarations[text] = None
 
     def global_constant(self, type_text: str, initial: str) -> str:
@@ -134,5 +134,5 @@ class FunctionWriter:
         return f"{head}\n{self.body()}"
 
     def body(self) -> str:
-        """Return the text of the function from its first block on, for a head of another kind."""
+        """Return the body of the function, for use with another signature."""
         return "\n".join(["entry:", *self._allocations, *self._lines, "  ret void", "}", ""])
