@@ -1,1 +1,1 @@
-"""What runs, step by step, and where each array lies; no LLVM."""
+"""Execution plans: the steps of a program and the place of each array; no LLVM."""

@@ -1,4 +1,4 @@
-"""Checks that a plan is sound: numbers, slots, sizes, and what steps may read and write."""
+"""The verifier of plans: numbers, slots, sizes, and the memory that steps read and write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_plan(plan: Plan, stack_bytes: int = 0) -> None:
 
     Args:
         plan: the plan of a module.
-        stack_bytes: scratch memory up to this size is no argument, but on the stack of the kernel.
+        stack_bytes: scratch memory up to this size is on the kernel's stack, not an argument.
     """
     _Checker(plan, stack_bytes).run()
 
@@ -54,7 +54,7 @@ class _Area:
     align: int = 1
 
     def overlaps(self, other: _Area) -> bool:
-        """True if both have a byte in common, as far as slots tell."""
+        """True if both have a byte in common; different slots count as disjoint."""
         here, there = self.place, other.place
         return (
             here.slot == there.slot
@@ -64,7 +64,7 @@ class _Area:
 
 
 class _Fault(Exception):
-    """What is wrong with a step."""
+    """The error in a step."""
 
 
 class _Checker:
@@ -167,7 +167,7 @@ class _Checker:
     def _leaves(self, number: int, inst: Instruction) -> tuple[list[tuple[int, int]], int]:
         """Return size and element size of the leaves of operands and results of a kernel.
 
-        The second number tells how many are of operands.
+        The second result is the number of operand leaves.
         """
         known = self.areas.get(number)
         if known is None:
@@ -181,7 +181,7 @@ class _Checker:
         inputs: Sequence[_Area],
         outputs: Sequence[_Area],
     ) -> None:
-        """Check that the other kernel has the same arguments, and that the places are a pair."""
+        """Check that the in-place kernel has the same arguments, and its places are an alias."""
         request = self.plan.kernels[in_place.kernel]
         if _leaves_of(request.inst) != _leaves_of(usual.inst):
             raise _Fault(f"kernel {in_place.kernel} has other arguments")
@@ -237,7 +237,7 @@ class _Checker:
             raise _Fault("writes to a constant or to the numbers of the device")
 
     def _check_calls(self) -> None:
-        """Check that no computation runs itself, however many others are in between."""
+        """Check that no computation calls itself, directly or through others."""
         graph = {
             number: {called for step in steps for called in called_by(step)}
             for number, steps in enumerate(self.plan.computations)

@@ -1,12 +1,12 @@
-"""Exchanges: what a collective is to the engine that runs it, as frozen data.
+"""Exchanges: collectives as the engine that runs them sees them, as frozen data.
 
 Group modes, shapes and reducers are resolved here, once; an engine (`hloc/runtime/communicator/`)
 sees ordered lists of devices, bytes, and functions that combine them. Generated code calls
 
     i32 exchange(state, i64 number, ptr *arrays)
 
-through the state of its device, which `DEVICE_SLOT` of the pointer table points to; a result other
-than 0 ends the run. `arrays` are the operands, then the results.
+through the state of its device, to which `DEVICE_SLOT` of the pointer table points; a nonzero
+result ends the run. `arrays` are the operands, then the results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from hloc.lazy_dataclass import dataclass
 
 MOST_COMBINED = 4096
-"""Elements that one call of a combiner takes at most."""
+"""Most elements in one call of a combiner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +73,20 @@ class Exchange:
 
     Attributes:
         opcode: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `collective-permute`,
-            `collective-broadcast` or `ragged-all-to-all`; never one that only starts. `send` has
-            one operand and does not wait; `recv` has one result: it is what a `recv-done` does.
+            `collective-broadcast` or `ragged-all-to-all`; never an async start. `send` has one
+            operand and does not wait; `recv` has one result and stands for a `recv-done`.
         name, place: of the instruction, and `file:line:column`, "" if unknown; for messages.
         groups: flattened device ids (replica * partitions + partition) by rank. A device that is in
             no group gets zeros at once.
-        channel: devices meet by opcode, group and channel, so branches of a conditional may each
-            have an instruction of their own for one meeting.
-        meaning: what instructions that meet must have in common, as text.
+        channel: opcode, group and channel are the key of a rendezvous, so devices in different
+            branches of a conditional may join one rendezvous from different instructions.
+        meaning: text that must be equal for all instructions of a rendezvous.
         pairs: of a collective-permute, `send` or `recv`: the devices that send and receive.
-        operands, results: array leaves; result i belongs to operand i, save that a ragged
+        operands, results: array leaves; result i belongs to operand i, except that a ragged
             all-to-all has one result, which starts as a copy of operand 1.
         reducer: opcode of a reducer of two parameters, `add`; "" if it is anything else.
         combiners: per operand and size of group.
-        may_diverge: devices may come to it unequally often (`analysis/divergence.py`).
+        may_diverge: devices may run it unequally often (`analysis/divergence.py`).
     """
 
     opcode: str

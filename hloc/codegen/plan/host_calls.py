@@ -1,6 +1,6 @@
 """Functions of the host process that generated code calls for a `custom-call`.
 
-Which target does what stands in `hloc/ops/custom_call_targets.py`.
+`hloc/ops/custom_call_targets.py` lists the targets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HostFunction:
 
     Attributes:
         function: takes one array per operand leaf, returns one per result leaf.
-        fills: instead it takes those of the results as well, and writes them.
+        fills: the function takes the result arrays as well, and writes them.
         address: of a function of a library that the kernel of `inst` calls itself; else 0.
     """
 
@@ -47,7 +47,7 @@ def _not_called(*_arrays: Any) -> None:
 
 
 def host_function(inst: Instruction) -> HostFunction | None:
-    """Return what the host runs for a custom call, None if nothing is registered or known."""
+    """Return the host function of a custom call, None if its target has none."""
     known = target_of(inst)
     if known is None:
         return None

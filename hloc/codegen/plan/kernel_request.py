@@ -21,10 +21,10 @@ Result = TypeVar("Result")
 
 
 class InstructionKeys:
-    """Canonical texts of instructions, fusions whole; each is kept until the instruction changes.
+    """Canonical texts of instructions and whole fusions; cached until the instruction changes.
 
-    Instructions with equal texts compute the same, so that what is found out about one holds for
-    the others: the layers of a model are planned once.
+    Instructions with equal texts compute the same, so a plan of one holds for the others: equal
+    layers of a model are planned once.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class InstructionKeys:
         return kept[1]
 
     def once(self, ask: Callable[[Instruction], Result]) -> Callable[[Instruction], Result]:
-        """Return a function like `ask` that asks once for instructions of equal text."""
+        """Return `ask` memoised by the text of the instruction."""
         answers: dict[str, Result] = {}
 
         def answer(inst: Instruction) -> Result:
@@ -100,7 +100,7 @@ def _literal_key(literal: Literal) -> str:
 
 
 class PlannedKernel(Protocol):
-    """What a target planned for one kernel; the `KernelRequest` hands it back."""
+    """A target's plan of one kernel; the target gets it back in the `KernelRequest`."""
 
     @property
     def scratch_bytes(self) -> int:
@@ -113,13 +113,13 @@ class PlannedKernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KernelRequest:
-    """A kernel to make.
+    """A kernel to generate.
 
     Attributes:
         inst: a fusion or a single instruction.
         aliased: per leaf of the result, the number of the operand leaf in whose memory it is
             computed, or None.
-        planned: what the target planned for it.
+        planned: the target's plan of it.
     """
 
     inst: Instruction
@@ -128,7 +128,7 @@ class KernelRequest:
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory the kernel needs beside operands and results, as far as it is planned."""
+        """Memory the kernel needs beside operands and results; 0 before it is planned."""
         return self.planned.scratch_bytes if self.planned else 0
 
     @property

@@ -1,4 +1,4 @@
-"""What runs, step by step: kernel calls, copies, loops, branches, host calls and exchanges.
+"""The execution plan: kernel calls, copies, loops, branches, host calls and exchanges.
 
 The last form before machine code that is independent of LLVM. Steps name memory by slots of the
 pointer table that the entry function receives.
@@ -72,13 +72,13 @@ class CopyStep:
 
     @property
     def size_bytes(self) -> int:
-        """What is copied."""
+        """Bytes that are copied."""
         return self.elements * self.dtype.storage_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """Run computation `condition`, and as long as `predicate` holds then, `body`."""
+    """Run computation `condition`, and `body` as long as `predicate` holds after it."""
 
     condition: int
     body: int
@@ -182,12 +182,12 @@ def plan_module(
     """Return the steps of a scheduled module.
 
     Args:
-        module: every instruction in it can be run.
+        module: every instruction of it is supported by the target.
         schedule: the order of its computations.
         assignment: the memory of its arrays.
         keys: of the instructions.
-        requests: what to make for each instruction that needs a kernel, aliases aside.
-        exchanges: of the instructions that several devices run together.
+        requests: the kernel of each instruction that needs one, without aliases.
+        exchanges: the exchanges of collectives.
     """
     hosts = [
         inst
@@ -221,10 +221,10 @@ Form: TypeAlias = Literal["nothing", "control flow", "host", "copy", "kernel", "
 
 
 def runs_as(inst: Instruction) -> Form:
-    """Return what `inst` becomes in a plan.
+    """Return the form of `inst` in a plan.
 
-    What writes no bytes is nothing: it names, groups or forwards arrays. A copy that changes the
-    order of dimensions is a kernel; tuples are copied by leaf. A `number` is that of the device.
+    An instruction that only names, groups or forwards arrays is `nothing`. A copy that changes the
+    layout is a kernel; tuples are copied by leaf. A `number` is `replica-id` or `partition-id`.
     """
     opcode = inst.opcode
     if opcode.exchange is not None:
@@ -322,9 +322,9 @@ class _Planner:
         return number
 
     def _in_place(self, inst: Instruction) -> InPlaceKernel | None:
-        """Return the kernel for arguments that are given away, None if it is the usual one.
+        """Return the kernel for donated arguments, None if it is the usual one.
 
-        One pair tells of all: the aliases of one instruction are given away together.
+        One pair is enough: the aliases of one instruction are donated together.
         """
         aliased = self.assignment.aliased(inst, given=True)
         usual = self.assignment.aliased(inst)

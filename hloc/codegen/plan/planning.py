@@ -37,11 +37,11 @@ NO_KERNEL = "there is no code generator for it yet"
 
 @dataclass(frozen=True, slots=True)
 class KernelRules:
-    """What a target says of its kernels.
+    """The kernels and properties of a target.
 
     Attributes:
         plan: plans the kernel of an instruction or a fusion; None if the target has none.
-        needs_defusion: true for a fusion that must be taken apart.
+        needs_defusion: true for a fusion that must be defused.
         refusal: the reason shown for instructions without a kernel.
         stack_bytes: scratch memory up to this size lies on the stack of the kernel.
         pack: places temporaries in memory.
@@ -64,12 +64,12 @@ class KernelRules:
 
 @dataclass(frozen=True, slots=True)
 class PlannedProgram:
-    """A lowered module as it runs.
+    """A lowered module and its plan.
 
     Attributes:
         plan: its steps, kernels and memory.
         boundary: parameters and results behind the declared ones, for dynamic sizes.
-        assignment_seconds: what the schedule and the buffers took.
+        assignment_seconds: time for the schedule and the buffer assignment.
     """
 
     plan: Plan
@@ -78,12 +78,12 @@ class PlannedProgram:
 
 
 def plan_program(module: Module, options: CompileOptions, rules: KernelRules) -> PlannedProgram:
-    """Bring an optimised module, which is changed, into its last form, and plan how it runs.
+    """Lower an optimised module in place, and plan how it runs.
 
     Raises:
-        UnsupportedError: lists all that the target cannot run, with reasons.
-        HloError: constants that the text left out; see `CompileOptions.fill_constants`.
-        InternalError: the plan is not sound, see `check_plan`.
+        UnsupportedError: lists all instructions that the target cannot run, with reasons.
+        HloError: constants are elided in the text; see `CompileOptions.fill_constants`.
+        InternalError: the plan is invalid, see `check_plan`.
     """
     keys = InstructionKeys()
     plans = _KernelPlans(rules, keys)
@@ -114,7 +114,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
 
 
 def _layout_reason(inst: Instruction) -> str:
-    """Return why the data of a transfer cannot be sent as it lies, "" if it can."""
+    """Return why the data of a transfer cannot be sent in its layout, "" if it can."""
     if inst.is_a("send-done"):
         return ""
     shape = transferred(inst)
@@ -144,10 +144,10 @@ class _KernelPlans:
         return self._rules.refusal if how == "kernel" and self._plan(inst) is None else ""
 
     def requests(self, module: Module) -> dict[Instruction, KernelRequest]:
-        """Return what to make for each instruction that needs a kernel, as if nothing is aliased.
+        """Return the request of each instruction that needs a kernel, without aliases.
 
-        A plan names instructions of what was planned; so a request holds that very instruction,
-        and is made after the last change of the module.
+        A kernel's plan refers to instructions. So a request holds the instruction that was planned,
+        and is created after the last change of the module.
         """
 
         def request(inst: Instruction) -> KernelRequest:

@@ -1,7 +1,7 @@
 """The pointer table of a program: what each slot holds.
 
-This is all that a program loaded from the cache needs to know of its plan; the file does not import
-kernels, whose emitters take long to import.
+A program loaded from the cache needs only this part of its plan, so this file imports no emitters,
+which take long to import.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.memory.allocation import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
 
 ENTRY = "hloc_entry"
-"""The one function that is called from outside."""
+"""The one exported function."""
 
 ARENA_SLOT, STOP_SLOT, THREADS_SLOT, DEVICE_SLOT, FIRST_SLOT = 0, 1, 2, 3, 4
 """Slots of the arena, the flag that ends loops early, the threads of a run, the state of the device
@@ -22,7 +22,7 @@ programs that need neither.
 """
 
 REPLICA_OFFSET, PARTITION_OFFSET = 8, 12
-"""Where the state of a device holds its numbers, `u32[]` each."""
+"""Offsets of replica and partition number in the state of a device, `u32[]` each."""
 
 
 @dataclass(frozen=True, slots=True)
