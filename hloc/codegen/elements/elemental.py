@@ -22,7 +22,7 @@ from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 
 class Frame:
-    """One computation being written, with the values of its parameters.
+    """One computation that is being emitted, with the values of its parameters.
 
     Attributes:
         sources: the source of an instruction: a value, the arrays of its leaves, or an
@@ -46,10 +46,10 @@ LeafRuleFunction: TypeAlias = Callable[
 _F = TypeVar("_F")
 
 RULES: dict[str, RuleFunction] = {}
-"""How to make one element of an array, by opcode; elementwise opcodes need no entry."""
+"""Emits one element of an array, by opcode; elementwise opcodes need no entry."""
 
 LEAF_RULES: dict[str, LeafRuleFunction] = {}
-"""How to make one element of a leaf, for the opcodes whose result may be a tuple."""
+"""Emits one element of a leaf, for the opcodes whose result may be a tuple."""
 
 MAX_NESTING = 64
 """Depth of computations called from computations inside one kernel."""
@@ -61,7 +61,7 @@ def rule(*names: str) -> Callable[[RuleFunction], RuleFunction]:
 
 
 def leaf_rule(*names: str) -> Callable[[LeafRuleFunction], LeafRuleFunction]:
-    """Register the rule of opcodes `names`, which makes elements of the leaf that it is given."""
+    """Register the rule of opcodes `names`, which emits elements of a given leaf."""
     return partial(_register, LEAF_RULES, names)
 
 
@@ -71,14 +71,14 @@ def _register(table: dict[str, _F], names: Sequence[str], function: _F) -> _F:
 
 
 def has_rule(inst: Instruction) -> bool:
-    """True if elements of `inst` can be made, or are read: it may be a parameter."""
+    """True if elements of `inst` can be computed, or loaded if it is a parameter."""
     name = inst.opcode.name
     is_elementwise = inst.opcode.elemental is not None
     return is_elementwise or name in RULES or name in LEAF_RULES or name == "parameter"
 
 
 class ElementGenerator:
-    """Makes elements in `body`.
+    """Emits the code of elements into `body`.
 
     Attributes:
         flat: indices are positions in memory, which all arrays of the kernel share.
@@ -149,7 +149,7 @@ class ElementGenerator:
         return array.load(self.math, index)
 
     def inline(self, computation: Computation, arguments: Sequence[Value]) -> list[Value]:
-        """Write `computation` on scalars in place; return the leaves of its result."""
+        """Inline `computation` on scalars; return the leaves of its result."""
         if self._depth >= MAX_NESTING:
             raise UnsupportedError(f"computations are nested more than {MAX_NESTING} deep")
         self._depth += 1
@@ -167,7 +167,7 @@ class ElementGenerator:
         return values
 
     def choose(self, condition: Value, request: Request, otherwise: Request) -> Rule:
-        """Return the element `request` where `condition` holds, else `otherwise`; one is made."""
+        """Return the element `request` if `condition` holds, else `otherwise`; only one is run."""
         if condition.text in ("true", "false"):
             value = yield request if condition.text == "true" else otherwise
             return value
@@ -197,7 +197,7 @@ def _leaf_number(inst: Instruction, path: ShapeIndex) -> int:
 
 
 def _of_nothing(g: ElementGenerator, shape: ArrayShape) -> Rule:
-    """Return any value for an element of an empty array, in a branch that never runs."""
+    """Return an arbitrary value for an element of an empty array; the code never runs."""
     return g.b.const_element(shape.dtype, shape.dtype.numpy.type(0))
     yield
 

@@ -23,14 +23,14 @@ from hloc.ops.folding import LONG_SUM, reducer_rows
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 MOST_UNROLLED = 4
-"""Elements of a sum that are added one by one, with indices that are numbers, not in a loop."""
+"""Sums of at most this many elements are unrolled, with constant indices."""
 
 FEWEST_ROWS = 8
-"""Fewest rows of so few elements for which loops over the results are in vectors."""
+"""With at least this many rows of so few elements, loops over the results are vectorised."""
 
 
 def result_number(path: ShapeIndex) -> int:
-    """Return which result of a variadic operation a leaf path means."""
+    """Return the number of the result of a variadic operation at a leaf path."""
     return path[0] if path else 0
 
 
@@ -55,7 +55,7 @@ def _plain(result: Instruction, pair: set[Instruction]) -> str:
 
 
 def identity_of(name: str, dtype: DType) -> Any:
-    """Return the number that plain reducer `name` leaves others as they are with."""
+    """Return the identity element of the plain reducer `name`."""
     if name == "multiply":
         return 1
     if name in ("maximum", "minimum") and dtype.is_float:
@@ -80,8 +80,8 @@ def is_float_sum(reduce: Instruction) -> bool:
 def sum_dtype(computation: Computation, dtype: DType) -> DType:
     """Return the type to accumulate in, whatever the length of sums: f32 for narrow floats.
 
-    Products of narrow floats need it too: their partial products leave the range of the type.
-    Extremes of narrow floats are the same in f32, and vectors of f32 are faster.
+    Products of narrow floats need it, too: partial products may overflow the type. Minima and
+    maxima of narrow floats are the same in f32, and vectors of f32 are faster.
     """
     return _sum_dtype(plain_reducer(computation), dtype, 0)
 
@@ -89,7 +89,7 @@ def sum_dtype(computation: Computation, dtype: DType) -> DType:
 def sum_dtypes(
     computation: Computation, starts: Sequence[Instruction], addends: int = 0
 ) -> list[DType]:
-    """Return the type to accumulate in for each result, which begins as one of `starts`."""
+    """Return the type to accumulate in for each result; `starts` are the initial values."""
     names = plain_results(computation)
     return [
         _sum_dtype(name, start.array.dtype, addends)
@@ -108,7 +108,7 @@ def _sum_dtype(name: str, dtype: DType, addends: int) -> DType:
 def combine(
     g: ElementGenerator, computation: Computation, left: Sequence[Value], right: Sequence[Value]
 ) -> list[Value]:
-    """Return `computation(left, right)`; a plain sum or product may be done in any order.
+    """Return `computation(left, right)`; a plain sum or product may be reassociated.
 
     Plain results of floats are combined in the type of `left`, which may be wider than theirs
     (`sum_dtypes`).
@@ -130,7 +130,7 @@ def _narrowed(b: ElementBuilder, computation: Computation, values: Sequence[Valu
 
 
 def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
-    """Return the plain reducer `name` of two real numbers, which may be done in any order."""
+    """Return the plain reducer `name` of two real numbers, which may be reassociated."""
     dtype = left.dtype
     if dtype.is_float:
         saved, b.float_flags = b.float_flags, "reassoc contract"
@@ -147,7 +147,7 @@ def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
 
 
 class Accumulators:
-    """The running results of a reduction, in stack slots: of one element, or of `count`."""
+    """The accumulators of a reduction in stack slots, for one element or for `count`."""
 
     def __init__(
         self, g: ElementGenerator, inst: Instruction, addends: int = 0, count: int = 1
@@ -164,7 +164,7 @@ class Accumulators:
         self.g.b.store(self.slots[number], at, self.g.b.convert(value, self.dtypes[number]))
 
     def clear(self) -> None:
-        """Set the results to zero, so that they are something."""
+        """Set the results to zero, so that they are defined."""
         self.store([self.g.b.const(dtype, 0) for dtype in self.dtypes])
 
     def load(self, at: IndexValue = 0) -> list[Value]:
@@ -181,7 +181,7 @@ class Accumulators:
         return [self.g.b.convert(x, d) for x, d in zip(values, self.dtypes, strict=True)]
 
     def combine(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        """Return two lists of results as one."""
+        """Return the combination of two lists of results."""
         return self.converted(combine(self.g, self.computation, left, right))
 
     def add(self, elements: Sequence[Value]) -> None:
@@ -272,9 +272,9 @@ def window_position(
     index: Sequence[IndexValue],
     within: Sequence[IndexValue],
 ) -> tuple[Index, Value]:
-    """Return where element `within` of window `index` lies in the array, and whether it does.
+    """Return the array index of element `within` of window `index`, and whether it is inside.
 
-    The array has `shape`, its elements `base_dilation` apart; padding and holes do not count.
+    The array has `shape`, its elements `base_dilation` apart; padding and holes are outside.
     """
     position: list[IndexValue] = []
     conditions: list[Value] = []

@@ -1,4 +1,4 @@
-"""Element rules of opcodes that move elements: the same value, found at another index."""
+"""Element rules of opcodes that move elements: the same value at another index."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _joined_halves(b: LlvmBuilder, z: Value) -> Value:
 def _bitcast_index(
     g: ElementGenerator, source: ArrayShape, target: ArrayShape, index: Index
 ) -> Index:
-    """Return where in `source` the element lies that is at `index` of `target` in memory."""
+    """Return the index in `source` of the element that has the address of `index` of `target`."""
     if 0 in target.dims:
         return (0,) * source.rank
     new_order, old_order = physical_order(target), physical_order(source)
@@ -197,7 +197,7 @@ def _pad(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> 
             conditions.append(hit)
             position = g.math.div(position, d.interior + 1)
         at.append(position)
-    # Made before the branch, so that no lane of a widened loop has to fetch it.
+    # Emitted before the branch, so that no lane of a vectorised loop has to load it.
     yield frame, padding, (), ()
     value = yield from g.choose(
         g.body.all_of(conditions), (frame, operand, (), tuple(at)), (frame, padding, (), ())
@@ -220,7 +220,7 @@ def _concatenate(g: ElementGenerator, frame: Frame, inst: Instruction, index: In
         at = (*index[:dim], g.math.sub(index[dim], first), *index[dim + 1 :])
         return frame, operand, (), at
 
-    # Pieces that the position cannot be in are left out.
+    # Operands that cannot contain the position are left out.
     position = index[dim]
     tests: list[tuple[tuple[int, Instruction], Value | None]] = []
     for number, part in enumerate(parts):
@@ -248,19 +248,19 @@ def _concatenate(g: ElementGenerator, frame: Frame, inst: Instruction, index: In
             fn.jump(after)
             if inside is not None:
                 fn.start_block(beyond)
-                # What is made beyond is not there after the parts have come together.
+                # Values of this block do not dominate the block in which the branches merge.
                 stack.enter_context(g.body.scope())
     fn.start_block(after)
     return g.body.merge(incoming)
 
 
-# ---------------------------------------------------------------- positions known at run time
+# ---------------------------------------------------------------- indices known at run time
 
 
 def start_operands(inst: Instruction, first: int) -> list[tuple[Instruction, Index]]:
-    """Return, per dimension, where the start index of a dynamic slice or update is found.
+    """Return, per dimension, operand and index of the start index of a dynamic slice or update.
 
-    One scalar operand per dimension from number `first` on, or, in older texts, one vector.
+    These are scalar operands from number `first`, one per dimension, or one vector in older texts.
     """
     starts = inst.operands[first:]
     if len(starts) == 1 and starts[0].array.dims:
@@ -312,7 +312,7 @@ def _dynamic_update_slice(
 def _gather(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand, indices = inst.operands
     if not operand.array.elements:
-        # Windows of no elements may still give a result that has some; XLA makes them zero.
+        # Empty windows may have a result that is not empty; in XLA, its elements are zero.
         return g.b.const(inst.array.dtype, 0)
     a = inst.attributes
     batch = [index[d] for d in range(len(index)) if d not in a.offset_dims]
@@ -344,7 +344,7 @@ def _gather(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) 
 def index_vector(
     indices: Instruction, index_vector_dim: int, batch: list[IndexValue], component: int
 ) -> Index:
-    """Return where component `component` of the index vector of `batch` lies in `indices`."""
+    """Return the index in `indices` of component `component` of the index vector of `batch`."""
     if index_vector_dim == indices.array.rank:
         return tuple(batch)
     return (*batch[:index_vector_dim], component, *batch[index_vector_dim:])

@@ -72,7 +72,7 @@ def _while(
             test = Frame({condition.parameters[0]: state})
             head.go_on_if((yield test, condition.root, (), ()))
             step = Frame({body.parameters[0]: state})
-            # All of the new state is made before any of it is written.
+            # The whole new state is computed before any of it is stored.
             values = []
             for at in paths:
                 values.append((yield step, body.root, at, ()))
