@@ -1,1 +1,1 @@
-"""The last changes to a module before planning: every remaining opcode has a kernel."""
+"""Lowering, the last changes to a module before planning: every remaining opcode has a kernel."""

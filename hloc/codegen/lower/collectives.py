@@ -1,8 +1,8 @@
-"""Collectives in the form that plans have: one instruction each, and several participants.
+"""Lowering of collectives for plans: synchronous, and with several participants.
 
-What is started and ended apart does all of its work in the start, as in XLA:CPU; nothing overlaps.
-`X-start` becomes the tuple that it is declared to be, with the result of X in it, and `X-done`
-takes that out again, so that a start in one iteration of a loop may be ended in the next.
+An async pair does all of its work in the start, as in XLA:CPU; nothing overlaps. `X-start` becomes
+the tuple that it is declared to be, with the result of X in it, and `X-done` an element of that
+tuple. So a start in one iteration of a loop may have its done in the next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _START, _DONE = "-start", "-done"
 
 
 def join_started_collectives(module: Module) -> None:
-    """Change `module` in place."""
+    """Make async collectives synchronous; changes `module` in place."""
     if not any(name.endswith(_START) for name in module.opcodes):
         return
     with module.log.acting("started-collectives"):
@@ -104,7 +104,7 @@ def _is_sum_itself(done: Instruction) -> bool:
 
 
 def replace_collectives_of_one(module: Module) -> None:
-    """Replace collectives in which every device meets itself only, and whose types have settled."""
+    """Replace collectives whose groups are single devices by their operands, of equal type."""
     if not any(opcode_row(name).exchange is not None for name in module.opcodes):
         return
     with module.log.acting("collectives-of-one"):
@@ -134,7 +134,7 @@ def _replace_by_operands(inst: Instruction) -> None:
 
 
 def _run_after(old: Instruction, new: tuple[Instruction, ...]) -> None:
-    """Let what had to run after `old` run after `new` instead."""
+    """Move the control successors of `old` to `new`."""
     for later in old.computation.controlled:
         if old in later.control_predecessors:
             kept = (p for p in later.control_predecessors if p is not old)
@@ -146,10 +146,10 @@ def _run_after(old: Instruction, new: tuple[Instruction, ...]) -> None:
 
 
 def order_transfers(module: Module) -> None:
-    """Let each device send before it waits for data, where the one does not need the other.
+    """Let each device send before it waits for data, unless the sent data depends on it.
 
-    Else a schedule might let all devices receive first, and none would ever send. `send` and
-    `recv-done` of a computation keep the order that they are given here.
+    Otherwise a schedule could let all devices receive first, which is a deadlock. Control
+    dependencies keep the `send` and `recv-done` of a computation in this order.
     """
     if "recv-done" not in module.opcodes:
         return
@@ -163,7 +163,7 @@ def order_transfers(module: Module) -> None:
 
 
 def _sends_first(computation: Computation) -> list[Instruction]:
-    """Return a topological order in which what waits for data comes as late as possible."""
+    """Return a topological order in which instructions that wait for data come last."""
     left = list(post_order(computation))
     done: dict[Instruction, None] = {}
     late: list[Instruction] = []

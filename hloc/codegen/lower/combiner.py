@@ -14,7 +14,7 @@ from hloc.shapes import ArrayShape
 def combiner(reducer: Computation, dtype: DType, members: int, elements: int) -> Instruction:
     """Return a fusion that reduces `members` arrays of `dtype`, in the order of its operands.
 
-    All is reduced in the element type of the reducer, and converted once.
+    The reduction runs in the element type of the reducer; its result is converted once.
 
     Args:
         reducer: of two scalars; its module is not changed.

@@ -22,7 +22,7 @@ from hloc.shapes import ArrayShape, ShapeIndex, data_leaves
 
 
 def make_boundary_static(module: Module) -> DynamicBoundary:
-    """Change `module` in place; returns what the executable must add and take away."""
+    """Change `module` in place; return the hidden sizes that the executable passes and reads."""
     with module.log.acting("dynamic-boundary"):
         return DynamicBoundary(_static_parameters(module), _static_results(module))
 
@@ -51,7 +51,7 @@ def _static_parameters(module: Module) -> tuple[HiddenSize, ...]:
 def _take_sizes(
     inst: Instruction, sizes: dict[tuple[Instruction, ShapeIndex, int], Instruction]
 ) -> None:
-    """Let a `PadToStatic` be the array and its sizes; make shapes on the way to it static."""
+    """Replace a `PadToStatic` by the array and its sizes; make shapes that lead to it static."""
     computation = inst.computation
     if is_call_of(inst, "PadToStatic"):
         b = Builder(computation)
@@ -96,13 +96,13 @@ def _static_results(module: Module) -> tuple[HiddenSize, ...]:
     if not sizes:
         return ()
     entry.set_root(Builder(entry).tuple([entry.root, *sizes]))
-    # The indices of aliases are those of the old result; arrays are cut anyway, so nothing is lost.
+    # Aliases refer to indices of the old result; dynamic results are copied anyway.
     module.set_config(replace(module.config, aliases=(), buffer_donors=()))
     return tuple(hidden)
 
 
 def _call_at(root: Instruction, index: ShapeIndex) -> Instruction | None:
-    """Return the `SliceToDynamic` that makes a leaf of the root, None for a leaf of full size."""
+    """Return the `SliceToDynamic` that defines a leaf of the root, None for a static leaf."""
     for i in index:
         if not root.is_a("tuple"):
             return None

@@ -1,4 +1,4 @@
-"""The first changes at every level: opcodes without a kernel become opcodes that have one.
+"""The first lowering at every level: opcodes without a kernel become opcodes that have one.
 
 Afterwards all shapes are static; `codegen/lower/lowering.py` makes the later changes.
 """
@@ -23,21 +23,21 @@ EXPANSION = (
     "collective-broadcast-expander,ragged-dot-rewriter,rng-expander,scaled-dot-rewriter,"
     "scan-expander,sparse-convolution-expander,dynamic-padder,dce"
 )
-"""Tuples that are taken apart and dead code go first: unused instructions are not refused."""
+"""Tuples and dead code are eliminated first, so that unused instructions are not refused."""
 
 FUSION = "fusion,dce,multi-output-fusion,dce"
-"""For targets that have no kernel for a whole attention, or for a product and what follows it."""
+"""For targets without kernels for whole attentions, or for gemms with epilogues."""
 
 
 def expand(module: Module, needs_defusion: Callable[[Instruction], bool]) -> DynamicBoundary:
-    """Change `module` in place; returns the hidden sizes of its parameters and results.
+    """Expand `module` in place; return the hidden sizes of its parameters and results.
 
     Args:
-        module: as the passes left it.
-        needs_defusion: which fusions the target must see taken apart.
+        module: the result of the passes.
+        needs_defusion: true for fusions that the target cannot take whole.
 
     Raises:
-        UnsupportedError: no law is known for an instruction.
+        UnsupportedError: an instruction has no expansion.
     """
     context = PassContext()
     if "fusion" in module.opcodes:
@@ -50,7 +50,7 @@ def expand(module: Module, needs_defusion: Callable[[Instruction], bool]) -> Dyn
 def _split(
     module: Module, needs_defusion: Callable[[Instruction], bool], context: PassContext
 ) -> None:
-    """Take fusions apart; what lies between or after their products is fused again."""
+    """Defuse; what lies between or after the gemms is fused again."""
     has_products = any(
         (is_attention_fusion(inst) or _is_output_fusion(inst)) and needs_defusion(inst)
         for computation in module.computations

@@ -1,9 +1,9 @@
-"""Every copy becomes a copy of one array: of tuples by leaf, of layout changes explicitly.
+"""Copies of tuples become copies of arrays, and implicit changes of layout become copies.
 
 A text may give an array one layout at its definition and another in a tuple or loop that holds it;
-since tuples move no bytes, a copy has to stand in between. A loop keeps its state in the layouts of
-its body's parameter; a call or conditional returns those of its computation's root, of the first
-branch if there are several.
+tuples move no bytes, so a copy must be inserted. The state of a loop has the layouts of its body's
+parameter. The result of a call or conditional has those of the root of its computation, of the
+first branch if there are several.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _make_explicit(inst: Instruction) -> None:
 
 
 def _settle_exchange(inst: Instruction) -> None:
-    """Let each operand of a collective have the element type and the layout of its result.
+    """Give each operand of a collective the element type and the layout of its result.
 
     A ragged all-to-all moves rows, so all its arrays are row-major.
     """
@@ -80,7 +80,7 @@ def _settle_exchange(inst: Instruction) -> None:
 
 
 def _settle_loop(inst: Instruction) -> None:
-    """Let initial value, condition, body and result have the layouts of the body's parameter."""
+    """Give initial value, condition, body and result the layouts of the body's parameter."""
     condition, body = inst.called
     state = body.parameters[0].shape
     inst.computation.set_shape(inst, state)
@@ -109,7 +109,7 @@ def _settle_copy_start(inst: Instruction) -> None:
 
 
 def _hand_over(inst: Instruction, first: int, parameters: Sequence[Instruction]) -> None:
-    """Copy operands from `first` on into the layouts of the parameters that take them."""
+    """Copy operands, from number `first`, into the layouts of the corresponding parameters."""
     for number, parameter in enumerate(parameters, first):
         _copy_operand(inst, number, parameter.shape)
 
@@ -148,13 +148,13 @@ def _copied(computation: Computation, inst: Instruction, shape: Shape) -> Instru
 
 
 def _take_layout(inst: Instruction, shape: Shape) -> None:
-    """Let the result lie as the operands do."""
+    """Give the result the layouts of the operands."""
     if not same_layouts(inst.shape, shape):
         inst.computation.set_shape(inst, shape)
 
 
 def _copy_after(inst: Instruction, given: Shape) -> None:
-    """Let `inst` have the layouts `given`, and a copy of it those that it had."""
+    """Give `inst` the layouts `given`; its users get a copy in the layouts that it had."""
     wanted = inst.shape
     if same_layouts(given, wanted):
         return

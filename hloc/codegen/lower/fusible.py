@@ -1,7 +1,7 @@
-"""Which fusions can be one kernel, and are worth it.
+"""Decides which fusions can be one kernel and should be.
 
-An imported fusion may hold anything; one that no emitter supports, or that would recompute its
-producers many times, is taken apart again (`fusion_splitter`).
+An imported fusion may contain anything; one that no emitter supports, or that would recompute its
+producers many times, is defused (`fusion_splitter`).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ RULE_MODULES = (reductions, remap)
 """The modules that register element rules; named here so that they are imported."""
 
 MAX_EVALUATIONS = 4000
-"""Elements of fused instructions that one element of the result may ask for."""
+"""Most elements of fused instructions that may be computed per element of the result."""
 
 MAX_CONSTANT_BYTES = 1 << 16
-"""Size of an array constant that is written into a kernel."""
+"""Largest array constant that is embedded in a kernel."""
 
 STRUCTURAL = frozenset({
     "cholesky", "concatenate", "convolution", "dot", "dynamic-update-slice", "fft", "reduce",
     "reduce-window", "rng-bit-generator", "scatter", "select-and-scatter", "triangular-solve",
 })  # fmt: skip
-"""Opcodes with loops of their own as root of a kernel; sorts read only what is in memory."""
+"""Opcodes that have loops of their own as the root of a kernel; sorts read arrays only."""
 
 _CONTROL_FLOW = frozenset(("conditional", "while"))
-"""Rules of these serve scalars in called computations, not arrays in fusions."""
+"""Opcodes whose rules handle scalars in called computations, not arrays in fusions."""
 
 
 def is_beyond(
@@ -40,12 +40,13 @@ def is_beyond(
     by_rows: bool,
     core: Instruction | None = None,
 ) -> bool:
-    """True if fusion `inst` cannot be one kernel, or would do its work again and again.
+    """True if fusion `inst` cannot be one kernel, or would recompute too much.
 
     Args:
         inst: a fusion.
-        by_rows: rows are made one by one, so that reductions are done once for each.
-        core: what such an emitter makes if it is not the root, which is then made of it.
+        by_rows: the emitter works row by row, so that each reduction is computed once per row.
+        core: the instruction that the emitter computes if that is not the root; the root then
+            reads its result.
     """
     (body,) = inst.called
     root = core or body.root
@@ -61,7 +62,7 @@ def is_beyond(
 
 
 def _is_producer(inst: Instruction, depth: int = 0) -> bool:
-    """True if the element generator can make elements of `inst`."""
+    """True if the element generator can emit elements of `inst`."""
     name = inst.opcode.name
     if name in _CONTROL_FLOW:
         return False
@@ -82,7 +83,7 @@ def _is_producer(inst: Instruction, depth: int = 0) -> bool:
 
 
 def _repeats_work(inst: Instruction, largest: int) -> bool:
-    """True for a reduction that would be done again for many elements of the result."""
+    """True for a reduction that would be recomputed for many elements of the result."""
     if inst.opcode.name not in ("reduce", "reduce-window"):
         return False
     elements = array_leaves(inst.shape)[0].elements
@@ -90,9 +91,9 @@ def _repeats_work(inst: Instruction, largest: int) -> bool:
 
 
 def _evaluations(body: Computation) -> int:
-    """Estimate how many elements of its members the fusion makes per element of its result.
+    """Estimate how many elements the fusion computes per element of its result.
 
-    Elementwise users of one instruction ask for the same element; others ask for another each.
+    Elementwise users of one instruction share an element; other users need one each.
     """
     counts: dict[Instruction, int] = {body.root: 1}
     total = 0

@@ -1,4 +1,4 @@
-"""Takes apart fusions that cannot be one kernel."""
+"""Defuses fusions that cannot be one kernel."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hloc.opt.pass_base import PassContext
 
 @dataclass(frozen=True)
 class FusionSplitter:
-    """Replace fusions that no emitter takes by the instructions inside.
+    """Replace fusions that no emitter supports by the instructions inside.
 
-    Expects verified IR and leaves verified IR; fusions inside fusions are inlined in turn if they
-    need it. Cost: one walk, O(instructions).
+    Expects verified IR and leaves verified IR; fusions inside fusions are inlined in turn if
+    necessary. Cost: one walk, O(instructions).
 
     Attributes:
-        needs_defusion: which fusions the target cannot make a kernel of.
+        needs_defusion: true for fusions of which the target cannot make one kernel.
     """
 
     needs_defusion: Callable[[Instruction], bool]

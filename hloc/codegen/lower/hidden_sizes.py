@@ -10,7 +10,7 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HiddenSize:
-    """The present size of dimension `dim` of argument or result `leaf` (both count from 0)."""
+    """The run-time size of dimension `dim` of argument or result `leaf` (both count from 0)."""
 
     leaf: int
     dim: int

@@ -1,7 +1,7 @@
 """LAPACK's custom calls become calls of hloc's own algorithms, which need no host function.
 
-The targets and views used here are those of `codegen/kernels/linalg/calls.py`; calls with other
-layouts stay as they are, and so do targets for which a program has registered a function.
+The targets and views used here are those of `codegen/kernels/linalg/calls.py`. Calls with other
+layouts, and targets for which the user has registered a function, stay as they are.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _NAMES_OF_XLA = {"Qr": "geqrf", "ProductOfElementaryHouseholderReflectors": "org
 """Targets that XLA expands itself, with operands and results of LAPACK's routines."""
 
 _LONGEST_COLUMN_BYTES = 128
-"""Of matrices that rotations in lanes suit better than LAPACK, one by one: f32 up to 32 rows."""
+"""Up to this size, rotations in lanes are faster than LAPACK on each matrix: 32 rows of f32."""
 
 _FEWEST = 4
-"""Such matrices of 16 rows that a batch must have; twice as many of twice as many rows."""
+"""Smallest batch for lanes with 16 rows; twice as many matrices with twice as many rows."""
 
 _Choice: TypeAlias = tuple[str, tuple[str, ...]]
 """An algorithm, and views of operands and results."""
 
 
 def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
-    """Retarget custom calls that need no host to hloc's routines; changes `module` in place.
+    """Retarget custom calls to hloc's own routines where possible; changes `module` in place.
 
     Args:
-        module: the calls are those of its control flow.
-        with_lapack: machine code may call the LAPACK that SciPy brings, if it is installed.
+        module: calls in its entry and control flow are considered.
+        with_lapack: machine code may call SciPy's LAPACK, if it is installed.
     """
     if "custom-call" not in module.opcodes:
         return
@@ -90,7 +90,7 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
 
 
 def _is_small_batch(inst: Instruction) -> bool:
-    """True for small matrices side by side; their vectors may have other signs than LAPACK's."""
+    """True for a batch of small matrices; vectors may differ from LAPACK's in sign."""
     shape = inst.operands[0].shape if inst.operands else None
     if not isinstance(shape, ArrayShape) or shape.rank < 3:
         return False
@@ -141,7 +141,7 @@ def _eigen(a: dict[str, Any]) -> _Choice:
 
 
 def _singular(a: dict[str, Any]) -> _Choice:
-    """A wide matrix is worked on transposed, which exchanges the sides of the vectors."""
+    """Choose the routine of an SVD; a wide matrix is transposed, which swaps U and V."""
     n, t = AS_IT_IS, TRANSPOSED
     name = "values" if a.get("mode") == "N" else "singular"
     if a["is_tall"]:

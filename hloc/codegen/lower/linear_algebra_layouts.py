@@ -1,7 +1,7 @@
-"""Factorisations of a batch are stored by rows where the elementwise code after them reads rows.
+"""Results of batched factorisations become row-major where their elementwise users are.
 
-Columns are neighbours in the results of LAPACK's custom calls, and what JAX does with them is in
-the order of rows: it would read across. hloc's algorithms write either order in the same time.
+The results of LAPACK's custom calls are column-major and JAX's users of them row-major, so users
+would read with a stride. hloc's algorithms write either layout in the same time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from hloc.opt.movement.walk import is_elementwise
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 _FEWEST = 4
-"""Matrices of a batch that are worked on side by side, where no order of results is faster."""
+"""Smallest batch whose matrices are processed in lanes, where both layouts cost the same."""
 
 _MOST_ROWS = 32
 
 
 def write_rows_for_readers(computation: Computation) -> None:
-    """Make results row-major whose readers all are; changes their readers' parameters too."""
+    """Make results row-major if all readers are; changes the readers' parameters as well."""
     for inst in computation.instructions:
         call = call_of(inst)
         if call is None or call.batch < _FEWEST:
@@ -34,7 +34,7 @@ def write_rows_for_readers(computation: Computation) -> None:
 
 
 def _results(inst: Instruction) -> Iterator[Instruction]:
-    """Yield what stands for single arrays of a result that nothing else stands for."""
+    """Yield the instructions that alone hold an array of a result."""
     if isinstance(inst.shape, ArrayShape):
         yield inst
         return
@@ -45,12 +45,12 @@ def _results(inst: Instruction) -> Iterator[Instruction]:
 
 
 def _is_free(array: Instruction) -> bool:
-    """True for matrices in another order that nothing outside of the computation sees."""
+    """True for matrices of another layout that are not visible outside the computation."""
     return not array.is_root and array.array.rank > 2 and array.array.layout is not None
 
 
 def _has_readers_by_rows(array: Instruction) -> bool:
-    """True if some reader reads rows, and none needs the present order."""
+    """True if some reader is row-major, and none needs the present layout."""
     users = array.users
     return all(_reads_any_order(user, array) for user in users) and any(map(_goes_by_rows, users))
 
@@ -77,7 +77,7 @@ def _goes_by_rows(user: Instruction) -> bool:
 
 
 def _parameters(user: Instruction, array: Instruction) -> list[Instruction]:
-    """Return what stands for `array` in a fused computation."""
+    """Return the parameters of a fused computation that hold `array`."""
     pairs = zip(user.called[0].parameters, user.operands, strict=True)
     return [parameter for parameter, operand in pairs if operand is array]
 

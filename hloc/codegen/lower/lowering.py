@@ -36,8 +36,8 @@ def lower(module: Module, options: CompileOptions) -> None:
     """Bring an optimised module into the form that buffer assignment expects, in place.
 
     Raises:
-        HloError: constants were left out of the text and `fill_constants` is `error`, or shared
-            computations would make the module too large.
+        HloError: constants are elided in the text and `fill_constants` is `error`, or copies of
+            shared computations would make the module too large.
         UnsupportedError: an array changes its layout where nothing moves bytes.
     """
     _fill_constants(module, options.fill_constants)
@@ -52,11 +52,11 @@ def lower(module: Module, options: CompileOptions) -> None:
 
 
 def refuse_unsupported(module: Module, reason_of: ReasonFunction) -> None:
-    """Raise one `UnsupportedError` that lists all that cannot run, by opcode and reason.
+    """Raise one `UnsupportedError` that lists all unsupported instructions by opcode and reason.
 
     Args:
-        module: the whole of it is looked at, before any code is made.
-        reason_of: what the target says of one instruction, its `Opcode.refusal` among that.
+        module: all of it is checked before any code is generated.
+        reason_of: the target's reason for one instruction, `Opcode.refusal` included.
     """
     found: dict[tuple[str, str], list[Instruction]] = {}
     for computation in control_flow_computations(module):
@@ -68,7 +68,7 @@ def refuse_unsupported(module: Module, reason_of: ReasonFunction) -> None:
 
 
 def refuse_layout_changes(module: Module) -> None:
-    """Raise `UnsupportedError` where one array is given two layouts and no copy stands between."""
+    """Raise `UnsupportedError` where an array has two layouts without a copy in between."""
     found: dict[tuple[str, str], list[Instruction]] = {}
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
@@ -129,7 +129,7 @@ def _handed_on(inst: Instruction) -> Iterator[tuple[Shape, Shape]]:
 
 
 def _fill_constants(module: Module, how: str) -> None:
-    """Put zeros where a dump left out the values of a constant, or refuse to."""
+    """Replace elided values of constants by zeros, or raise HloError, as `how` says."""
     if "constant" not in module.opcodes:
         return
     for computation in live_computations(module):
@@ -163,7 +163,7 @@ def _zeros(literal: Literal) -> Literal:
 
 
 def _replace_device_numbers(module: Module) -> None:
-    """Where there is one partition, or one replica, its number is zero."""
+    """Replace `partition-id` by zero if there is one partition, and `replica-id` likewise."""
     config = module.config
     counts = {"partition-id": config.num_partitions, "replica-id": config.replica_count}
     names = [name for name, count in counts.items() if count == 1]
