@@ -1,1 +1,1 @@
-"""Builders of code: what HLO's element types mean, indices, loops and elementary functions."""
+"""Builders of code: operations on HLO's element types, indices, loops, elementary functions."""

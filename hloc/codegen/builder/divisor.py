@@ -14,11 +14,12 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Divisor:
-    """A number that others are divided by, of f32 or f64.
+    """A divisor of f32 or f64.
 
     Attributes:
         power: a power of two that dividend and divisor are multiplied by, None for 1.
-        scaled: the divisor times `power`, neither it nor its reciprocal near the ends of the range.
+        scaled: the divisor times `power`; neither it nor its reciprocal is near overflow or
+            underflow.
         reciprocal: 1 / `scaled`.
     """
 
@@ -40,12 +41,10 @@ def divisor_of(b: LaneMathBuilder, x: Value) -> Divisor:
 
 
 def quotient(b: LaneMathBuilder, x: Value, divisor: Divisor) -> Value:
-    """Return x / divisor; rounded once unless it is subnormal or x is among the smallest numbers.
+    """Return x / divisor, rounded correctly unless the quotient or the remainder is subnormal.
 
-    Then it may be an ulp beside, since what is left of x is subnormal.
-
-    What is left of x corrects the first quotient (Markstein), which stays where it is not finite,
-    and where only the sign of a zero would change.
+    In those cases it may be off by an ulp. The remainder corrects the first quotient (Markstein),
+    except where that is not finite or only the sign of a zero would change.
     """
     if divisor.power is not None:
         x = b.fmul(x, divisor.power)

@@ -1,4 +1,4 @@
-"""HLO's element types in terms of the numbers that machines have; independent of any language.
+"""Operations on HLO's element types in terms of machine types; independent of any language.
 
 A complex number is a pair. Narrow floats are held as bits, computed in f32 and rounded after every
 operation (`narrow_float`). The remaining types are native; a subclass emits their operations, as
@@ -18,7 +18,7 @@ from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, PRED, U8, U32, U64, DType, complex_of, component_of
 
 _EXACT = ("minimum", "maximum", "fabs", "copysign", "floor", "ceil", "trunc", "roundeven", "round")
-"""Intrinsics whose result is a value of the operands' type, however few bits that has."""
+"""Intrinsics whose exact result is representable in the operands' type, however narrow."""
 
 
 class ElementBuilder(ABC):
@@ -27,13 +27,13 @@ class ElementBuilder(ABC):
     Abstract methods get values of f32, f64, integers and `pred` only.
 
     Attributes:
-        float_flags: freedom that an emitter grants to float additions and multiplications, in
-            LLVM's words; other languages may pass over it.
+        float_flags: LLVM's fast-math flags of float additions and multiplications; other languages
+            may ignore them.
         has_fma: fused multiply-add is one instruction on the target.
         has_half: conversions of f16 are one instruction on the target.
-        keeps_nan: a NaN that arithmetic makes, or passes on from operands whose low bits are zero,
-            has low bits that are zero.
-        has_scaling: multiplying by a power of two with any exponent is one.
+        keeps_nan: NaNs that arithmetic produces, or propagates from operands whose low bits are
+            zero, have low bits that are zero.
+        has_scaling: multiplying by a power of two with any exponent is one instruction.
     """
 
     float_flags = "contract"
@@ -42,7 +42,7 @@ class ElementBuilder(ABC):
     keeps_nan = False
     has_scaling = False
 
-    # ---- to be written in the language
+    # ---- to be implemented by subclasses
 
     @abstractmethod
     def number(self, dtype: DType, value: Any) -> Value:
@@ -73,11 +73,11 @@ class ElementBuilder(ABC):
 
     @abstractmethod
     def truncation(self, x: Value, dtype: DType) -> Value:
-        """Write a conversion of a float to an integer: cut, kept in range, 0 for NaN."""
+        """Write a conversion of a float to an integer: truncated, saturated, 0 for NaN."""
 
     @abstractmethod
     def reinterpretation(self, x: Value, dtype: DType) -> Value:
-        """Write what takes the bits of `x` as another type of the same width."""
+        """Write a bitcast of `x` to a type of the same width."""
 
     @abstractmethod
     def narrow_bits(self, x: Value) -> Value:
@@ -108,7 +108,7 @@ class ElementBuilder(ABC):
 
     @abstractmethod
     def complex_index(self, index: Value | int) -> tuple[Value | int, Value | int]:
-        """Return where the parts of complex number `index` lie, counted in parts."""
+        """Return the indices of the two parts of complex number `index`, counted in parts."""
 
     @abstractmethod
     def address(self, pointer: Value, dtype: DType, index: Value | int) -> str:
@@ -123,9 +123,9 @@ class ElementBuilder(ABC):
         """Return `pointer` moved by a constant number of bytes."""
 
     def prefetch(self, pointer: Value, dtype: DType, index: Value) -> None:
-        """Ask for the line of element `index`, to be read soon; it may lie outside of the array.
+        """Prefetch the cache line of element `index`, which may lie outside the array.
 
-        A hint: a language that has no word for it writes nothing.
+        A hint: languages without a prefetch write nothing.
         """
         return
 
@@ -144,7 +144,7 @@ class ElementBuilder(ABC):
             x: f32 or f64.
             exponent: s32, or s64 for f64.
             n: the exponent as a float like x.
-            is_zero: where the result is 0, and nothing is scaled.
+            is_zero: where it holds, the result is 0 and x is not scaled.
         """
         raise NotImplementedError
 
@@ -230,7 +230,7 @@ class ElementBuilder(ABC):
         return narrow_float.encode_exact(self, self.negated(self._wide(x)), x.dtype)
 
     def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
-        """Return total + x * y in the arithmetic of the type; pred is or of and."""
+        """Return total + x * y in the arithmetic of the type; for pred, total | (x & y)."""
         dtype = total.dtype
         if dtype.is_float or dtype.is_complex:
             return self.fadd(total, self.fmul(x, y))
@@ -265,7 +265,7 @@ class ElementBuilder(ABC):
         return self.integer_operation("xor", x, y)
 
     def not_(self, x: Value) -> Value:
-        """Return where the `pred` x does not hold."""
+        """Return the negation of a `pred`."""
         return self.xor(x, self.const(PRED, True))
 
     def shl(self, x: Value, y: Value) -> Value:

@@ -25,7 +25,7 @@ class IndexMath:
         self._ranges: dict[str, range] = {}
 
     def bound(self, x: IndexValue, values: range) -> None:
-        """Note the values that `x` takes: comparisons that they decide become constants."""
+        """Record the range of `x`: comparisons that it decides become constants."""
         if not isinstance(x, int):
             self._ranges[x.text] = values
 
@@ -147,14 +147,14 @@ class IndexMath:
     # ---- addresses
 
     def moved(self, pointer: str, offset_bytes: IndexValue) -> str:
-        """Return a pointer some bytes further on."""
+        """Return `pointer` plus an offset in bytes."""
         if offset_bytes == 0:
             return pointer
         offset = self.value(offset_bytes).text
         return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def aligned(self, pointer: str, alignment: int) -> str:
-        """Return the first place from `pointer` on that is a multiple of `alignment` bytes."""
+        """Return `pointer` rounded up to a multiple of `alignment` bytes."""
         address = self.fn.value(f"ptrtoint ptr {pointer} to i64")
         below = self.fn.value(f"sub i64 0, {address}")
         missing = self.fn.value(f"and i64 {below}, {alignment - 1}")
@@ -184,9 +184,9 @@ class IndexMath:
     def along(
         self, number: IndexValue, dims: Sequence[int], order: Sequence[int]
     ) -> list[IndexValue]:
-        """Return the index in turn `number` of loops over dimensions `order` of `dims`.
+        """Return the index in iteration `number` of a loop nest over dimensions `order` of `dims`.
 
-        The first of them is the outermost; other dimensions are at 0.
+        The first of them is the outermost; the index of other dimensions is 0.
         """
         index: list[IndexValue] = [0] * len(dims)
         sizes = [dims[dim] for dim in order]
@@ -199,9 +199,9 @@ class IndexMath:
         return self.along(number, shape.dims, physical_order(shape))
 
     def reshape(self, index: Index, dims: Sequence[int], new_dims: Sequence[int]) -> Index:
-        """Return where element `index` of a row-major array of `dims` is in one of `new_dims`.
+        """Return the index in `new_dims` of element `index` of `dims`, both row-major.
 
-        Dimensions that the reshape leaves alone keep their position: no division for them.
+        Dimensions that the reshape leaves alone keep their index, without a division.
         """
         result: list[IndexValue] = []
         for old, new in reshape_groups(dims, new_dims):
@@ -279,15 +279,15 @@ def loop_order(shape: ArrayShape) -> list[int]:
 
 
 def same_physical_order(a: ArrayShape, b: ArrayShape) -> bool:
-    """True if element n in memory of `a` is element n in memory of `b`, logically the same one.
+    """True if element n in memory has the same index in `a` and `b`, which have equal dimensions.
 
-    Dimensions of size 1 may stand anywhere; `a` and `b` have the same dimensions.
+    The layouts may differ in dimensions of size 1.
     """
     return a.layout == b.layout or loop_order(a) == loop_order(b)
 
 
 def reshape_keeps_order(a: ArrayShape, b: ArrayShape) -> bool:
-    """True if reshaping `a` to `b` surely moves no bytes: both lie in row-major order."""
+    """True if reshaping `a` to `b` moves no bytes, as both are row-major."""
     return a.elements == 0 or (_is_row_major(a) and _is_row_major(b))
 
 

@@ -14,7 +14,7 @@ class IrArray:
     """A dense array that generated code reads or writes.
 
     Attributes:
-        strides: elements between neighbours along each dimension.
+        strides: in elements, by dimension.
     """
 
     pointer: Value

@@ -33,7 +33,7 @@ _IN_FUNCTION = "%"
 _MOST_APART = 4
 """Largest stride between lanes for which whole vectors are loaded and shuffled."""
 _SCALED_BITS = 512
-"""Width of the vectors for which LLVM has the machine's multiplication by powers of two."""
+"""Width of the vectors for which LLVM has an intrinsic that scales by powers of two."""
 
 
 class LaneBuilder(LlvmBuilder):
@@ -41,11 +41,11 @@ class LaneBuilder(LlvmBuilder):
 
     Attributes:
         lanes: 0 if there are no vectors.
-        is_inside: stack memory for one value is asked for by code that may be given lanes.
-        streams: lanes are stored at aligned addresses, and not read soon.
+        is_inside: stack slots for one value are requested by code whose values may be lanes.
+        streams: stores of lanes are aligned and non-temporal.
         part: only this many leading lanes are in memory; 0 for all.
-        reads_apart: elements that lie far apart are loaded one by one; else that is refused, since
-            a loop that does little else should go another way.
+        reads_apart: elements with a large stride are loaded one by one; otherwise that is refused,
+            since a loop that does little else should run in another order.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
@@ -59,7 +59,7 @@ class LaneBuilder(LlvmBuilder):
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
-        """A region in which `streams` holds; a fence is needed before others may read."""
+        """A region in which `streams` holds; a fence is needed before other threads read."""
         self.streams = True
         try:
             yield
@@ -68,14 +68,14 @@ class LaneBuilder(LlvmBuilder):
 
     @contextmanager
     def first_lanes(self, count: int) -> Iterator[None]:
-        """A region in which arrays have `count` of the lanes; the others are anything."""
+        """A region in which only `count` lanes are loaded and stored; the others are undefined."""
         self.part = count
         try:
             yield
         finally:
             self.part = 0
 
-    # ---- vectors of what is given
+    # ---- vectors of values
 
     def vector_type(self, element: str) -> str:
         return vector_of(element, self.lanes)
@@ -115,10 +115,10 @@ class LaneBuilder(LlvmBuilder):
     def operand(self, x: Value, lanes: int) -> str:
         return self.vector(x) if lanes else x.text
 
-    # ---- divisions by what all lanes share
+    # ---- divisions by a number that all lanes share
 
     def expect_divisions(self, x: Value) -> None:
-        """Let lanes be divided by the float `x` from here on without dividing."""
+        """Divide lanes by the float `x` through its reciprocal from here on."""
         if self.lanes and self.has_fma and not x.dtype.is_complex:
             self._divisors[x.text] = divisor_of(self, self._wide(x))
 
@@ -132,12 +132,12 @@ class LaneBuilder(LlvmBuilder):
         return value if value.dtype is x.dtype else self.convert(value, x.dtype)
 
     def _constant_divisor(self, x: Value) -> Divisor | None:
-        """Return a number that is known as a divisor; None if it is not known or rather large."""
+        """Return a constant as a divisor; None if `x` is not constant or very large."""
         number = self.divisor_number(x)
         return Divisor(None, x, self.const(x.dtype, 1 / number)) if number else None
 
     def differs(self, x: Value, y: Value) -> Value:
-        """Return where floats are smaller or larger than others; not where one is NaN."""
+        """Return where `x` and `y` are ordered and not equal."""
         return self.operation(PRED, "fcmp one", x, y)
 
     # ---- conversions
@@ -191,7 +191,7 @@ class LaneBuilder(LlvmBuilder):
     def _extreme(self, short: str, x: Value) -> Value:
         """Return the `fmax` or `fmin` of all lanes, NaN if one is.
 
-        That is found on its own: LLVM's reduction that minds NaN takes three times as long.
+        NaN is checked separately: LLVM's reduction that propagates NaN takes three times as long.
         """
         dtype, vector = x.dtype, self.kind(x.dtype)
         kind = REPRESENTATIONS[dtype].register
@@ -203,7 +203,7 @@ class LaneBuilder(LlvmBuilder):
         )
 
     def _suffix(self, dtype: DType) -> str:
-        """Return the type of lanes as names of intrinsics have it."""
+        """Return the suffix of intrinsics for lanes of `dtype`."""
         return suffix_of(REPRESENTATIONS[dtype].register, self.lanes)
 
     # ---- memory
@@ -230,7 +230,7 @@ class LaneBuilder(LlvmBuilder):
         return self._made(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}", self.lanes)
 
     def _load_apart(self, pointer: Value, dtype: DType, index: LaneIndex) -> str:
-        """Load elements that are `stride` apart, by as many vectors that end with the last one."""
+        """Load elements that are `stride` apart, by `stride` vectors up to the last element."""
         r = REPRESENTATIONS[dtype]
         kind, lanes, stride = self.vector_type(r.memory), self.lanes, index.stride
         first = self.address(pointer, dtype, index)
@@ -358,13 +358,13 @@ class LaneBuilder(LlvmBuilder):
         self.fn.line(f"store <{2 * lanes} x {r.memory}> {mixed}, ptr {at}, align {r.bytes}")
 
     def _picked(self, kind: str, first: str, second: str, places: Iterable[int]) -> str:
-        """Return the elements with those numbers, counted through both vectors."""
+        """Return a shuffle of two vectors; `places` count through both."""
         mask = [f"i32 {place}" for place in places]
         order = f"<{len(mask)} x i32> <{', '.join(mask)}>"
         return self.fn.value(f"shufflevector {kind} {first}, {kind} {second}, {order}")
 
     def _neighbours(self, pointer: Value, dtype: DType, index: Value) -> str:
-        """Return the address of lane 0, if the lanes lie side by side."""
+        """Return the address of lane 0 of lanes that are contiguous in memory."""
         if not isinstance(index, LaneIndex) or index.stride != 1:
             raise NeedsScalars("elements that do not lie side by side")
         return self.address(pointer, dtype, index)

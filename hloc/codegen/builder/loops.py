@@ -1,4 +1,4 @@
-"""Structured control flow over the writer, and scopes for values that can be reused.
+"""Structured control flow over the writer, and scopes of values for reuse.
 
 A value computed inside a loop or branch is valid in that region only, so each region has its own
 map in `values`; lookup goes from the innermost region outwards.
@@ -24,23 +24,23 @@ _MOST_TRIPS = 12
 """Trips of a short loop."""
 
 _MOST_BODY_LINES = 64
-"""Lines in a short loop: a body of more is better as a vector than once for each trip."""
+"""Most lines in the body of a short loop: larger bodies are better vectorised than unrolled."""
 
 _MOST_UNROLLED_LINES = 2400
-"""Lines of a short loop and those in it when they are unrolled."""
+"""Most lines of a short loop after unrolling, inner loops included."""
 
 _SHORT_LOOP = " ; short loop"
-"""The comment at the end of a short loop; `unrolled_text` makes a request of it."""
+"""The comment at the end of a short loop, which `unrolled_text` replaces by loop metadata."""
 
 MAX_LINES = 60_000
-"""Lines of one kernel, after which it is refused rather than eat memory and time."""
+"""Most lines of one kernel; larger ones are refused, as they would take too long to compile."""
 
 
 class Body:
-    """The function being written: builder, loops, branches, scopes.
+    """The function that is being emitted: builder, loops, branches, scopes.
 
     Attributes:
-        values: what the code so far has computed and this region may use, by the key of its maker.
+        values: values available in this region, by the key under which they were computed.
         keeps_loops: no loop is marked as short.
     """
 
@@ -72,7 +72,7 @@ class Body:
     ) -> Iterator[IndexValue]:
         """Run the region for start, start + step ... below `stop`; yields the counter.
 
-        `vectors` asks LLVM for vectors at every level, also where its own search for loops is off.
+        `vectors` makes LLVM vectorise the loop at levels that do not vectorise by themselves.
         """
         runs = isinstance(start, int) and isinstance(stop, int) and start < stop
         if runs and isinstance(step, int) and stop <= start + step:  # type: ignore[operator]
@@ -162,7 +162,7 @@ class Body:
 
     @contextmanager
     def repeat_while(self) -> Iterator[WhileRegion]:
-        """A loop whose end is decided inside: call `go_on_if(condition)`."""
+        """A loop whose exit condition is computed inside: call `go_on_if(condition)`."""
         fn = self.fn
         head, after = fn.new_block(), fn.new_block()
         fn.jump(head)
@@ -173,7 +173,7 @@ class Body:
         fn.start_block(after)
 
     def merge(self, incoming: Sequence[tuple[Value, str]]) -> Value:
-        """Return the value that came from the block that was left: pairs of value and label."""
+        """Return a phi of pairs of value and label of the predecessor block."""
         if any(isinstance(value, VARYING) for value, _ in incoming):
             raise NeedsScalars("lanes from several branches")
         dtype = incoming[0][0].dtype
@@ -217,7 +217,7 @@ def has_only_short_loops(text: str) -> bool:
 
 
 def unrolled_text(text: str) -> str:
-    """Return LLVM text whose short loops LLVM unrolls: running results then are in registers."""
+    """Return LLVM text whose short loops LLVM unrolls, which keeps accumulators in registers."""
     if _SHORT_LOOP not in text:
         return text
     request = '!3 = distinct !{!3, !4}\n!4 = !{!"llvm.loop.unroll.full"}\n'

@@ -14,7 +14,7 @@ from hloc.dtypes import DType
 
 
 class NumberBuilder(Protocol):
-    """Operations on numbers; `ElementBuilder` says what the attributes mean."""
+    """Operations on numbers; `ElementBuilder` documents the attributes."""
 
     has_fma: bool
     has_half: bool
@@ -64,7 +64,7 @@ class MathBuilder(NumberBuilder, Protocol):
 
 
 class LaneMathBuilder(MathBuilder, Protocol):
-    """Operations on numbers of which each may be a vector."""
+    """Operations on numbers, each of which may be a vector."""
 
     def as_lanes(self, x: Value) -> Lanes: ...
     def kind(self, dtype: DType) -> str: ...

@@ -84,7 +84,8 @@ def decode(b: NumberBuilder, x: Value) -> Value:
 def _subnormal(b: NumberBuilder, mantissa: Value, form: _Format) -> Value:
     """Return the bits of the f32 of a mantissa without a leading one.
 
-    It gets the one and loses it again: no step has a subnormal f32, which may count as zero.
+    A leading one is added and subtracted again, so that no step has a subnormal f32, which the
+    target may flush to zero.
     """
     one = _const(b, (128 - form.bias) << 23)
     total = b.bitcast(b.or_(mantissa, one), F32)
@@ -94,7 +95,7 @@ def _subnormal(b: NumberBuilder, mantissa: Value, form: _Format) -> Value:
 def encode(b: NumberBuilder, x: Value, dtype: DType, *, plain_nan: bool = False) -> Value:
     """Return f32 `x` rounded to narrow float `dtype`.
 
-    With `plain_nan`, the low bits of a NaN are zero: rounding leaves it alone like any such number.
+    With `plain_nan`, the low bits of a NaN are zero, so rounding leaves it unchanged.
     """
     if dtype is F16 and b.has_half:
         return b.float_to_half(x)
@@ -135,7 +136,7 @@ def encode(b: NumberBuilder, x: Value, dtype: DType, *, plain_nan: bool = False)
 
 
 def encode_exact(b: NumberBuilder, x: Value, dtype: DType) -> Value:
-    """Return f32 `x`, which is NaN or a value of narrow float `dtype`, as such."""
+    """Return f32 `x`, which is NaN or representable in narrow float `dtype`, as `dtype`."""
     if dtype is not BF16:
         return encode(b, x, dtype)
     return b.from_narrow_bits(b.lshr(b.bitcast(x, U32), _const(b, 16)), dtype)
@@ -147,7 +148,7 @@ def _rounded_bf16(b: NumberBuilder, bits: Value) -> Value:
 
 
 def _rounded_magnitude(b: NumberBuilder, absolute: Value, dtype: DType, form: _Format) -> Value:
-    """Return exponent and mantissa of the result, which may run past the largest."""
+    """Return exponent and mantissa of the result, which may exceed the largest finite one."""
     shift = 23 - dtype.mantissa_bits
     odd = b.and_(b.lshr(absolute, _const(b, shift)), _const(b, 1))
     half = b.iadd(b.iadd(absolute, _const(b, (1 << (shift - 1)) - 1)), odd)
@@ -162,7 +163,7 @@ def _rounded_magnitude(b: NumberBuilder, absolute: Value, dtype: DType, form: _F
 
 
 def _decode_exponent(b: NumberBuilder, bits: Value) -> Value:
-    """Powers of two: 0 is 2**-127, 255 is NaN."""
+    """Return the f32 of an exponent-only float: 0 is 2**-127, 255 is NaN."""
     value = b.shl(bits, _const(b, 23))
     value = b.select(b.compare("EQ", bits, _const(b, 0)), _const(b, 0x00400000), value)
     nan = b.compare("EQ", bits, _const(b, 255))
@@ -174,13 +175,13 @@ def _encode_exponent(b: NumberBuilder, bits: Value) -> Value:
     rounded = b.lshr(b.iadd(bits, _const(b, 0x400000)), _const(b, 23))  # ties go up
     smallest = b.compare("LE", bits, _const(b, 0x400000))  # 2**-127, a subnormal of f32
     rounded = b.select(smallest, _const(b, 0), rounded)
-    # As integers: a comparison of floats may take a subnormal for zero.
+    # Compared as integers: a float comparison may treat a subnormal as zero.
     finite = b.compare("LT", b.isub(bits, _const(b, 1)), _const(b, _INFINITY32 - 1))
     return b.select(finite, rounded, _const(b, 255))
 
 
 def round_to_odd(b: NumberBuilder, x: Value) -> Value:
-    """Return f64 `x` as f32 such that rounding once more, to fewer bits, rounds `x` correctly."""
+    """Return f64 `x` as f32, rounded to odd: rounding that to fewer bits rounds `x` correctly."""
     near = b.convert(x, F32)
     back = b.convert(near, F64)
     bits = b.bitcast(near, U32)

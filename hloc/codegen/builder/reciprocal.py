@@ -2,7 +2,7 @@
 
 Source: N. Brisebarre, J.-M. Muller, S. K. Raina, "Accelerating correctly rounded floating-point
 division when the divisor is known in advance" (2004). A chain of `f64` quotients takes 3.9 ns per
-step so, 6.1 with the division of the processor.
+step this way, 6.1 with the processor's division.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from every midpoint of two numbers, and `x * high + x * low` is nearer than 2^(3
 def reciprocal_parts(number: float, dtype: DType) -> tuple[float, float] | None:
     """Return `high` and `low` such that `fma(x, high, x * low)` is x / number, rounded once.
 
-    Where the quotient is among the smallest numbers its last bit may differ. Both parts have one
-    sign, so that zeros and infinities keep theirs. None if the number is a power of two, or has too
-    many bits.
+    The last bit may differ where the quotient is near the smallest normal number. Both parts have
+    the same sign, so that zeros and infinities keep theirs. None if the number is a power of two,
+    or has too many bits.
     """
     kind = np.float32 if dtype is F32 else np.float64
     odd = abs(Fraction(number).numerator)

@@ -40,14 +40,14 @@ _REGISTER = {dtype: r.register for dtype, r in REPRESENTATIONS.items()}
 _HALF = (
     "sqrt", "fabs", "copysign", "minimum", "maximum", "floor", "ceil", "trunc", "roundeven"
 )  # fmt: skip
-"""Intrinsics that machines with arithmetic on f16 have for it."""
+"""Intrinsics that machines with f16 arithmetic support on f16."""
 _LEAST_DIVISOR = 2.0**-64
 _ORDERED_EXTREMA = ("x86_64", "i686")
 """Machines whose minimum and maximum depend on the order of operands."""
 _WITHOUT_FMA = ("x86_64", "i686", "wasm32")
-"""Machines that have no fused multiply-add unless a feature says so."""
+"""Machines that have no fused multiply-add without a feature."""
 WITHOUT_SATURATION = ("x86_64", "i686")
-"""Machines whose conversions to integers do not keep what is out of range in it."""
+"""Machines whose conversions to integers do not saturate."""
 
 
 def register_of(dtype: DType, lanes: int) -> str:
@@ -133,7 +133,7 @@ class LlvmBuilder(ElementBuilder):
         return reciprocal_parts(number, y.dtype) if number else None
 
     def divisor_number(self, y: Value) -> float:
-        """Return a constant that may be divided by without dividing; 0 for everything else."""
+        """Return a constant whose reciprocal may be used; 0 for everything else."""
         if y.dtype not in (F32, F64) or y.text.startswith("%") or not self.has_fma:
             return 0.0
         number: float = struct.unpack(">d", bytes.fromhex(y.text[2:]))[0]
@@ -144,8 +144,8 @@ class LlvmBuilder(ElementBuilder):
 
     def integer_operation(self, op: str, x: Value, y: Value) -> Value:
         if op in ("shl", "lshr") and x.dtype.bits == 64 and self.target.triple.startswith("nvptx"):
-            # Without it LLVM drops what is asked about amounts beyond the width, since the shifts
-            # of PTX give 0 for them; but it hands these only the low 32 bits of the amount.
+            # Without the mask, LLVM removes checks for amounts beyond the width, since PTX's
+            # shifts give 0 for them; but those shifts see only the low 32 bits of the amount.
             y = Value(y.dtype, self.fn.value(f"and i64 {y.text}, 63"))
         return self.operation(x.dtype, op, x, y)
 
@@ -160,7 +160,7 @@ class LlvmBuilder(ElementBuilder):
         text = f"select {which} {pred.text}, {kind} {first}, {kind} {second}"
         return self._made(on_true.dtype, text, lanes)
 
-    # ---- f16 where the machine computes with it: the same bits as by way of f32
+    # ---- native f16 arithmetic: the same bits as by way of f32
 
     def narrow_operation(self, op: str, x: Value, y: Value) -> Value:
         if x.dtype is F16 and self.has_half_arithmetic:
@@ -236,7 +236,7 @@ class LlvmBuilder(ElementBuilder):
         return self.target.triple.startswith(WITHOUT_SATURATION) or dtype.bits == 1
 
     def _bounded(self, x: Value, dtype: DType) -> Value:
-        """Write a truncation by bounds on x, which LLVM makes vectors of, unlike of its own.
+        """Write a truncation by bounds on x, which LLVM vectorises, unlike its own intrinsic.
 
         Conversions of 100,000 f32 to s32: 12 us, not 120.
         """
@@ -313,10 +313,10 @@ class LlvmBuilder(ElementBuilder):
         )
 
     def _extremum(self, name: str, x: Value, y: Value) -> Value:
-        """Return the minimum or maximum, which is NaN if one is, by two instructions of x86.
+        """Return the minimum or maximum, NaN if an operand is, by two x86 instructions.
 
-        They return the second operand if one is NaN or both are zeros. So where the two differ by
-        the order of the operands, a zero is negative in one of them, and NaN is one of them.
+        They return the second operand if an operand is NaN or both are zeros. Where the results for
+        the two orders of operands differ, one of them is the NaN, or the zero of the wanted sign.
         """
         direction = "LT" if name == "minimum" else "GT"
         word = S32 if x.dtype is F32 else S64
@@ -337,7 +337,7 @@ class LlvmBuilder(ElementBuilder):
         return self._call(dtype, f"{name}.{suffix}", lanes, *args, last=last, flags=flags)
 
     def extremum_flags(self) -> str:
-        """Return flags: a maximum in a reduction starts from any lane, and of zeros takes any."""
+        """Return fast-math flags of extrema: a reduction may reassociate and return either zero."""
         return "reassoc nsz " if "reassoc" in self.float_flags else ""
 
     def function(self, name: str, *args: Value) -> Value:
@@ -378,7 +378,7 @@ class LlvmBuilder(ElementBuilder):
     def call_routine(
         self, name: str, pointers: Sequence[Value | str], *others: Value | int | str
     ) -> None:
-        """Call a function: pointers first, then numbers (i64), or texts that have their types."""
+        """Call a routine: pointers first, then numbers (i64), or operands with explicit types."""
         arguments = [f"ptr {_text(x)}" for x in pointers]
         arguments += [x if isinstance(x, str) else f"i64 {_text(x)}" for x in others]
         self.fn.line(f"call void @{name}({', '.join(arguments)})")
@@ -405,7 +405,7 @@ class LlvmBuilder(ElementBuilder):
         )
 
     def prefetch_at(self, address: str, cache_level: int = 2) -> None:
-        """Ask for a line of memory, to be read soon, in the cache of level 1 to 3."""
+        """Prefetch a line of memory into the cache of level 1 to 3."""
         hints = ("i32", "0"), ("i32", str(4 - cache_level)), ("i32", "1")
         self.fn.call("void", "@llvm.prefetch.p0", ("ptr", address), *hints)
 
@@ -414,10 +414,10 @@ class LlvmBuilder(ElementBuilder):
         return pointer_value(self.fn.allocate(r.memory, count * (2 if dtype.is_complex else 1)))
 
     def moved(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
-        """Return the address of element `index`, from which LLVM does not look back.
+        """Return the address of element `index`, whose origin is opaque to LLVM.
 
-        For loops with many addresses that begin at one place: rewriting them all (loop strength
-        reduction) takes most of the time for such a loop and wins nothing.
+        For loops with many addresses off one base: loop strength reduction of all of them takes
+        most of the compile time of such a loop and gains nothing.
         """
         at = self.address(pointer, dtype, index)
         return pointer_value(self.fn.call("ptr", "@llvm.launder.invariant.group.p0", ("ptr", at)))

@@ -1,4 +1,4 @@
-"""Values of generated code, and how each element type lies in registers and in memory.
+"""Values of generated code, and the representation of element types in registers and memory.
 
 Registers: integers and `pred` as integers of their exact width, f32 and f64 as themselves, narrower
 floats as their bits, complex numbers as two parts. Memory: one element per `dtype.storage_bytes`.
@@ -38,7 +38,7 @@ class LaneSlot(Value):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaneIndex(Value):
-    """Positions that are `stride` apart from lane to lane; the value is that of lane 0."""
+    """Indices that are `stride` apart from lane to lane; the value is that of lane 0."""
 
     stride: int = 1
 
@@ -48,7 +48,7 @@ VARYING = (Lanes, LaneIndex)
 
 
 class NeedsScalars(Exception):
-    """What is being written cannot be done in all lanes of a vector at once."""
+    """The code cannot be emitted for vectors; it must be emitted for scalars."""
 
 
 def lane_stride(op: str, x: Value | int, y: Value | int) -> int:
@@ -98,7 +98,7 @@ def _representation(dtype: DType) -> Representation:
 REPRESENTATIONS: dict[DType, Representation] = {
     dtype: _representation(dtype) for dtype in DTYPES.values() if not dtype.is_special
 }
-"""How values of each element type are held; tokens and opaques have no values."""
+"""The representation of each element type; tokens and opaques have none."""
 
 
 _NAMES = {"float": "f32", "double": "f64", "half": "f16"}
@@ -110,7 +110,7 @@ def vector_of(element: str, lanes: int) -> str:
 
 
 def suffix_of(element: str, lanes: int) -> str:
-    """Return that type as names of intrinsics have it: `f32`, `v8i32`."""
+    """Return the suffix of intrinsics of that type: `f32`, `v8i32`."""
     name = _NAMES.get(element, element)
     return f"v{lanes}{name}" if lanes else name
 

@@ -69,9 +69,9 @@ def emit_narrow_math(b: MathBuilder, name: str, args: Sequence[Value]) -> Value:
 
 
 def _has_own(b: MathBuilder, name: str) -> bool:
-    """True for functions of f64 that are better written out than called, element by element.
+    """True for functions of f64 that are faster inline than as calls per element.
 
-    Of 100,000 elements, exp takes 0.06 ms, not 0.49. Those in `_CALLED` are too long for that. The
-    others count on fused multiply-adds.
+    100,000 exponentials take 0.06 ms instead of 0.49. Functions in `_CALLED` are too long to be
+    inlined. The others need fused multiply-adds.
     """
     return b.has_fma and name in F64_FUNCTIONS and name not in _CALLED

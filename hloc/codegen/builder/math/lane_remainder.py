@@ -22,7 +22,7 @@ def lane_remainder(b: LaneMathBuilder, x: Value, y: Value) -> Value:
     zero, infinity = b.const(x.dtype, 0.0), b.const(x.dtype, INFINITY)
     is_good = b.and_(b.compare("LT", size, infinity), b.compare("GT", divisor, zero))
     rest = b.select(is_good, size, zero)
-    divisor = b.select(is_good, divisor, infinity)  # of infinity nothing is taken away
+    divisor = b.select(is_good, divisor, infinity)  # multiples of infinity are not subtracted
 
     def is_large(now: Value) -> Value:
         return b.compare("GE", now, divisor)
@@ -32,10 +32,10 @@ def lane_remainder(b: LaneMathBuilder, x: Value, y: Value) -> Value:
 
 
 def _less(b: LaneMathBuilder, rest: Value, divisor: Value) -> Value:
-    """Return `rest` less a multiple of `divisor`; the same if it is smaller than that.
+    """Return `rest` minus a multiple of `divisor`, or `rest` if it is smaller than `divisor`.
 
-    The multiple is that of a step, `divisor` times a power of two, by a whole number of few enough
-    bits that all of it is exact.
+    The multiple is the product of `divisor`, a power of two, and an integer of so few bits that
+    the product is exact.
     """
     digits = 20 if rest.dtype is F32 else 49
     down = b.const(rest.dtype, 2.0 ** -(digits + 1))
@@ -55,7 +55,7 @@ def _less(b: LaneMathBuilder, rest: Value, divisor: Value) -> Value:
 def _while_any(
     b: LaneMathBuilder, x: Value, holds: Callable[[Value], Value], follow: Callable[[Value], Value]
 ) -> Value:
-    """Return x, replaced by what follows it as long as something holds of any lane."""
+    """Return x after repeating a step on it while its condition holds in any lane."""
     fn, kind = b.fn, b.kind(x.dtype)
     before, head, body, after = fn.block, fn.new_block(), fn.new_block(), fn.new_block()
     fn.jump(head)

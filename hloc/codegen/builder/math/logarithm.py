@@ -47,7 +47,7 @@ def log(b: MathBuilder, x: Value) -> Value:
 
 @f32_function
 def log1p(b: MathBuilder, x: Value) -> Value:
-    """Return log(1 + x): the logarithm of the rounded sum, corrected by what was rounded away."""
+    """Return log(1 + x): the logarithm of the rounded sum, corrected by the rounding error."""
     one = c(b, 1.0)
     total = b.fadd(one, x)
     large = b.compare("GE", x, one)

@@ -44,7 +44,7 @@ def u64(b: MathBuilder, value: int) -> Value:
 
 
 def fma(b: MathBuilder, x: Value, y: Value, z: Value) -> Value:
-    """Return x * y + z, rounded once where the machine can."""
+    """Return x * y + z, rounded once if the target has fused multiply-adds."""
     return b.intrinsic("fma", x, y, z)
 
 
@@ -98,7 +98,8 @@ def keep_nan(b: MathBuilder, x: Value, result: Value) -> Value:
 def nearest_integer(b: MathBuilder, x: Value, factor: float) -> tuple[Value, Value]:
     """Return x * factor rounded to an integer, as a float and as s32 or s64 like it.
 
-    It is below 2**22, or 2**51 in f64: the low bits of a sum with a large number hold it.
+    Its magnitude must be below 2**22, or 2**51 in f64: it is taken from the low bits of a sum with
+    a large constant.
     """
     dtype, word = x.dtype, S32 if x.dtype is F32 else S64
     magic = b.const(dtype, 1.5 * 2.0**dtype.mantissa_bits)
@@ -119,8 +120,8 @@ def scale(
 ) -> Value:
     """Return x * 2**exponent, for exponents between -252 and 254; NaN if x is NaN.
 
-    In f64 they lie between -2044 and 2046. `n` is the exponent as a float. Where `is_zero` holds
-    the result is 0, and nothing is scaled.
+    In f64 they lie between -2044 and 2046. `n` is the exponent as a float. Where `is_zero` holds,
+    the result is 0 and x is not scaled.
     """
     if b.has_scaling:
         return b.scaled(x, exponent, n, is_zero)

@@ -38,7 +38,7 @@ def _log2(b: MathBuilder, x: Value) -> Value:
     mantissa = b.bitcast(b.isub(bits, b.shl(exponent, b.const(S64, 52))), F64)
     one = b.const(F64, 1.0)
     s = b.fdiv(b.fsub(mantissa, one), b.fadd(mantissa, one))
-    # The exponent of an f64 that was an f32 has few bits: made a float through the mantissa.
+    # The exponent of a converted f32 has few bits: they become a float by way of the mantissa.
     magic = b.const(F64, _MAGIC)
     power = b.fsub(b.bitcast(b.iadd(exponent, b.bitcast(magic, S64)), F64), magic)
     return fma(b, s, estrin(b, b.fmul(s, s), _LOG2), power)
@@ -68,10 +68,9 @@ def pow(b: MathBuilder, x: Value, y: Value) -> Value:
 def at_special(
     b: MathBuilder, x: Value, y: Value, value: Value, is_beyond: Value | None = None
 ) -> Value:
-    """Return x**y in f32 or f64: `value`, which is |x|**y where that is nothing special.
+    """Return x**y in f32 or f64, given `value`, which is |x|**y except in special cases.
 
-    Where `is_beyond` holds, |x|**y is 0 or infinity. All but a choice and a sign does not wait
-    for `value`.
+    Where `is_beyond` holds, |x|**y is 0 or infinity. Only a select and a sign depend on `value`.
     """
     dtype, bits = (F32, U32) if x.dtype is F32 else (F64, U64)
     base, height = absolute(b, x), absolute(b, y)
@@ -79,7 +78,7 @@ def at_special(
     grows = b.compare("GT", y, zero)
     at_zero, at_infinity = b.compare("EQ", base, zero), b.compare("EQ", base, infinity)
     endless = b.compare("EQ", height, infinity)
-    # One of 0 and infinity: which one is turned around where a small number is raised.
+    # 0 or infinity; the other one if the base is less than 1.
     end = b.select(b.xor(grows, b.compare("LT", base, one)), infinity, zero)
     end = b.select(b.and_(endless, b.compare("EQ", base, one)), one, end)
 

@@ -44,7 +44,7 @@ def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _reduced_large(b: MathBuilder, x: Value) -> tuple[Value, Value]:
-    """Return r and the quadrant for 2**23 <= |x|; something for others."""
+    """Return r and the quadrant for 2**23 <= |x|; unspecified for others."""
     bits = b.convert(b.bitcast(absolute(b, x), U32), U64)
     mantissa = b.or_(b.and_(bits, u64(b, 0x7FFFFF)), u64(b, 0x800000))
     # Bit `place` after the point of 1 / (2 pi) is worth one turn to the lowest bit of x.
@@ -108,7 +108,7 @@ def sine_at(b: MathBuilder, sine: Value, cosine: Value, quadrant: Value) -> Valu
 
 
 def tangent_at(b: MathBuilder, sine: Value, cosine: Value, quadrant: Value) -> Value:
-    """Return tan(quadrant * pi/2 + r): sine by cosine of r, or minus the inverse."""
+    """Return tan(quadrant * pi/2 + r): sine / cosine of r, or minus its reciprocal."""
     odd = _is_odd(b, quadrant)
     above = b.select(odd, b.fneg(cosine), sine)
     return b.fdiv(above, b.select(odd, sine, cosine))

@@ -3,7 +3,7 @@
 x = (128 * e + j) * ln 2 / 128 + r with |r| <= ln 2 / 256, so exp(x) = 2**e * 2**(j / 128) * exp(r),
 where the table holds 2**(j / 128) as c * (1 + t) with c in f64.
 
-Source: the method of P. T. P. Tang (1989); the table is made here.
+Source: the method of P. T. P. Tang (1989); the table is computed here.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def remainder(b: MathBuilder, x: Value, rest: Value, n: Value) -> Pair:
 def less_one(b: MathBuilder, r: Value, rest: Value, *, in_turn: bool = False) -> Value:
     """Return exp(r + rest) - 1 for |r| <= ln(2) / 2, where `rest` is less than an ulp of r.
 
-    With `in_turn` the powers are added one after the other: a tenth of an ulp better, and half of
-    the time longer where nothing else is computed meanwhile.
+    With `in_turn` the terms are added one after the other: more accurate by a tenth of an ulp, but
+    half again as long where nothing else is computed meanwhile.
     """
     series = horner(b, r, _EXP, F64) if in_turn else estrin(b, r, _EXP)
     return b.fadd(r, fma(b, b.fmul(r, r), series, rest))
@@ -65,7 +65,7 @@ def _reduced(b: MathBuilder, x: Value, *, in_turn: bool = False) -> tuple[Value,
 
 @f64_function
 def exp(b: MathBuilder, x: Value) -> Value:
-    """Return e**x, with subnormal results; 0 is chosen, see the one in f32."""
+    """Return e**x, with subnormal results; 0 is selected, as in the f32 form."""
     is_zero = b.compare("LE", x, d(b, -746.0))
     bounded = upper(b, lower(b, x, 710.0), -746.0)
     grown, n, exponent = _reduced(b, bounded)
@@ -77,7 +77,7 @@ def expm1(b: MathBuilder, x: Value) -> Value:
     """Return e**x - 1, exact to the last bits near 0."""
     bounded = upper(b, lower(b, x, 710.0), -40.0)
     grown, _, exponent = _reduced(b, bounded, in_turn=True)
-    # Halved, so that 2**1024 is not needed.
+    # Half of 2**n, since 2**1024 is not representable.
     power = power_of_two(b, b.isub(exponent, word(b, 1)))
     half = fma(b, power, grown, b.fsub(power, d(b, 0.5)))
     near_zero = b.compare("LT", absolute(b, x), d(b, 1e-17))

@@ -124,7 +124,7 @@ def acos(b: MathBuilder, x: Value) -> Value:
 
 
 def _upper_half(b: MathBuilder, magnitude: Value) -> tuple[Value, Value, Value]:
-    """Return t = sqrt((1 - |x|) / 2), what its rounding lost, and asin(t) - t."""
+    """Return t = sqrt((1 - |x|) / 2), its rounding error, and asin(t) - t."""
     square = b.fmul(d(b, 0.5), b.fsub(d(b, 1.0), magnitude))
     root = b.intrinsic("sqrt", square)
     missing = fma(b, b.fneg(root), root, square)

@@ -4,7 +4,7 @@ x = z * 2**e with z between 0.703 and 1.406; in the interval of z lies a number 
 so few bits that r = z / c - 1 is exact with one fused multiply-add, and |r| < 2**-7.4. Then
 log x = e * ln 2 + log c + log(1 + r). The interval around 1 has c = 1, so that r is z - 1 there.
 
-Source: the method of P. T. P. Tang (1990), with sums in two parts; the table is made here.
+Source: the method of P. T. P. Tang (1990), with sums in two parts; the table is computed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INTERVALS = 128
 _AROUND_ONE = 75
 _ONE_BITS = 0x3FF0000000000000
 _FIRST_BITS = _ONE_BITS - (_AROUND_ONE << _INTERVAL_BITS) - (1 << (_INTERVAL_BITS - 1))
-"""Of the smallest z: 1 is in the middle of an interval."""
+"""Bits of the smallest z, chosen so that 1 is in the middle of an interval."""
 
 _GRID = Decimal(2) ** 43
 """High parts of logarithms are multiples of its inverse, so that their sums are exact."""
@@ -61,7 +61,7 @@ def logarithm(b: MathBuilder, x: Value) -> Pair:
     sum_2 = b.fadd(sum_1, square)
     rest_2 = b.fadd(b.fsub(sum_1, sum_2), square)
     cubic = b.fmul(b.fmul(r, b.fmul(r, r)), estrin(b, r, _SERIES))
-    # In the order in which they are known, so that little waits for the last.
+    # Added in the order in which they become available, to shorten the critical path.
     known_rests = b.fadd(b.fadd(fma(b, e, d(b, ln2[1]), log_c_rest), rest_1), square_rest)
     return sum_of(b, sum_2, b.fadd(known_rests, b.fadd(rest_2, cubic)))
 

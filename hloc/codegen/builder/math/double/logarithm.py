@@ -63,7 +63,7 @@ def log(b: MathBuilder, x: Value) -> Value:
 
 @f64_function
 def log1p(b: MathBuilder, x: Value) -> Value:
-    """Return log(1 + x), with what 1 + x loses in rounding put back."""
+    """Return log(1 + x), corrected by the rounding error of 1 + x."""
     one = d(b, 1.0)
     total = b.fadd(one, x)
     part = b.fsub(total, one)

@@ -65,7 +65,7 @@ def _reduced_small(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
 
 
 def _reduced_large(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
-    """Return r and the quadrant for |x| >= 2**20; something for others."""
+    """Return r and the quadrant for |x| >= 2**20; unspecified for others."""
     bits = b.bitcast(absolute(b, x), U64)
     mantissa = b.or_(b.and_(bits, u64(b, (1 << 52) - 1)), u64(b, 1 << 52))
     # Bit `place` of the table is worth one turn to the lowest bit of x, which is x * 2**1075.
@@ -91,7 +91,7 @@ def _reduced_large(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
 
 
 def _in_radians(b: MathBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
-    """Return the magnitude of a signed fraction of a turn in 128 bits, and if it is negative."""
+    """Return the magnitude, in radians, of a signed 128-bit fraction of a turn; and its sign."""
     negative = b.compare("LT", b.bitcast(high, S64), word(b, 0))
     zero = u64(b, 0)
     borrowed = b.convert(b.compare("EQ", low, zero), U64)
