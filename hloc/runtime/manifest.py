@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hloc.codegen.backend import PlannedModule
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.codegen.plan.exchange import Exchange
