@@ -1,4 +1,4 @@
-"""The command `hloc`: picks the subcommand, and turns every outcome into an exit code.
+"""The command `hloc`: selects the subcommand, and maps every outcome to an exit code.
 
 Nothing heavy is imported here: `hloc --version` and `--help` answer without NumPy, Lark or LLVM.
 """
@@ -15,8 +15,8 @@ from hloc.report.exits import Exit, UsageError, ending
 from hloc.report.process import run_process
 
 _COLLECT_AFTER = 200_000
-"""New objects before Python looks for cycles; loading and compiling a small module makes 70,000,
-among which a search takes 10 to 20 ms."""
+"""Allocations before Python's cycle collector runs; loading and compiling a small module makes
+70,000, and a collection of those takes 10 to 20 ms."""
 
 _DEFERRED = (
     "numpy",
@@ -28,11 +28,11 @@ _DEFERRED = (
     "traceback",
     "zipfile",
 )
-"""Packages that are loaded when they are used: each takes milliseconds, and few commands use it."""
+"""Packages imported on first use: each takes milliseconds, and few commands need it."""
 
 
 def process() -> NoReturn:
-    """Be the command `hloc`, from start to end."""
+    """Run the command `hloc` and exit."""
     run_process(main)
 
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Carry out the command; usage faults are answered here."""
+    """Run the command and report usage errors."""
     if words == ["--version"]:
         return _print(f"hloc {__version__}\n")
     from hloc.deferred_import import defer_import

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LIBRARY_ENDINGS = (".so", ".dylib", ".wasm")
 _ENDINGS = (".o", ".obj", ".h", ".hpp", *_LIBRARY_ENDINGS)
 LINKED = ("shared", "exe")
-"""Kinds that are files and never go to stdout."""
+"""Kinds that are written to files only, never to stdout."""
 
 
 def implied_kinds(arguments: Namespace) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def implied_kinds(arguments: Namespace) -> tuple[str, ...]:
 
 
 def check_library(arguments: Namespace) -> None:
-    """Raise UsageError for options about objects that have no object, or no sense."""
+    """Raise UsageError for options about objects that do not apply or contradict each other."""
     a = arguments
     kinds = {*a.emit, *implied_kinds(a)}
     if not kinds & LIBRARY_KINDS:
@@ -73,11 +73,11 @@ def write_library(
     name: str,
     talk: Talk,
 ) -> None:
-    """Write what `kinds` ask for, to stdout if no file is named and nothing is linked.
+    """Write the outputs `kinds`, to stdout if no file is named and nothing is linked.
 
     Raises:
         HloError: a file cannot be written, there is no linker, or the backend makes no objects.
-        UnsupportedError: an object on its own cannot do what the module asks for.
+        UnsupportedError: a standalone object cannot run the module.
     """
     from hloc.codegen.cpu.aot.header import c_header
     from hloc.codegen.cpu.aot.linkable import build_library
@@ -124,7 +124,7 @@ class _Writer:
         self.exact = path if len(kinds) == 1 and "c++" not in self.languages else None
 
     def write(self) -> None:
-        """Write all kinds, headers before what takes a linker."""
+        """Write all kinds, headers before outputs that need a linker."""
         from hloc.codegen.cpu.aot.header import c_header, cpp_header
 
         if "obj" in self.kinds:
@@ -164,9 +164,9 @@ class _Writer:
 
 
 def _stem(path: str, *, any_ending: bool) -> str:
-    """Return `path` without an ending that stands for a file that is written, or a module read.
+    """Return `path` without the ending of an output, or of a module.
 
-    With several kinds of `--emit` any ending goes, as for all kinds.
+    With several kinds of `--emit` any ending is removed, as for all kinds.
     """
     stem, ending = os.path.splitext(path)
     return stem if any_ending or ending in (*_ENDINGS, ".hlo", ".txt", ".pb", ".mlir") else path

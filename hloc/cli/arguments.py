@@ -1,6 +1,6 @@
 """A command line, parsed by the rows of `options.py`.
 
-An option with an optional value (`--random[=SEED]`) takes it with `=` only, so that a file name
+An option with an optional value (`--random[=SEED]`) needs `=` before the value, so that a file name
 after it is not taken as the value.
 """
 
@@ -16,7 +16,7 @@ from hloc.near_names import did_you_mean
 from hloc.report.exits import UsageError
 
 _NO_WIDTH = partial(HelpFormatter, width=80)
-"""For checks of each option; the default one asks for the width of the terminal each time."""
+"""Formatter of error messages; argparse's default asks for the terminal width each time."""
 
 
 class Parser(ArgumentParser):
@@ -31,7 +31,7 @@ def parse_arguments(command: str, words: Sequence[str]) -> Namespace:
 
     Returns:
         A namespace with one attribute per option, `files` (the positional words) and `ignored`
-        (`--xla_...` flags, which are not an error). All words behind `--` are files.
+        (`--xla_...` flags, which are not an error). All words after `--` are files.
 
     Raises:
         UsageError: an unknown option or a bad value.
@@ -69,7 +69,7 @@ def _add(parser: ArgumentParser, row: Option) -> None:
 
 
 def _with_implied_values(rows: Iterable[Option], words: Sequence[str]) -> list[str]:
-    """Write `--random` as `--random=0`, so that the next word is never taken as its value."""
+    """Spell `--random` as `--random=0`, so that the next word is never taken as its value."""
     implied = {flag: row.implied for row in rows for flag in row.flags if row.implied is not None}
     out: list[str] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""`hloc bench FILE`: the time of a run with its spread, beside XLA's on request."""
+"""`hloc bench FILE`: the time of a run with its spread, on request compared with XLA's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hloc.report.text import aligned, count_text, duration, plural
 from hloc.runtime.hardware_counters import CountersMissing, counting
 
 Runs: TypeAlias = Callable[[int], Sequence[float]]
-"""Runs a program so often, and returns the seconds of each run."""
+"""Runs a program the given number of times, and returns the seconds of each run."""
 
 STRETCHES = 12
 _STRETCH_SECONDS = 0.02
@@ -40,7 +40,7 @@ _COUNTED_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The runs of one engine, by stretches that the engines took in turn."""
+    """The runs of one engine, grouped by the stretches in which the engines took turns."""
 
     name: str
     stretches: tuple[Timing, ...]
@@ -109,7 +109,7 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
 
 
 def in_turn(engines: dict[str, Runs], stretches: int) -> list[Measured]:
-    """Run the engines one after the other, again and again, so that a busy moment hits all."""
+    """Run the engines in turn, repeatedly, so that a busy moment of the machine affects all."""
     counts = {}
     for name, runs in engines.items():
         runs(2)  # compiles, and fills caches
@@ -123,7 +123,7 @@ def in_turn(engines: dict[str, Runs], stretches: int) -> list[Measured]:
 
 
 def _counted(runs: Runs) -> tuple[dict[str, float], str]:
-    """Return how often each event happens in a run of hloc's, or why that is not known."""
+    """Return the number of events of each kind in a run of hloc, or why it is not known."""
     try:
         with counting() as counts:
             runs(_COUNTED_RUNS)
@@ -139,7 +139,7 @@ def _counter_line(counted: dict[str, float]) -> str:
 
 
 def ratios(found: Sequence[Measured]) -> list[float]:
-    """Return the first engine's median time by the second's, stretch by stretch, sorted."""
+    """Return the ratios of the first engine's median time to the second's, by stretch, sorted."""
     first, second = found
     pairs = zip(first.stretches, second.stretches, strict=True)
     return sorted(one.median / other.median for one, other in pairs)

@@ -85,7 +85,7 @@ def bisect_file(arguments: Namespace, talk: Talk) -> int:
 
 
 def _data(culprit: Culprit) -> dict[str, object]:
-    """Return what JSON says of the culprit."""
+    """Return the culprit as JSON data."""
     return {
         "pass": text_of(culprit.what),
         "crashes": culprit.crashes,
@@ -115,7 +115,7 @@ def _report(culprit: Culprit, talk: Talk) -> list[str]:
 
 
 def _write(culprit: Culprit, judge: _Judge, talk: Talk) -> str:
-    """Shrink the module before the pass, write it with the options that show the fault.
+    """Reduce the module before the pass, and write it with the options that show the fault.
 
     Returns:
         The file.
@@ -135,10 +135,10 @@ def _write(culprit: Culprit, judge: _Judge, talk: Talk) -> str:
 
 @dataclass(slots=True)
 class _Judge:
-    """Decides whether an optimised module is wrong, as the options say.
+    """Decides whether an optimised module is wrong, by the criterion of the options.
 
     Attributes:
-        how: what was compared, for people.
+        how: what was compared, as text.
     """
 
     arguments: Namespace
@@ -172,7 +172,7 @@ class _Judge:
         return input_sets(module, a.random or 0, special=not a.fast_math)
 
     def _wanted(self, module: Module, inputs: Sequence[InputSet]) -> tuple[list[Answer], Runner]:
-        """Return the right answers, none where compiled code is wrong before any pass.
+        """Return the expected results, none where compiled code is wrong before any pass.
 
         The runner gives up on a state that takes far longer than `module`.
         """
@@ -188,7 +188,7 @@ class _Judge:
         ], within(compiled, patience)
 
     def interesting(self, culprit: Culprit) -> _Interesting:
-        """Return what has to stay true while the module before the pass shrinks."""
+        """Return the predicate that must hold while the module before the pass is reduced."""
         a = self.arguments
         runner = compiled if a.compiled else evaluated
         if a.test or culprit.crashes or is_random(culprit.before):
@@ -205,7 +205,7 @@ class _Judge:
 
 @dataclass(frozen=True, slots=True)
 class _Interesting:
-    """True of a module in which the culprit's rule fires and does harm, alone with its pass.
+    """True for a module in which the culprit's rule, run alone in its pass, changes the results.
 
     Attributes:
         runner, reference: run candidates, and give up on those that take far longer than the
@@ -250,6 +250,6 @@ class _Interesting:
 
 
 def _kind(fault: str) -> str:
-    """Return what a failure has in common with others of its kind: no shapes and no names."""
+    """Return the text of a failure without shapes and names, equal for failures of one kind."""
     head = ":".join(fault.split("\n")[0].split(":")[:2])
     return " ".join(word for word in head.split() if "[" not in word)

@@ -1,9 +1,9 @@
 """`hloc bisect FILE --against=xla`: the pass of XLA after which a module answers differently.
 
-XLA compiles the module and writes it after each of its passes. Of these modules the evaluator runs
-the last, then some between, until of two neighbours one answers right and the next does not, by
-more than roundings explain: this names the pass. If the last answers right, but the results of XLA
-are wrong, its code generation is.
+XLA compiles the module and dumps it after each of its passes. The evaluator runs the last of these
+modules, then bisects them for two neighbours of which the first is right and the second is wrong,
+by more than roundings explain: this names the pass. If the last module is right, but the results of
+XLA are wrong, its code generation is at fault.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _CODE = "code generation"
 
 @dataclass(frozen=True, slots=True)
 class _Culprit:
-    """What makes the answer wrong.
+    """The stage of XLA that makes the results wrong.
 
     Attributes:
         what: a pass with its pipeline, or code generation.
-        fault: how the answer differs.
+        fault: how the results differ.
         step, steps: number of the wrong module, and how many modules XLA wrote.
-        before, after: the module around the pass, as far as they were written.
+        before, after: the modules around the pass, as far as they were written.
     """
 
     what: str
@@ -64,7 +64,7 @@ class _Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Neighbours among the modules: `right` answers right, `wrong` does not, as `fault` says."""
+    """Neighbours among the modules: `right` is right, `wrong` is wrong as `fault` says."""
 
     right: int | None
     wrong: int
@@ -120,14 +120,14 @@ def _inputs(arguments: Namespace, module: Module) -> list[InputSet]:
     if arguments.inputs or arguments.input:
         given = inputs_of(arguments, module)
         return [InputSet(given.describe(module), given.arrays(module))]
-    # Special values are left out: XLA flushes subnormal numbers.
+    # No special values: XLA flushes subnormal numbers.
     return input_sets(module, arguments.random or 0, special=False)
 
 
 def _culprit(
     module: Module, given: InputSet, child: XlaChild, progress: Progress
 ) -> _Culprit | None:
-    """Return what makes XLA answer differently on these inputs, None if nothing does."""
+    """Return the stage at which XLA's results change on these inputs, None if they are right."""
     want = evaluated(module, given.arrays)
     roundings = roundings_of(module, given.arrays, want)
     with tempfile.TemporaryDirectory(prefix="hloc-bisect-") as folder:
@@ -161,7 +161,7 @@ def _culprit(
 
 
 def _stages(folder: str) -> Sequence[DumpFile]:
-    """Return what XLA wrote of the module with most passes: others are of its own helpers."""
+    """Return XLA's dump of the module with most passes; the others are its own helpers."""
     if not os.listdir(folder):
         return ()
     modules = read_folder(folder).modules
@@ -171,8 +171,8 @@ def _stages(folder: str) -> Sequence[DumpFile]:
 def wrong_step(count: int, fault_after: Callable[[int], str | None]) -> Step | None:
     """Return where modules become wrong, None if the last one is right.
 
-    A search by halves, so that `fault_after` is asked about few of the modules. Those for which it
-    has no answer do not count.
+    A bisection, so that `fault_after` is called for few of the modules. Modules for which it
+    returns no answer are skipped.
     """
     numbers, fault = list(range(count)), None
     while numbers and fault is None:
@@ -202,7 +202,7 @@ def _load(stage: DumpFile) -> Module:
 def _difference(
     module: Module, arrays: Sequence[Array], want: Sequence[Array], roundings: Roundings
 ) -> str | None:
-    """Return how a module of XLA answers differently, None if the evaluator cannot run it."""
+    """Return how the results of a module of XLA differ, None if the evaluator cannot run it."""
     try:
         return differing(roundings.forgiven(evaluated(module, arrays), want), want)
     except (HloError, TookTooLong):
@@ -210,7 +210,7 @@ def _difference(
 
 
 def _shrunk(module: Module, child: XlaChild, arguments: Namespace, talk: Talk) -> Module:
-    """Return a smaller module on which XLA is wrong too, if random inputs show it at all."""
+    """Return a smaller module on which XLA is wrong too, if random inputs show the fault."""
 
     def is_wrong(candidate: Module) -> bool:
         if is_random(candidate):

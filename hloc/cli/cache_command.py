@@ -1,4 +1,4 @@
-"""`hloc cache`: the cache folder; what it holds, filling, emptying."""
+"""`hloc cache`: show, fill and empty the cache folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hloc.runtime.routine_fill import Filled, fill_cache, fill_directory
 
 
 def cache(arguments: Namespace, talk: Talk) -> int:
-    """Print path, files and bytes, after files were removed or, with --fill, made."""
+    """Print path, files and bytes, after removing files or, with --fill, writing them."""
     a = arguments
     if a.files:
         raise UsageError(f"cache takes no file, found {a.files[0]!r}")

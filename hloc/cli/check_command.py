@@ -20,7 +20,7 @@ from hloc.source import SourceFile, Span
 
 
 def check_files(arguments: Namespace, talk: Talk) -> int:
-    """`hloc check FILE...`: exit 0 if all checks hold; with --update write them."""
+    """`hloc check FILE...`: exit 0 if all checks pass; with --update write them."""
 
     def check_one(name: str) -> int:
         source = read_source(name)
@@ -51,7 +51,7 @@ def _check(row: RunLine, source: SourceFile, name: str) -> int:
     """Check the output of one RUN line; returns the number of its checks.
 
     Raises:
-        HloError: a check does not hold, or there is none.
+        HloError: a check fails, or there is none.
     """
     try:
         checks = list(directives(source.text, row.prefixes))
@@ -69,7 +69,7 @@ def _check(row: RunLine, source: SourceFile, name: str) -> int:
 
 
 def _diagnostic(fault: Mismatch, row: RunLine, source: SourceFile, output: str) -> Diagnostic:
-    """Return the fault at its check line, with the output where it was looked for."""
+    """Return the fault at its check line, with the part of the output that was searched."""
     lines = source.text.split("\n")
     start = sum(len(line) + 1 for line in lines[: fault.row.line - 1]) + fault.row.column - 1
     span = Span(source, start, start + max(1, len(fault.row.text)))
@@ -84,9 +84,9 @@ def _diagnostic(fault: Mismatch, row: RunLine, source: SourceFile, output: str) 
 
 
 def _updated(text: str, rows: list[RunLine], name: str) -> str:
-    """Return `text` with check lines of the whole output in place of those it has.
+    """Return `text` with its check lines replaced by the whole output.
 
-    They stand where the first stood, or after the last RUN line.
+    They are written at the place of the first, or after the last RUN line.
     """
     prefixes = tuple(dict.fromkeys(row.prefixes[0] for row in rows))
     written: list[str] = []

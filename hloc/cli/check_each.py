@@ -46,8 +46,8 @@ def verify_after(module: Module, what: str) -> None:
 class CheckEach(PipelineObserver):
     """Runs the module before and after every pass that changed it and compares the answers.
 
-    Inputs are random ones and special values (`input_sets`); what the module cannot be run on is
-    left out. A pass must also say honestly whether it changed something.
+    Inputs are random ones and special values (`input_sets`), without those that the module cannot
+    be run on. A pass must also report correctly whether it changed something.
 
     Attributes:
         original: the module before all passes, run when a pass first changes something.
@@ -65,7 +65,7 @@ class CheckEach(PipelineObserver):
     _runner: Runner | None = None
 
     def on_step_end(self, module: Module, run: PassRun) -> None:
-        """Raise InternalError if the pass changed an answer, or lied."""
+        """Raise InternalError if the pass changed a result, or misreported a change."""
         check_honest(run)
         if not run.changed:
             return

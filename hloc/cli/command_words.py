@@ -1,6 +1,6 @@
 """Which subcommand a command line names, and its words.
 
-A word before the subcommand is an option for whatever command follows: `hloc --target=nvptx64
+An option before the subcommand applies to whatever command follows: `hloc --target=nvptx64
 --simulate` can stand where a script expects the name of a program, and may be followed by `parse`
 as well as by `run`. Commands without such an option ignore it there.
 """
@@ -21,7 +21,7 @@ def command_and_words(words: Sequence[str]) -> tuple[str, list[str]]:
     """Return the subcommand, "" if none is named, and the words that are for it.
 
     Raises:
-        UsageError: `help` of what is no command.
+        UsageError: `help` with a word that is no command.
     """
     if words[:1] == ["help"]:
         words = [*_command_to_explain(words[1:]), "--help"]
@@ -51,7 +51,7 @@ def _command_to_explain(words: Sequence[str]) -> Sequence[str]:
 
 
 def _elsewhere(word: str) -> str:
-    """Return where there is help on `word`: another command, a pass, a rule, an opcode."""
+    """Return a hint to the help on `word`: another command, a pass, a rule, an opcode."""
     near = did_you_mean(word, COMMANDS)
     if near:
         return near
@@ -65,7 +65,7 @@ def _elsewhere(word: str) -> str:
 
 
 def _rows(word: str) -> list[Option]:
-    """Return the options of all commands that `word` may mean."""
+    """Return the options of all commands that `word` may stand for."""
     flag = word.partition("=")[0] if word.startswith("--") else word[:2]
     return [row for row in OPTIONS if flag in row.flags or word in row.flags]
 

@@ -1,7 +1,7 @@
 """`--compare-each`: each instruction alone, as machine code and in the reference evaluator.
 
 Both take the operands that the evaluator has computed, so that an instruction is not blamed for
-what an earlier one made wrong.
+the error of an earlier one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What became of one instruction: a comparison, or the reason why there is none."""
+    """The outcome for one instruction: a comparison, or the reason why there is none."""
 
     inst: Instruction
     found: Comparison | None
@@ -43,7 +43,7 @@ class _Piece:
 
 
 def compare_each(module: Module, inputs: Sequence[Array], bounds: Bounds, talk: Talk) -> int:
-    """Compare the instructions of the entry of `module`, which is not changed.
+    """Compare the instructions of the entry computation of `module`, which is not changed.
 
     Returns:
         0 if all agree, 1 if one differs.
@@ -62,7 +62,7 @@ def compare_each(module: Module, inputs: Sequence[Array], bounds: Bounds, talk: 
 
 
 def _data(pieces: Sequence[_Piece]) -> list[dict[str, object]]:
-    """Return what JSON says of each instruction, in order."""
+    """Return each instruction as JSON data, in order."""
     return [
         {
             "name": piece.inst.name,
@@ -106,7 +106,7 @@ def _compared(
 
 
 def _report(pieces: Sequence[_Piece]) -> list[str]:
-    """Return the first difference with its instruction, then others by name."""
+    """Return lines for the first instruction that differs, then the names of the others."""
     compared = [(piece, piece.found) for piece in pieces if piece.found is not None]
     left = [piece for piece in pieces if piece.found is None]
     bad = [(piece, found) for piece, found in compared if not found.ok]

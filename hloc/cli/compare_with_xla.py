@@ -1,4 +1,4 @@
-"""`--compare-with=xla`: the results of XLA, by way of jaxlib, for a module as it was read."""
+"""`--compare-with=xla`: the results of XLA, through jaxlib, for a module as it was read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hloc.report.inputs import result_leaves
 
 
 def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1) -> list[Array]:
-    """Compile and run `module` by XLA on this machine's CPU.
+    """Compile and run `module` with XLA on this machine's CPU.
 
     Args:
-        module: as it was read; on several devices a program of whole arrays.
+        module: as it was read; on several devices a global program.
         inputs: its arguments.
         devices: number of virtual devices that XLA partitions the module for.
 
     Raises:
-        HloError: jax is not installed, XLA refuses the module, or it is that of one device of many.
+        HloError: jax is not installed, XLA refuses the module, or it is a per-device program.
     """
     from hloc.jax.xla_program import is_installed, run_by_xla, run_sharded_by_xla
 

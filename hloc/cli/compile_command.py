@@ -71,14 +71,14 @@ COMPARE_WORDS = ("interp", "O0", "xla")
 
 
 def compile_each(arguments: Namespace, talk: Talk) -> int:
-    """`hloc FILE...`: one after the other; the highest exit code counts."""
+    """`hloc FILE...`: process the files in order; the highest exit code counts."""
     load_plugins(arguments)
     if arguments.resume_from:
         from hloc.cli.resume import resume
 
         talk.say(folded(resume(arguments), talk.width))
     files = need_files(arguments.files)
-    check_not_a_command(files[0])  # what follows a misspelt command is not compiled
+    check_not_a_command(files[0])  # do not compile the words after a misspelt command
     _check(arguments)
     options = compile_options(arguments)
     check_kinds(arguments.emit, options.target)
@@ -102,7 +102,7 @@ def compile_each(arguments: Namespace, talk: Talk) -> int:
 
 
 def _job(name: str, arguments: Namespace, talk: Talk, processes: ProcessJob | None = None) -> _Job:
-    """Return the job of one file, with the options that a reproducer brings along."""
+    """Return the job of one file, with the options of a reproducer's header."""
     check_not_a_command(name)
     if arguments.repro or name.endswith(ENDING):
         words = header_words(read_source(name).text)
@@ -119,7 +119,7 @@ def _job(name: str, arguments: Namespace, talk: Talk, processes: ProcessJob | No
 
 
 def _check(arguments: Namespace) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for options that contradict each other."""
     check_library(arguments)
     if arguments.format == "json" and arguments.emit and not arguments.output_file:
         raise UsageError("--format=json with --emit needs -o FILE")
@@ -160,7 +160,7 @@ def _check_names(options: CompileOptions, print_after: Sequence[str]) -> None:
 
 @dataclass(slots=True)
 class _Job:
-    """One file on its way: the steps share its module, options and streams."""
+    """The compilation of one file: its steps share module, options and streams."""
 
     name: str
     arguments: Namespace
@@ -264,7 +264,7 @@ class _Job:
         if self._task is None:
             note = facts_of(module).to_text()
             return driver.kept_or_compiled(text, self.options, compiled, note)
-        text += f"\n// {self._task.devices} devices"  # the task may have counted them itself
+        text += f"\n// {self._task.devices} devices"  # the task may have derived the number itself
         return driver.kept_or_compiled(text, self.options, compiled)
 
     def _summary(self, module: Module) -> None:
@@ -311,7 +311,7 @@ class _Job:
         shapes = result_leaves(module) if task is None else task.output_shapes
         outputs, timing = self._timed(executable, inputs, runs_to_time(a, self.talk))
         if self.processes is not None and not self.processes.speaks:
-            if a.compare_with == "O0":  # which all processes run
+            if a.compare_with == "O0":  # computed by every process
                 self._wanted(module, inputs, a.compare_with)
             return Exit.OK
         outcome = Outcome(
@@ -319,7 +319,7 @@ class _Job:
             timing,
             shapes,
             self._flops if task is None else 0,
-            getattr(executable, "threads", 1),  # programs of other targets need not say
+            getattr(executable, "threads", 1),  # programs of other targets may lack it
             devices=1 if task is None else task.devices,
             stacked=() if task is None else task.stacked_outputs,
         )
@@ -330,7 +330,7 @@ class _Job:
     def _profile(
         self, optimised: Module, executable: Runnable, inputs: list[Array]
     ) -> tuple[Sequence[str], object] | None:
-        """Return the lines of `--profile` and what JSON says, None without the option."""
+        """Return the lines of `--profile` and its JSON data, None without the option."""
         if not self.arguments.profile:
             return None
         if self._task is None and self.options.target == "cpu":
@@ -344,7 +344,7 @@ class _Job:
     def _timed(
         self, executable: Runnable, inputs: list[Array], repeat: int | None
     ) -> tuple[list[Array], Timing]:
-        """Run; arguments are cut before, and results joined after what is timed."""
+        """Run and time; sharding the arguments and joining the results are not timed."""
         task = self._task
         if task is None:
             return run_executable(executable, inputs, repeat)
@@ -355,7 +355,7 @@ class _Job:
         return task.outputs(results), timing
 
     def _stored_result(self) -> str:
-        """Return `snapshot` if the file has the result of the run that was just repeated."""
+        """Return `snapshot` if the file has a result for the inputs of this run."""
         stored = self._snapshot is not None and self._snapshot.result is not None
         return "snapshot" if stored and not self._chooses_inputs else ""
 
@@ -374,7 +374,7 @@ class _Job:
 
     @property
     def _chooses_inputs(self) -> bool:
-        """True if the options say what to run on, in place of what is stored with the module."""
+        """True if the options choose the inputs, instead of those stored with the module."""
         a = self.arguments
         return bool(a.inputs or a.input) or a.random is not None
 

@@ -55,7 +55,7 @@ def _body() -> Iterator[str]:
     names = "|".join((*COMMANDS, "help"))
     yield f"        {names}) command=$word; break ;;\n        esac\n    done\n    COMPREPLY=()\n"
     yield "    value=${current#*=}\n"
-    yield "    # bash replaces what stands behind the last of COMP_WORDBREAKS only\n"
+    yield "    # bash replaces only what follows the last of COMP_WORDBREAKS\n"
     yield '    [[ $COMP_WORDBREAKS == *=* ]] || front="${current%%=*}="\n'
     yield '    case "$command $current" in\n'
     yield from _value_cases()
@@ -74,7 +74,7 @@ def _body() -> Iterator[str]:
 
 
 def _value_cases() -> Iterator[str]:
-    """Yield a case for every `--option=`, one for all commands that complete it alike."""
+    """Yield a case for every `--option=`, shared by the commands that complete it the same way."""
     found: dict[str, list[str]] = {}
     for command in commands():
         for option in options(command):
@@ -98,7 +98,7 @@ def _call(values: Values, typed: str, front: str) -> str:
 
 
 def _flags(option: Option) -> Iterator[str]:
-    """Yield the spellings of an option, with `=` where a value has to follow."""
+    """Yield the spellings of an option, with `=` where a value must follow."""
     for flag in option.flags:
         needs = bool(option.metavar) and option.implied is None and flag.startswith("--")
         yield flag + "=" * needs

@@ -1,6 +1,6 @@
 """`hloc completion bash|zsh|fish`: a script that completes command lines of hloc.
 
-The script holds all names, so that no Python starts when a key is pressed.
+The script contains all names, so that completion does not start Python.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Completion of `hloc` in fish, with what each option does."""
+"""Completion of `hloc` in fish, with a description of each option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEAD = """\
 # Completion of hloc for fish. Use it in this shell:  hloc completion fish | source
 # or in all shells:  hloc completion fish > ~/.config/fish/completions/hloc.fish
 
-# Print the words behind $argv[1] with the list so far in front of each.
+# Print the words of the arguments, each prefixed with the list typed so far.
 function __hloc_list
     set -l typed (string replace -r '^-[^=]*=' '' -- (commandline -ct))
     set -l first (string match -r '^.*,' -- $typed)

@@ -13,11 +13,11 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What may stand for a value.
+    """The possible completions of a value.
 
     Attributes:
-        words: the words that are known.
-        is_list: several may be given, with commas between them.
+        words: the known words.
+        is_list: several may be given, separated by commas.
         is_file: the name of a file or folder may be given.
     """
 
@@ -37,7 +37,7 @@ def options(command: str) -> tuple[Option, ...]:
 
 
 def values_of(option: Option) -> Values:
-    """Return what may stand behind the `=` of `option`."""
+    """Return the completions after the `=` of `option`."""
     if option.dest in _OPTION_WORDS:
         words = _OPTION_WORDS[option.dest]()
         return Values(words, is_list=option.dest != "target")
@@ -51,7 +51,7 @@ def values_of(option: Option) -> Values:
 
 
 def positional(command: str) -> Values:
-    """Return what may stand behind `command`, beside options."""
+    """Return the completions of the positional words of `command`."""
     words = _COMMAND_WORDS.get(command)
     return Values(is_file=True) if words is None else Values(words(), is_file=command == "learn")
 
@@ -115,7 +115,7 @@ _OPTION_WORDS: dict[str, Callable[[], tuple[str, ...]]] = {
     "disable_rule": _rules,
     "target": _targets,
 }
-"""Option -> the names that it takes, which stand in tables of other packages."""
+"""Option -> the names that it takes, from tables of other packages."""
 
 _COMMAND_WORDS: dict[str, Callable[[], tuple[str, ...]]] = {
     "help": lambda: tuple(COMMANDS),

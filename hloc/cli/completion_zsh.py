@@ -1,4 +1,4 @@
-"""Completion of `hloc` in zsh, with what each option does."""
+"""Completion of `hloc` in zsh, with a description of each option."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _body() -> Iterator[str]:
 
 
 def _spec(option: Option) -> str:
-    """Return what `_arguments` takes: `--passes=[help]:PIPELINE:_values -s , pass cse dce`."""
+    """Return an argument of `_arguments`: `--passes=[help]:PIPELINE:_values -s , pass cse dce`."""
     value, join = "", {True: "", False: ""}
     if option.metavar:
         optional = option.implied is not None

@@ -1,4 +1,4 @@
-"""`hloc convert FILE -o FILE`: a module in another format."""
+"""`hloc convert FILE -o FILE`: converts a module to another format."""
 
 from __future__ import annotations
 

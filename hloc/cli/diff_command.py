@@ -22,7 +22,7 @@ _TROUBLE = 2
 
 
 def diff_files(arguments: Namespace, talk: Talk) -> int:
-    """`hloc diff A B`: exit 0 if the modules say the same, 1 if not, 2 if one cannot be read."""
+    """`hloc diff A B`: exit 0 if the modules are equal, 1 if not, 2 if one cannot be read."""
     first, second = need_files(arguments.files, exactly=2)
     modules: list[Module] = []
 
@@ -72,7 +72,7 @@ def _legend(found: DiffTable) -> str:
 
 
 def _stat_lines(found: DiffTable) -> list[str]:
-    """Return counts per computation and in all."""
+    """Return the counts per computation and in total."""
     lines = [f"module {row.name}" for row in found.header]
     width = max((len(c.name) for c in found.computations), default=0)
     for computation in found.computations:

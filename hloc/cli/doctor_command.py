@@ -46,7 +46,7 @@ _NOTED_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "
 
 
 def doctor(arguments: Namespace, talk: Talk) -> int:
-    """Print what was found; exit 1 if hloc cannot work here, or a dump cannot be read in full."""
+    """Print the findings; exit 1 if hloc cannot work here, or a dump cannot be read in full."""
     if arguments.files:
         from hloc.cli.dump_doctor import doctor_of_dumps
 

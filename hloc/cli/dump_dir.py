@@ -1,6 +1,6 @@
 """`--dump-dir`: the module after every pass that changed it, a manifest, and a page to browse them.
 
-The page shows the diff of a pass, and in a frame its graph, which is a file too (`step_graph`).
+The page shows the diff of a pass, and in a frame its graph, a separate file (`step_graph`).
 Each `NN-pass.hlo` is a complete module with full constants, which hloc can read again.
 """
 
@@ -53,7 +53,7 @@ class DumpDir(PipelineObserver):
     pipeline: str
     options: dict[str, Any]
     _pass: int = 0
-    _inner: int = 0  # steps of this pass so far
+    _inner: int = 0  # steps so far of this pass
     _steps: list[dict[str, Any]] = field(default_factory=list)
     _before: Snapshot | None = None
     _figures: Measure | None = None
@@ -62,7 +62,7 @@ class DumpDir(PipelineObserver):
     _name: str = ""
 
     def begin(self, module: Module) -> None:
-        """Make the folder, drop the files of an earlier dump, and write the input.
+        """Create the folder, remove the files of an earlier dump, and write the input.
 
         Raises:
             HloError: the folder or a file cannot be written.
@@ -78,15 +78,15 @@ class DumpDir(PipelineObserver):
         self._write(INPUT, module)
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
-        """Note where in the pipeline the next steps are."""
+        """Record the position in the pipeline of the next steps."""
         self._pass, self._inner = number, 0
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
-        """Keep the counts so far."""
+        """Save the counts before the step."""
         self._fired = self.context.fired.copy()
 
     def on_step_end(self, module: Module, run: PassRun) -> None:
-        """Write the module and keep what changed."""
+        """Write the module and record the changes."""
         step = {**run_data(run), "pipeline": [self._pass, self._inner]}
         self._inner += 1
         if run.changed:

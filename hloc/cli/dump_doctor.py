@@ -52,7 +52,7 @@ def doctor_of_dumps(arguments: Namespace, talk: Talk) -> int:
 
 
 def _doctor_of_two(arguments: Namespace, talk: Talk) -> int:
-    """Print what differs between two dumps, or modules; exit 0 if nothing does, else 1."""
+    """Print the differences between two dumps, or modules; exit 0 if there are none, else 1."""
     if arguments.html:
         raise UsageError("--html is for one dump; hloc diff A B --html=FILE.html compares modules")
     progress = progress_of(talk, "reading the dumps")
@@ -80,7 +80,7 @@ def _headed(lines: list[str], talk: Talk) -> list[str]:
 
 
 def _tell_unreadable(faults: Sequence[tuple[str, str]], talk: Talk) -> None:
-    """Tell which files could not be read, after the report of the others."""
+    """List the files that could not be read, after the report of the others."""
     if faults:
         rows = tuple(f"{path}: {text}" for path, text in faults[:_MOST_FAULTS])
         what = f"{plural(len(faults), 'file')} of the dump cannot be read"

@@ -1,4 +1,4 @@
-"""The products of a compilation: texts of every stage, to stdout or to files."""
+"""The outputs of a compilation: texts of every stage, to stdout or to files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def write_products(
     """Write the texts of `kinds`; with several and a path, FILE.hlo, FILE.ll ...
 
     `text` is what `text_options` returns.
-    Kinds of libraries are counted, but written elsewhere.
+    Kinds of libraries count towards the number of outputs, but are written elsewhere.
 
     Raises:
         HloError: a file cannot be written.
@@ -100,7 +100,7 @@ def _form(
 
 
 def _ending(kind: str, compiled: CompiledModule | None) -> str:
-    """Return the ending of a file of `kind`; stages of other backends say theirs themselves."""
+    """Return the ending of a file of `kind`; stages of other backends define their own."""
     if kind in EXTENSIONS:
         return EXTENSIONS[kind]
     assert compiled is not None

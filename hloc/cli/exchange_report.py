@@ -10,7 +10,7 @@ from hloc.report.text import aligned, duration, plural, size_text
 def exchange_lines(executable: Any) -> list[str]:
     """Return a line per collective: bytes on a device, the shortest and longest time of a device.
 
-    A large difference means that some devices wait for others.
+    A large difference between the two means that some devices wait for others.
     """
     found = executable.exchange_seconds() if hasattr(executable, "exchange_seconds") else []
     rows: list[tuple[str, ...]] = [("collective", "opcode", "groups", "bytes", "least", "most")]

@@ -1,4 +1,4 @@
-"""`hloc explain-sharding FILE`: why each collective is there, and what it costs."""
+"""`hloc explain-sharding FILE`: why each collective is needed, and what it costs."""
 
 from __future__ import annotations
 

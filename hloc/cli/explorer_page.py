@@ -1,6 +1,6 @@
 """The page of `--dump-dir`: one HTML file that needs no network and runs no code from the module.
 
-The data are embedded as JSON; the script inserts every text as text, never as HTML.
+The data are embedded as JSON; the script inserts every string as text, never as HTML.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`hloc extract FILE %NAME`: the part of a module that one instruction needs."""
+"""`hloc extract FILE %NAME`: the part of a module that one instruction depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches an output with check lines, as LLVM's FileCheck does."""
+"""Matches an output against check lines, as LLVM's FileCheck does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FOLLOWING = ("NEXT", "SAME", "EMPTY")
 
 
 class Mismatch(Exception):
-    """A check that does not hold: which, why, and where in the output it was looked for."""
+    """A check that fails: which, why, and where in the output the search began."""
 
     def __init__(self, row: Directive, message: str, at: int) -> None:
         super().__init__(message)
@@ -21,17 +21,17 @@ class Mismatch(Exception):
 
 
 def match_output(output: str, rows: Sequence[Directive]) -> None:
-    """Match `output` with `rows`, all with one set of prefixes.
+    """Match `output` against `rows`, which share one set of prefixes.
 
     Raises:
-        Mismatch: of the first that does not hold.
+        Mismatch: for the first check that fails.
     """
     _check_order(rows)
     _Matcher(output).run(rows)
 
 
 def _check_order(rows: Sequence[Directive]) -> None:
-    """Raise for a check that goes on from one that is not there, or a variable in a label."""
+    """Raise for a check that continues a missing one, or a variable in a label."""
     is_first = True
     for row in rows:
         if row.kind in _FOLLOWING and is_first:
@@ -47,13 +47,13 @@ def _check_order(rows: Sequence[Directive]) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Matcher:
-    """The output, and the variables that are set."""
+    """The output, and the variables defined so far."""
 
     output: str
     values: dict[str, str] = field(default_factory=dict)
 
     def run(self, rows: Sequence[Directive]) -> None:
-        """Match the labels first, which divide the output, then what is between them."""
+        """Match the labels first, which divide the output, then the checks between them."""
         at = 0
         for block, label in self._blocks(rows):
             if label is None:
@@ -96,7 +96,7 @@ class _Matcher:
         self._check_absent(absent, at, end)
 
     def _match(self, row: Directive, at: int, end: int) -> tuple[int, int]:
-        """Match `row` as often as it says; returns where the first begins and the last ends."""
+        """Match `row` as often as its count; returns the start of the first and end of the last."""
         if row.kind == "EMPTY":
             return self._match_empty(row, at, end)
         first = -1
@@ -127,7 +127,7 @@ class _Matcher:
         return line_end + 1, line_end + 1
 
     def _match_group(self, group: Sequence[Directive], at: int, end: int) -> tuple[int, int]:
-        """Match `group` in any order, apart from each other."""
+        """Match `group` in any order, without overlaps."""
         taken: list[tuple[int, int]] = []
         for row in group:
             begin = at
@@ -156,7 +156,7 @@ class _Matcher:
         return found
 
     def _keep(self, row: Directive, found: re.Match[str]) -> None:
-        """Set the variables that a match gives a value."""
+        """Set the variables that a match defines."""
         for group, name in self._regex(row, found.start())[1].items():
             self.values[name] = found[group]
 

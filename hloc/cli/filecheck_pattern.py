@@ -30,7 +30,7 @@ _BLANKS = re.compile(r"[ \t]+")
 
 
 class PatternFault(Exception):
-    """A pattern that cannot be read or has no value yet: why, and where in its text."""
+    """A pattern that is invalid or uses an undefined variable: why, and where in its text."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Directive:
         line, column: where its text begins, from 1.
         text: the pattern.
         count: how often it is matched.
-        is_literal: `{LITERAL}`: no `{{`, `[[` has a meaning.
+        is_literal: `{LITERAL}`: `{{` and `[[` are plain text.
     """
 
     name: str
@@ -86,14 +86,14 @@ def directives(text: str, prefixes: tuple[str, ...]) -> Iterator[Directive]:
 
 
 def regex_of(row: Directive, values: Mapping[str, str]) -> tuple[re.Pattern[str], dict[str, str]]:
-    """Return what `row` looks for, and the variables it sets by name of their group.
+    """Return the regular expression of `row`, and the variables it defines, by group name.
 
     Args:
         row: the check line.
-        values: variables that are set so far.
+        values: variables defined so far.
 
     Raises:
-        PatternFault: a wrong regular expression, an open bracket, a variable without a value.
+        PatternFault: an invalid regular expression, an open bracket, an undefined variable.
     """
     if row.is_literal:
         return re.compile(_literal(row.text)), {}
@@ -127,12 +127,12 @@ def regex_of(row: Directive, values: Mapping[str, str]) -> tuple[re.Pattern[str]
 
 
 def _literal(text: str) -> str:
-    """Return a regular expression for a text in which any blanks stand for any others."""
+    """Return a regular expression for a text in which any run of blanks matches any other."""
     return r"[ \t]+".join(map(re.escape, _BLANKS.split(text)))
 
 
 def _regex(text: str, at: int) -> str:
-    """Return a regular expression of POSIX for Python; `[^a]` does not match a line end."""
+    """Translate a POSIX regular expression for Python; `[^a]` does not match a line end."""
     text = re.sub(r"(?<!\\)\[\^", r"[^\\n", text)
     for name, letters in _CLASSES.items():
         text = text.replace(name, letters)
@@ -144,7 +144,7 @@ def _regex(text: str, at: int) -> str:
 
 
 def _end_of_variable(text: str, start: int) -> int:
-    """Return where the `]]` of a variable is, behind the brackets of its regular expression."""
+    """Return the position of a variable's `]]`, after the brackets of its regular expression."""
     depth, at = 0, start
     while at < len(text):
         if text.startswith("]]", at) and depth == 0:
@@ -162,7 +162,7 @@ def _end_of_variable(text: str, start: int) -> int:
 def _variable(
     inner: str, at: int, line: int, values: Mapping[str, str], groups: dict[str, str]
 ) -> str:
-    """Return the part of a regular expression for `[[inner]]`."""
+    """Return the regular expression for `[[inner]]`."""
     here = _LINE.fullmatch(inner)
     if here is not None:
         return str(line + _offset(here[1]))
@@ -189,7 +189,7 @@ def _defined(name: str, text: str, groups: dict[str, str]) -> str:
 def _number(
     inner: str, at: int, line: int, values: Mapping[str, str], groups: dict[str, str]
 ) -> str:
-    """Return the part for `[[#X:]]`, `[[#X]]`, `[[#X+1]]` and `[[#@LINE-1]]`."""
+    """Return the regular expression for `[[#X:]]`, `[[#X]]`, `[[#X+1]]` and `[[#@LINE-1]]`."""
     found = _NUMBER.fullmatch(inner)
     if found is None:
         raise PatternFault(f"cannot read the number {inner!r}", at)

@@ -1,4 +1,4 @@
-"""`hloc fmt FILE...`: HLO text in one layout, in place."""
+"""`hloc fmt FILE...`: formats HLO text in place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloc.report.source_input import need_files, read_source, shown_name
 
 
 def format_files(arguments: Namespace, talk: Talk) -> int:
-    """`hloc fmt FILE...`: rewrite the files, or stdin to stdout; with --check only look."""
+    """`hloc fmt FILE...`: rewrite the files, or stdin to stdout; with --check write nothing."""
     if arguments.check and arguments.diff:
         raise UsageError("--check and --diff exclude each other")
 

@@ -50,7 +50,7 @@ def graph_file(arguments: Namespace, talk: Talk) -> int:
 
 
 def _check(a: Namespace, names: list[str]) -> None:
-    """Raise UsageError for names and options that do not go together."""
+    """Raise UsageError for names and options that contradict each other."""
     if a.paths and len(names) != 2:
         raise UsageError(f"--paths: expected two instructions, found {len(names)}")
     if not a.paths and len(names) > 1:

@@ -43,19 +43,19 @@ def guarded(talk: Talk, action: Callable[[], int]) -> int:
 
 
 def _notes(cause: BaseException | None) -> Iterator[str]:
-    """Yield what an error says beside its message: where the devices of a deadlock are."""
+    """Yield the notes of an error: the positions of the devices in a deadlock."""
     if isinstance(cause, HloError):
         for diagnostic in cause.diagnostics:
             yield from diagnostic.notes
 
 
 def guarded_each(talk: Talk, files: Sequence[str], action: Callable[[str], int]) -> int:
-    """Do `action` with one file after the other and return the highest exit code."""
+    """Call `action` for each file in order and return the highest exit code."""
     return max(guarded(talk, partial(action, name)) for name in files)
 
 
 def report_internal(talk: Talk, fault: Exception) -> None:
-    """Tell of a fault of hloc: short, and in full with HLOC_DEBUG=1."""
+    """Report an internal error of hloc: in short, or in full with HLOC_DEBUG=1."""
     if isinstance(fault, InternalError):
         first, *rest = str(fault).split("\n")
     else:
@@ -74,7 +74,7 @@ def report_internal(talk: Talk, fault: Exception) -> None:
 
 
 def _blame() -> str:
-    """Return whose fault an internal error is; passes of plug-ins fail like those of hloc."""
+    """Return who may be at fault; passes of plug-ins fail like those of hloc."""
     from hloc.opt.registry import has_plugins
 
     return _PLUGIN if has_plugins() else REPORT

@@ -49,7 +49,7 @@ def hash_files(arguments: Namespace, talk: Talk) -> int:
 
 
 def _elided(module: Module) -> int:
-    """Return how many constants the text left out."""
+    """Return the number of constants elided from the text."""
     return sum(
         inst.opcode.parenthesis == "literal" and inst.attributes.literal.is_elided
         for inst in all_instructions(module)

@@ -1,4 +1,4 @@
-"""The help texts, made from the tables of options and commands."""
+"""The help texts, generated from the tables of options and commands."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _sentence(text: str) -> str:
 
 
 def summaries() -> list[tuple[str, str]]:
-    """Return every command as it is written, and what it does."""
+    """Return the usage of every command, and its description."""
     return [(f"hloc {command.usage}", command.summary) for command in COMMANDS.values()]
 
 

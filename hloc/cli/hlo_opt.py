@@ -1,4 +1,4 @@
-"""The program `hlo-opt`: XLA's flags of that name, carried out by hloc.
+"""The program `hlo-opt`: the flags of XLA's `hlo-opt`, run by hloc.
 
 Each flag becomes one or several words for `hloc`; `docs/coming-from-xla.md` has the table. Options
 of XLA's compiler (`--xla_...`) have no effect, as in `hloc`.
@@ -26,7 +26,7 @@ PLATFORMS = {
     "cuda": "nvptx64",
     "rocm": "amdgcn",
 }
-"""XLA's platforms, and hloc's target for each; "" is this machine."""
+"""XLA's platform -> hloc's target; "" is this machine."""
 
 STAGES = {
     "hlo": "hlo",
@@ -38,7 +38,7 @@ STAGES = {
     "ptx": "ptx",
     "html": "html",
 }
-"""XLA's stages, and what `hloc --emit` calls them."""
+"""XLA's stage -> its name in `hloc --emit`."""
 
 _VALUES = ("platform", "stage", "passes", "format")
 _SWITCHES = ("list-passes", "list-stages", "split-input-file", "emit-proto")
@@ -52,15 +52,15 @@ usage: hlo-opt [--platform=cpu|gpu|rocm] [--passes=a,b] [--stage=STAGE] [-o FILE
   --list-passes          print the names of the passes, one on a line
   --list-stages          print the names of the stages
   -o FILE                write to FILE, `-` is stdout
-  --format=hlo|pb        form of the input, which hloc finds out itself
-  --split-input-file     lines `// -----` divide modules, which hloc always does
+  --format=hlo|pb        format of the input; ignored, hloc detects it
+  --split-input-file     split modules at `// -----` lines; hloc always does
 
 Other options are those of `hloc FILE`: see hloc --help. docs/coming-from-xla.md has more.
 """
 
 
 def process() -> NoReturn:
-    """Be the program `hlo-opt`, from start to end."""
+    """Run the program `hlo-opt` and exit."""
     run_process(main)
 
 
@@ -104,7 +104,7 @@ def _parsed(words: Sequence[str]) -> tuple[Namespace, list[str]]:
     for flag in _SWITCHES:
         parser.add_argument(f"--{flag}", action="store_true")
     parser.add_argument("-h", "--help", action="store_true")
-    # Abseil and TensorFlow take either sign between the words of a flag, and one dash or two.
+    # Abseil and TensorFlow accept `-` and `_` between the words of a flag, and one dash or two.
     return parser.parse_known_args([_spelling(word) for word in words])
 
 
@@ -119,7 +119,7 @@ def _spelling(word: str) -> str:
 
 
 def hloc_words(options: Namespace, rest: Sequence[str]) -> list[str]:
-    """Return the words for `hloc` that do what the flags of hlo-opt ask.
+    """Return the words for `hloc` that correspond to the flags of hlo-opt.
 
     Raises:
         UsageError: a platform, stage or form that hloc does not have.

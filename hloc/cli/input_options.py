@@ -10,7 +10,7 @@ from hloc.report.run_inputs import Inputs
 
 
 def inputs_of(arguments: Namespace, module: Module) -> Inputs:
-    """Return where the inputs of `module` come from.
+    """Return the source of the inputs of `module`.
 
     Raises:
         HloError: `--input` names no parameter.

@@ -1,4 +1,4 @@
-"""`hloc isolate FILE`: which instruction computes something else, on its true inputs."""
+"""`hloc isolate FILE`: which instruction diverges, run alone on its true inputs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A second run of the same file: its program is in the cache, and the text is not parsed.
 
-All that the first run reported of the module lies beside the program (`report/run_facts.py`).
+Everything that the first run reported about the module is stored with the program
+(`report/run_facts.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def run_kept(arguments: Namespace, talk: Talk) -> int | None:
     """Run the program of an earlier run of the same text with the same options.
 
     Returns:
-        The exit code; None if there is no such program, or more is asked for than its results.
+        The exit code; None if there is no such program, or the options ask for more than its
+        results.
 
     Raises:
         HloError: the inputs cannot be read, or the program fails.
@@ -38,7 +40,7 @@ def run_kept(arguments: Namespace, talk: Talk) -> int | None:
     try:
         text = driver.read_file(name).decode("utf-8", "surrogateescape")
     except HloError:
-        return None  # which the usual way reports
+        return None  # the normal path reports it
     found = driver.kept_program(text, options)
     if found is None:
         return None
@@ -61,7 +63,7 @@ def run_kept(arguments: Namespace, talk: Talk) -> int | None:
 
 
 def _is_plain(arguments: Namespace) -> bool:
-    """True if one text is run on one device of this process, and nothing compared."""
+    """True if one text runs on one device of this process, without a comparison."""
     a = arguments
     others = (a.input, a.compare_with, a.devices, a.mesh, a.per_device, a.engine, a.repro, a.plugin)
     if not only_runs(a) or any(others) or a.backend != "native" or (a.inputs and a.random):
@@ -74,14 +76,14 @@ def _is_plain(arguments: Namespace) -> bool:
 
 
 def only_runs(arguments: Namespace) -> bool:
-    """True if nothing is asked for but the results, which a kept program gives as well."""
+    """True if only the results are wanted, which a kept program gives as well."""
     a = arguments
     makes = (a.emit, a.output_file, a.memory is not None, a.compile_only, a.shared, a.compare_each)
     return a.run and not any(makes) and not a.profile and not watches_passes(a)
 
 
 def watches_passes(arguments: Namespace) -> bool:
-    """True if the options ask for anything that only passes which run can tell."""
+    """True if the options ask for a report that needs the passes to run."""
     a = arguments
     asked = (a.remarks, a.print_changed, a.print_after, a.dump_dir, a.time_passes)
     checked = (a.verify_each, a.check_each)

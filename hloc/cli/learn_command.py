@@ -46,7 +46,7 @@ def learn(arguments: Namespace, talk: Talk) -> int:
 
 
 def _show(text: str, talk: Talk) -> None:
-    """Print the text of a lesson, set for reading if it goes to a terminal."""
+    """Print the text of a lesson, formatted if stdout is a terminal."""
     if not talk.product_paint.enabled:
         talk.product(text)
         return
@@ -62,7 +62,7 @@ def _show(text: str, talk: Talk) -> None:
 
 
 def _start(words: list[str], path: str | None, talk: Talk) -> int:
-    """Copy a lesson to work on, say how to go on, and open hlo-repl on a terminal."""
+    """Copy a lesson into a folder, print the next steps, and open hlo-repl on a terminal."""
     if len(words) != 1:
         raise UsageError("expected: learn start N, with -o FOLDER for another folder")
     lesson = find_lesson(words[0])
@@ -83,7 +83,7 @@ def _start(words: list[str], path: str | None, talk: Talk) -> int:
 
 
 def _list() -> str:
-    """Return the lessons with what was passed, and how to go on."""
+    """Return the list of lessons, those passed, and the next commands."""
     scores = catalogue.read_progress()
     lines = []
     for lesson in catalogue.all_lessons():
@@ -150,7 +150,7 @@ def _export(words: list[str], path: str | None, talk: Talk) -> int:
 
 
 def _run_script(lesson: Lesson) -> NoReturn:
-    """Become hlo-repl, in the folder of the lesson, which its commands read from."""
+    """Replace this process by hlo-repl, in the folder of the lesson."""
     import os
 
     from hloc.cli.repl_command import start_repl

@@ -26,12 +26,12 @@ _FROM_LIBC = ("memcpy", "memmove", "memset")
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What links for one machine.
+    """The compilers and linkers for one machine.
 
     Attributes:
-        compilers: link programs and libraries; each is a command.
-        linkers: link libraries only.
-        advice: how to get one.
+        compilers: commands that link programs and libraries.
+        linkers: commands that link libraries only.
+        advice: how to install one.
     """
 
     compilers: tuple[str, ...]
@@ -86,7 +86,7 @@ def link_program(library: Library, target: Target, path: str) -> None:
     """Write a program that runs the module on .npy files.
 
     Raises:
-        UnsupportedError: programs for this machine have no files.
+        UnsupportedError: programs for this machine cannot read files.
         HloError: there is no compiler, or it fails.
     """
     if target.triple.startswith("wasm"):
@@ -118,10 +118,10 @@ def _tools(target: Target) -> Tools:
 
 
 def _tool(target: Target, option: str, tools: Tools, *, programs: bool) -> tuple[list[str], bool]:
-    """Return the words of the first command that there is, and whether it is a compiler.
+    """Return the words of the first command found, and whether it is a compiler.
 
     Raises:
-        HloError: there is none; says which would do and how to get one.
+        HloError: there is none; lists the candidates and how to install one.
     """
     named = os.environ.get("CC", "").strip()
     if named and tools is not _WASM:
@@ -153,7 +153,7 @@ def _call(command: Sequence[str], folder: str) -> None:
     """Run a compiler or linker.
 
     Raises:
-        HloError: it cannot be started, or fails; the notes are what it says.
+        HloError: it cannot be started, or fails; the notes are its messages.
     """
     try:
         done = subprocess.run(

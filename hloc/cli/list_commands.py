@@ -63,7 +63,7 @@ def list_opcodes(arguments: Namespace, talk: Talk) -> int:
 
 
 def list_rules(arguments: Namespace, talk: Talk) -> int:
-    """`hloc rules [WORD]`: all rules, or those whose name holds WORD."""
+    """`hloc rules [WORD]`: all rules, or those whose name contains WORD."""
     load_plugins(arguments)
     words = arguments.files
     rules = [rule for rule in all_rules() if all(word in rule.name for word in words)]

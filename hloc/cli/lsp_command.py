@@ -11,7 +11,7 @@ from hloc.report.exits import Exit, UsageError
 
 
 def serve_editor(arguments: Namespace, talk: Talk) -> int:
-    """`hloc lsp`: serve an editor on stdin and stdout until it leaves."""
+    """`hloc lsp`: serve an editor on stdin and stdout until it disconnects."""
     if arguments.files:
         raise UsageError("hloc lsp takes no files: the editor sends the texts")
     if find_spec("pygls") is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_memory(compiled: CompiledModule | None, path: str, talk: Talk) -> None:
-    """Print what the buffers of `compiled` take; draw them into the file `path`, "" for none.
+    """Print the sizes of the buffers of `compiled`; draw them into the file `path`, "" for none.
 
     Raises:
         HloError: the file cannot be written, or the target assigns no buffers.

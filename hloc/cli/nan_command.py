@@ -1,4 +1,4 @@
-"""`hloc nan FILE`: where the first NaN and the first infinity arise, and what led there."""
+"""`hloc nan FILE`: where the first NaN and the first infinity arise, and what led to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hloc.report.text import plural
 
 
 def find_nan(arguments: Namespace, talk: Talk) -> int:
-    """`hloc nan FILE [-o SLICE.hlo]`: exit 1 if a NaN arises of numbers."""
+    """`hloc nan FILE [-o SLICE.hlo]`: exit 1 if a NaN arises from finite numbers."""
     a = arguments
     (file,) = need_files(a.files, exactly=1)
     module = read_module(file)

@@ -1,6 +1,6 @@
-"""How the text of an option's value is read: converters for the rows of `options.py`.
+"""Converters from the text of an option's value, for the rows of `options.py`.
 
-Each raises ValueError with what was expected.
+Each raises ValueError that says what was expected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_SHOWN = 60
 
 
 def _shown(text: str) -> str:
-    """Return a value as messages show it, the beginning of a long one."""
+    """Return a value as messages show it, truncated if long."""
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}...")
 
 
@@ -92,7 +92,7 @@ def processors(text: str) -> str:
 
 
 _MOST_DIGITS = 18
-"""Of a number on the command line, so that it fits into 64 bits."""
+"""Most digits of a number on the command line, so that it fits into 64 bits."""
 
 
 def count(least: int) -> Callable[[str], int]:
@@ -124,7 +124,7 @@ def byte_count(text: str) -> int:
 
 
 def drawing(text: str) -> str:
-    """Take the name of an SVG file, or none."""
+    """Take the name of an SVG file, or nothing."""
     if text and not text.lower().endswith(".svg"):
         raise ValueError(f"expected the name of a file that ends in .svg, found {_shown(text)}")
     return text
@@ -138,7 +138,7 @@ def page_file(text: str) -> str:
 
 
 def input_spec(text: str) -> tuple[tuple[str, str], ...]:
-    """Read `x=normal(0,1)`: the name of a parameter, and what it is given."""
+    """Read `x=normal(0,1)`: the name of a parameter, and its value."""
     name, equals, spec = text.partition("=")
     if not equals or not name.strip() or not spec.strip():
         raise ValueError(f"expected NAME=SPEC such as x=normal(0,1), found {_shown(text)}")
@@ -164,7 +164,7 @@ def mesh_axes(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def pipeline(text: str) -> str:
-    """Take the text of a pipeline; names are looked up later, with the passes at hand."""
+    """Take the text of a pipeline; names are looked up later, when the passes are loaded."""
     if not text.strip():
         raise ValueError("expected names of passes, found nothing; `hloc passes` lists them")
     return text

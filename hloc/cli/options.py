@@ -1,4 +1,4 @@
-"""The options of `hloc`, one row each; parser, help, suggestions and docs derive from the rows."""
+"""The options of `hloc`, one row each; parser, help, suggestions and docs are derived from them."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class Option:
     """One option.
 
     Attributes:
-        flags: spellings, the first is shown: `-o`, `--output`.
+        flags: spellings, of which the first is shown: `-o`, `--output`.
         group: heading in the help.
         commands: the subcommands that take it.
         metavar: name of its value, "" for a switch.
         implied: value of `--option` without `=`; None if a value must be given.
-        convert: reads the text of the value, raising ValueError with what was expected.
+        convert: reads the text of the value; its ValueError says what was expected.
         repeated: may be given several times and collects a list.
-        target: attribute of the namespace, "" derives it from the longest flag.
+        target: attribute of the namespace; "" derives it from the longest flag.
     """
 
     flags: tuple[str, ...]
@@ -122,7 +122,7 @@ class Option:
 
     @property
     def spelling(self) -> str:
-        """How the help shows it: `--random[=SEED]`, `-o FILE`, `-O0..-O3`."""
+        """The spelling in the help: `--random[=SEED]`, `-o FILE`, `-O0..-O3`."""
         flags = ", ".join(self.flags)
         if not self.metavar:
             return flags

@@ -1,4 +1,4 @@
-"""A user's own test of a module: a command that exits with 0 if the module shows the fault."""
+"""A user's test of a module: a command that exits with 0 if the module shows the fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OutsideTest:
     """Runs `command` in a shell, `{}` standing for a file with the module.
 
     Attributes:
-        seconds: a command that runs longer is ended, and shows no fault.
+        seconds: a command that runs longer is killed, and counts as showing no fault.
     """
 
     command: str
@@ -39,7 +39,7 @@ class OutsideTest:
             return self._exit_code(self.command.replace(PLACE, shlex.quote(path))) == 0
 
     def _exit_code(self, command: str) -> int:
-        """Return the exit code, -1 if the time was over; what it started ends with it."""
+        """Return the exit code, -1 after the time limit; child processes are killed too."""
         process = subprocess.Popen(
             command,
             shell=True,

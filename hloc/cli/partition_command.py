@@ -1,4 +1,4 @@
-"""`hloc partition FILE`: the program that each device runs of an annotated program."""
+"""`hloc partition FILE`: the per-device program of an annotated program."""
 
 from __future__ import annotations
 

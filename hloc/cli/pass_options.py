@@ -1,4 +1,4 @@
-"""Options of the command line that choose passes, as the driver takes them."""
+"""Command-line options that choose target and passes, as options of the driver."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def compile_options(arguments: Namespace) -> CompileOptions:
 
 
 def _makes_library(arguments: Namespace) -> bool:
-    """True if what is written goes into another program."""
+    """True if the output is linked into another program."""
     asked = any(getattr(arguments, option, False) for option in ("compile_only", "shared"))
     return asked or bool(LIBRARY_KINDS.intersection(getattr(arguments, "emit", ())))
 
 
 def _check_simulator(backend: str, simulator: str) -> None:
-    """Refuse `--simulate` for code that it cannot run, by a `UsageError`."""
+    """Raise UsageError if `--simulate` cannot run code for `backend`."""
     if simulator and backend == "cpu":
         raise UsageError("--simulate needs a GPU target such as --target=nvptx64")
     if simulator == "ptx" and backend == "amdgcn":
@@ -69,7 +69,7 @@ def _check_simulator(backend: str, simulator: str) -> None:
 
 
 def _check_engine(backend: str, engine: str) -> None:
-    """Refuse an engine that does not know the devices of the target, by a `UsageError`."""
+    """Raise UsageError if `engine` does not support the devices of the target."""
     if engine == "nccl" and backend == "cpu":
         raise UsageError("--engine=nccl is for GPUs: it needs a target such as --target=nvptx64")
     if engine in ("local", "mpi") and backend in ("nvptx64", "amdgcn"):
@@ -78,7 +78,7 @@ def _check_engine(backend: str, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """Where code is to run, as `CompileOptions` names it."""
+    """The machine to compile for, in the terms of `CompileOptions`."""
 
     backend: str = "cpu"
     triple: str = ""
@@ -87,7 +87,7 @@ class _Machine:
 
 
 def _machine(arguments: Namespace) -> _Machine:
-    """Return the options that choose a backend and the machine it makes code for.
+    """Return the options that choose a backend and its machine.
 
     Raises:
         UsageError: a target, processor or feature that there is not.
@@ -118,11 +118,11 @@ def _machine(arguments: Namespace) -> _Machine:
 
 
 def _lowest_of(processors: Sequence[str], features: str) -> str:
-    """Return the processor whose code every other one of `processors` runs.
+    """Return the processor whose code all others of `processors` can run.
 
     Raises:
-        UsageError: features as well, of which it is not said which processor has them.
-        HloError: processors between which code cannot choose.
+        UsageError: features are given too, without saying for which processor.
+        HloError: processors between which an object cannot dispatch.
     """
     from hloc.codegen.cpu.aot.variants import levels_of
 
@@ -132,7 +132,7 @@ def _lowest_of(processors: Sequence[str], features: str) -> str:
 
 
 def _check_libraries(backend: str, libraries: Sequence[str]) -> None:
-    """Refuse libraries that a backend does not know, by a `UsageError`."""
+    """Raise UsageError for libraries that a backend does not support."""
     if not libraries:
         return
     from hloc.codegen.backend import backend_for, check_libraries

@@ -29,7 +29,7 @@ _MOST_LINES = 120
 
 @dataclass(slots=True, eq=False)
 class PassReport(PipelineObserver):
-    """Prints what every pass did, as far as it was asked for.
+    """Prints the effects of passes that the options ask for.
 
     Attributes:
         context: counts the rewrites.
@@ -52,7 +52,7 @@ class PassReport(PipelineObserver):
     _told: int = 0  # remarks before the step
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
-        """Keep the lines of the module before the first change, and the counts so far."""
+        """Save the text of the module before the first change, and the counts so far."""
         self._fired = self.context.fired.copy()
         self._told = len(self.context.remarks or ())
         if self.print_changed and self._figures is None:
@@ -63,7 +63,7 @@ class PassReport(PipelineObserver):
             self._text = module.to_text("short", large_constants=False)
 
     def on_step_end(self, module: Module, run: PassRun) -> None:
-        """Print what this step changed."""
+        """Print the changes of this step."""
         if not run.changed:
             self.idle += 1
         elif self.print_changed:
@@ -77,7 +77,7 @@ class PassReport(PipelineObserver):
             self.talk.product(module.to_text(**self.text_options, large_constants=False))
 
     def finish(self) -> None:
-        """Say how many passes had nothing to do."""
+        """Print how many passes changed nothing."""
         if self.print_changed and self.print_changed != "json" and self.idle:
             self.talk.say(f"({plural(self.idle, 'run')} of passes changed nothing)")
 
@@ -114,7 +114,7 @@ class PassReport(PipelineObserver):
         return [*lines[:_MOST_LINES], f"... {left} more lines"] if left > 0 else lines
 
     def _diff(self, module: Module, run: PassRun) -> DiffTable:
-        """Return what is new since the last change."""
+        """Return the changes since the last step that changed something."""
         assert self._before is not None
         before, self._before = self._before, snapshot(module)
         return table_of(before, self._before, tuple(module.log.since(run.events[0])))
@@ -127,7 +127,7 @@ class PassReport(PipelineObserver):
 
 
 def run_data(run: PassRun) -> dict[str, object]:
-    """Return what JSON says of a step."""
+    """Return a step as JSON data."""
     return {
         "number": run.number + 1,
         "pass": run.what.name,

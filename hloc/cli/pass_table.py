@@ -22,7 +22,7 @@ _NAME = 26
 
 @dataclass(slots=True)
 class _Totals:
-    """What the runs of one pass inside one fixpoint came to."""
+    """The totals of one pass inside one fixpoint."""
 
     wall_ms: float = 0.0
     rewrites: int = 0
@@ -44,8 +44,8 @@ class StageTime:
     """A stage before or after the passes.
 
     Attributes:
-        note: what else it has to say.
-        end: when it ended, by `time.perf_counter`.
+        note: further text of its row.
+        end: its end, by `time.perf_counter`.
     """
 
     name: str
@@ -64,13 +64,13 @@ class PassTimes(PipelineObserver):
     _cost: tuple[int, int] | None = None
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
-        """Take the cost before the first pass."""
+        """Record the cost before the first pass."""
         self._parts, self._steps = {}, []
         if self._cost is None:
             self._cost = _cost_of(module)
 
     def on_step_end(self, module: Module, run: PassRun) -> None:
-        """Add up the steps of a fixpoint by pass."""
+        """Sum the steps of a fixpoint by pass."""
         self._steps.append((run, time.perf_counter()))
         totals = self._parts.setdefault(run.what.name, _Totals())
         totals.wall_ms += run.wall_ms
@@ -78,7 +78,7 @@ class PassTimes(PipelineObserver):
         totals.instructions += run.after - run.before
 
     def on_pass_end(self, module: Module, run: PassRun) -> None:
-        """Note the row of a pass."""
+        """Record the row of a pass."""
         assert self._cost is not None
         before, end = self._cost, time.perf_counter()
         if run.changed:
@@ -129,7 +129,7 @@ class PassTimes(PipelineObserver):
     def trace(self, first: StageTime, stages: Sequence[StageTime]) -> dict[str, Any]:
         """Return the same as a Chrome trace, which Perfetto and chrome://tracing open.
 
-        The rounds of a fixpoint are below it.
+        The rounds of a fixpoint are nested below it.
         """
         zero = first.end - first.seconds
         events: list[dict[str, Any]] = []

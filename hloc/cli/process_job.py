@@ -1,6 +1,6 @@
 """One command in several processes: `mpiexec -n 8 hloc run FILE`.
 
-All processes read the same file and inputs; each runs its own devices. Process 0 speaks for all.
+All processes read the same file and inputs; each runs its own devices. Process 0 writes the output.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _TURN_SECONDS = 0.3
-"""How long process 0 has to say what went wrong, before the others do."""
+"""Seconds that the other processes wait for process 0 to report its error first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ProcessJob:
         return self.engine.is_first
 
     def devices(self, module: Module, given: int) -> int:
-        """Return how many devices run `module`: as many as `given`, or as it says.
+        """Return the number of devices that run `module`: `given`, or the number it declares.
 
         Raises:
             HloError: it runs on one.
@@ -61,14 +61,14 @@ class ProcessJob:
 
     def options(self, options: CompileOptions) -> CompileOptions:
         """Return options by which the processes on one machine share its cores."""
-        from hloc.codegen.llvm.target import available_cores  # LLVM is for modules that run
+        from hloc.codegen.llvm.target import available_cores  # loads LLVM: only when a module runs
 
         if options.threads or available_cores() < (os.cpu_count() or 1):
-            return options  # the user or the launcher has shared them out
+            return options  # the user or the launcher has assigned the cores
         return replace(options, threads=max(1, available_cores() // self.engine.neighbours))
 
     def agree(self, module: Module, options: CompileOptions, arguments: Namespace) -> None:
-        """Check that all processes do the same.
+        """Check that all processes run the same module and options.
 
         Raises:
             HloError: they do not.
@@ -79,10 +79,10 @@ class ProcessJob:
     def run(
         self, task: DeviceTask, executable: Any, inputs: Sequence[Array], repeat: int | None
     ) -> tuple[list[Array], Timing]:
-        """Run the devices of this process; return the results of all where they are shown.
+        """Run the devices of this process; return all results in the process that shows them.
 
         Raises:
-            UnsupportedError: the program has no parts, or is for a target without exchanges.
+            UnsupportedError: the program is not partitioned, or its target has no collectives.
             RunFailed: the program failed.
         """
         if not task.edges.is_per_device or not hasattr(executable, "run_devices"):
@@ -99,7 +99,7 @@ class ProcessJob:
 
 
 def process_job(arguments: Namespace) -> ProcessJob | None:
-    """Return the part of this process, None if it runs alone.
+    """Return this process's part in the job, None if it runs alone.
 
     Raises:
         HloError: mpi4py is missing.
@@ -116,7 +116,7 @@ def process_job(arguments: Namespace) -> ProcessJob | None:
 
 
 def together(job: ProcessJob, talk: Talk, action: Callable[[Talk], int]) -> int:
-    """Do `action` in every process; if it fails in one, the job ends."""
+    """Run `action` in every process; if it fails in one, end the job."""
     code: int = Exit.INTERNAL
     try:
         code = action(talk if job.speaks else _reserved(talk))
@@ -130,7 +130,7 @@ def together(job: ProcessJob, talk: Talk, action: Callable[[Talk], int]) -> int:
 
 
 def _reserved(talk: Talk) -> Talk:
-    """Return a talk that tells of faults only, and lets process 0 tell of its own first."""
+    """Return a talk that reports errors only, after those of process 0."""
 
     @contextmanager
     def later() -> Iterator[None]:

@@ -23,7 +23,7 @@ def cpu_profile(module: Module, options: CompileOptions) -> tuple[list[KernelTim
     """Time the kernels of an optimised module, which is not changed, on this machine.
 
     Returns:
-        The kernels, the slowest first, and how many more were not timed.
+        The kernels, slowest first, and the number of kernels that were not timed.
     """
 
     def times(kernel: Module) -> list[float]:

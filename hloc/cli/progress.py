@@ -1,4 +1,4 @@
-"""Progress of a command: the line on its stderr, and the passes that it counts."""
+"""Progress of a command: the line on its stderr, and the count of passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloc.report.progress import Progress
 
 
 def progress_of(talk: Talk, what: str = "") -> Progress:
-    """Return the line of progress of a command; it is off while `talk` writes."""
+    """Return the progress line of a command; it is cleared while `talk` writes."""
     progress = Progress(io.StringIO() if talk.quiet else talk.err, what)
     talk.aside = progress.aside
     return progress
@@ -21,7 +21,7 @@ def progress_of(talk: Talk, what: str = "") -> Progress:
 
 @dataclass(slots=True, eq=False)
 class PassProgress(PipelineObserver):
-    """Counts the passes of a pipeline, and shows the one at work and the rewrites so far.
+    """Counts the passes of a pipeline, and shows the running one and the rewrites so far.
 
     Rounds of a fixpoint after its first are not counted: their number is not known in advance.
     """
@@ -29,10 +29,10 @@ class PassProgress(PipelineObserver):
     progress: Progress
     context: PassContext
     passes: tuple[Pass, ...]
-    _counted: int = 0  # steps of the pipeline up to the end of the pass at work
+    _counted: int = 0  # steps of the pipeline up to the end of the running pass
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
-        """Begin the bar with the first pass."""
+        """Start the bar with the first pass."""
         if not number:
             self.progress.begin("passes", steps_of(self.passes))
             self._counted = 0
@@ -43,9 +43,9 @@ class PassProgress(PipelineObserver):
         self.progress.detail = lambda: f"{what.name}, {self.context.rewrites:,} rewrites"
 
     def on_step_end(self, module: Module, run: object) -> None:
-        """Count it."""
+        """Count the step."""
         self.progress.done = min(self.progress.done + 1, self._counted)
 
     def on_pass_end(self, module: Module, run: object) -> None:
-        """Count what a fixpoint had no need to run."""
+        """Count the steps that a fixpoint skipped."""
         self.progress.done = self._counted

@@ -25,7 +25,7 @@ EXITS = {"equal": Exit.OK, "different": Exit.FAULT, "unknown": Exit.UNSUPPORTED}
 def prove_equal(arguments: Namespace, talk: Talk) -> int:
     """`hloc verify --prove A B`: exit 0 if equal, 1 if they differ, 3 if neither is proven.
 
-    Modules that cannot be compared end it with 2, as with `hloc diff`.
+    Modules that cannot be compared give exit code 2, as with `hloc diff`.
     """
     names = need_files(arguments.files, exactly=2)
 

@@ -58,7 +58,7 @@ def verify_files(arguments: Namespace, talk: Talk) -> int:
 
 
 def _verified(name: str) -> dict[str, Any]:
-    """Return what JSON says of one file: its modules, or the diagnostics."""
+    """Return one file as JSON data: its modules, or the diagnostics."""
     modules, diagnostics = [], []
     try:
         modules = read_modules(name)

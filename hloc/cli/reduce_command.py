@@ -33,7 +33,7 @@ def reduce_file(arguments: Namespace, talk: Talk) -> int:
 
 
 def shrink(module: Module, interesting: Interesting, seconds: float, talk: Talk) -> Reduced:
-    """Reduce `module`, with a line of progress, and say what came of it."""
+    """Reduce `module`, with a progress line, and report the result."""
     progress = progress_of(talk, "reducing")
 
     def tested(best: Module, tests: int) -> None:

@@ -1,4 +1,4 @@
-"""`hloc repl`: start the program hlo-repl as a process of its own, without importing it."""
+"""`hloc repl`: replaces the process by hlo-repl, without importing it."""
 
 from __future__ import annotations
 

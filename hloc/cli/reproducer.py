@@ -1,4 +1,4 @@
-"""Writes a reproducer when a pass fails, and takes the options of one that is read again."""
+"""Writes a reproducer when a pass fails, and applies the options of one that is read."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ REPLAYED = (
     "verify_each",
     "check_each",
 )
-"""Options that a header may give: none of them reads or writes a file, or loads a plug-in."""
+"""Options that a header may set: none of them reads or writes a file, or loads a plug-in."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorder(PipelineObserver):
-    """Remembers the step at work and the module as it was read, for a reproducer.
+    """Records the running step and the module as it was read, for a reproducer.
 
     Attributes:
         original: the module before all passes.
-        step, what: the step that runs or ran last; None before the first.
+        step, what: the step that is running or ran last; None before the first.
         rewrites: rewrites of the steps before.
     """
 
@@ -45,7 +45,7 @@ class Recorder(PipelineObserver):
     rewrites: int = 0
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
-        """Note the step."""
+        """Record the step."""
         self.step, self.what, self.rewrites = number, what, self.context.rewrites
 
 
@@ -59,11 +59,11 @@ def write_reproducer(
     """Write the module before the step that failed and return the path of the file.
 
     Args:
-        recorder: knows the step.
+        recorder: has the step.
         options: of the run that failed.
-        folder: where the file goes; None is a new folder among the temporary ones.
-        checks: `--verify-each` and `--check-each` as far as they were on.
-        plugins: files that the reader has to load, which the header cannot ask for.
+        folder: where the file goes; None creates a temporary folder.
+        checks: those of `--verify-each` and `--check-each` that were on.
+        plugins: files that the user must load, since the header cannot request it.
 
     Raises:
         HloError: the file cannot be written.
@@ -83,10 +83,10 @@ def write_reproducer(
 
 
 def apply_header(arguments: Namespace, words: Sequence[str]) -> None:
-    """Set the options that a header gives.
+    """Apply the options of a header.
 
     Raises:
-        HloError: an option that a header may not give, or a bad value.
+        HloError: an option that a header may not set, or an invalid value.
     """
     try:
         found = parse_arguments("", words)

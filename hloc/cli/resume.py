@@ -1,4 +1,4 @@
-"""`--resume-from=DIR/STEP`: a step file of `--dump-dir` enters the pipeline after its pass."""
+"""`--resume-from=DIR/STEP`: resumes the pipeline after the pass of a step of `--dump-dir`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hloc.report.exits import UsageError
 
 
 def resume(arguments: Namespace) -> str:
-    """Set file, pipeline and options of `arguments` as the dump has them.
+    """Set file, pipeline and options of `arguments` from the dump.
 
     Returns:
-        What is resumed, for people: a long line of words, which `--passes` takes.
+        A description of what is resumed, with the rest of the pipeline.
 
     Raises:
         UsageError: a file or a pipeline is named as well.
-        HloError: no such step, or its folder has no manifest that says where it was.
+        HloError: no such step, or its folder has no manifest.
     """
     if arguments.files or arguments.passes:
         raise UsageError("--resume-from needs no FILE and no --passes: the dump has both")

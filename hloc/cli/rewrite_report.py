@@ -23,7 +23,7 @@ class RewriteTrace(PipelineObserver):
     Attributes:
         rules: passes or rules whose rewrites are printed, () for all.
         last: the last rewrite, `pass/rule at instruction`.
-        quiet: only remember the last one.
+        quiet: only record the last one.
     """
 
     talk: Talk
@@ -35,7 +35,7 @@ class RewriteTrace(PipelineObserver):
     _mark: int = 0
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
-        """Listen to the rewrites of this step."""
+        """Subscribe to the rewrites of this step."""
         self._module, self._mark = module, len(module.log.events)
         self.context.on_rewrite = self._rewritten
 
@@ -77,7 +77,7 @@ def limit_line(context: PassContext, last: str) -> str:
 def remark_lines(remarks: Sequence[Remark], kinds: Sequence[str], paint: Paint) -> list[str]:
     """Return the remarks of `kinds`, equal ones of a pass counted, most frequent first.
 
-    A pass in a fixpoint says the same of an instruction in every round; that counts once.
+    A pass in a fixpoint repeats its remark about an instruction in every round; it counts once.
     """
     groups: dict[tuple[str, str, str], list[str]] = {}
     for remark in dict.fromkeys(remarks):
@@ -96,7 +96,7 @@ def remark_lines(remarks: Sequence[Remark], kinds: Sequence[str], paint: Paint) 
 
 
 def remark_data(remarks: Sequence[Remark], kinds: Sequence[str]) -> list[dict[str, str]]:
-    """Return the remarks of `kinds` as JSON has them, each once."""
+    """Return the remarks of `kinds` as JSON data, each once."""
     return [
         {"kind": remark.kind, "by": remark.by, "at": remark.at, "text": remark.text}
         for remark in dict.fromkeys(remarks)
@@ -105,7 +105,7 @@ def remark_data(remarks: Sequence[Remark], kinds: Sequence[str]) -> list[dict[st
 
 
 def passed_remarks(context: PassContext) -> list[Remark]:
-    """Return a remark for what passes did without a remark of their own: rewrites by rule."""
+    """Return remarks that count the rewrites by rule of passes that made no remarks."""
     told = {remark.by for remark in context.remarks or () if remark.kind == "passed"}
     return [
         Remark("passed", by, "", plural(count, "rewrite"))

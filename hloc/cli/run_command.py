@@ -1,4 +1,4 @@
-"""`hloc FILE...` and `hloc run FILE...`: at once where the program of an earlier run is kept."""
+"""`hloc FILE...` and `hloc run FILE...`: without parsing if the program is in the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run_files(arguments: Namespace, talk: Talk) -> int:
 
 
 def compile_files(arguments: Namespace, talk: Talk) -> int:
-    """`hloc FILE...`: one after the other; the highest exit code counts."""
+    """`hloc FILE...`: process the files in order; the highest exit code counts."""
     if arguments.run:
         from hloc.cli.kept_run import run_kept
 

@@ -1,7 +1,7 @@
-"""`// RUN: hloc %s --passes=dce | FileCheck %s`: command lines that stand in the file they test.
+"""`// RUN: hloc %s --passes=dce | FileCheck %s`: command lines in the file they test.
 
-No shell reads them: the program is hloc, with commands and options that write no file and run no
-other code, so that a file from elsewhere can be checked.
+They are not passed to a shell: they run hloc only, with commands and options that write no file
+and run no other code, so untrusted files can be checked.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class RunLine:
 
     Attributes:
         line: where it begins, from 1.
-        words: what hloc is given, with `%s` for the file.
+        words: the arguments of hloc, with `%s` for the file.
         prefixes: of the checks for its output, () if nothing is checked.
-        fails: it starts with `not`, and has to end with a fault.
+        fails: it starts with `not`, and must fail.
         merges: `2>&1`: messages are checked as well.
     """
 
@@ -53,10 +53,10 @@ class RunLine:
 
 
 def run_lines(text: str) -> Iterator[RunLine]:
-    r"""Yield the command lines in `text`; one that ends with `\` goes on in the next.
+    r"""Yield the command lines in `text`; one that ends with `\` continues on the next.
 
     Raises:
-        HloError: one that is not for hloc alone.
+        HloError: a command other than hloc.
     """
     begin, so_far = 0, ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -111,7 +111,7 @@ def _check_words(line: int, words: list[str]) -> None:
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
-    """Return the command that hloc would carry out, also if it is none, and the words for it."""
+    """Return the command that hloc would run, known or not, and its words."""
     with suppress(UsageError):
         command, rest = command_and_words(words)
         if command:
@@ -121,7 +121,7 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _refused_options(command: str, words: list[str]) -> Iterator[str]:
-    """Yield what hloc would understand as options that a RUN line cannot have."""
+    """Yield the words that hloc would parse as options that a RUN line cannot have."""
     try:
         arguments = parse_arguments(command, words)
     except UsageError:
@@ -156,7 +156,7 @@ def output_of(row: RunLine, path: str) -> str:
     """Run the command in a process of its own and return what it prints.
 
     Raises:
-        HloError: it ends with a fault, or with `not` without one, or takes too long.
+        HloError: it fails, or with `not` succeeds, or takes too long.
     """
     name = os.path.abspath(path)
     words = [word.replace("%s", name) for word in row.words]

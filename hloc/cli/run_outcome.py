@@ -1,4 +1,4 @@
-"""What `hloc run` says and writes of one run: the line with its time, and the results."""
+"""The output of `hloc run` for one run: the line with its time, and the results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Outcome:
 
     Attributes:
         shapes: of the outputs.
-        flops: operations of a run, 0 if they are not to be told.
-        stacked: numbers of the outputs that have the arrays of devices along a first dimension.
+        flops: operations of a run, 0 if they are not to be shown.
+        stacked: indices of the outputs that stack the arrays of devices along a first dimension.
     """
 
     outputs: Sequence[Array]
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def runs_to_time(arguments: Namespace, talk: Talk) -> int | None:
-    """Return how often to run; None is until the time is known well enough."""
+    """Return the number of runs; None runs until the time is known well enough."""
     repeat: int | None = arguments.repeat
     return 1 if repeat is None and talk.quiet else repeat
 
@@ -47,7 +47,7 @@ def tell_outcome(
 ) -> None:
     """Print the line of the run, its profile, and the results; write them to a file.
 
-    The profile is its lines, and what JSON says.
+    The profile is its lines and its JSON data.
     """
     a, o = arguments, outcome
     line = run_line(o.shapes, o.timing, o.flops, o.threads, o.devices)

@@ -1,6 +1,6 @@
 """The graph beside a diff on the page of `--dump-dir`: a page of `hloc graph` for each pass.
 
-It is a file of its own, so that the page loads only the graph that is looked at: one of 20,000
+It is a separate file, so that the page loads only the graph that is shown: one of 20,000
 instructions has 2 to 4 MB.
 """
 

@@ -1,4 +1,4 @@
-"""The two streams of a command: stdout for the product, stderr for messages and errors."""
+"""The two streams of a command: stdout for the output, stderr for messages and errors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Talk:
     """Where a command writes.
 
     Attributes:
-        quiet: nothing but the product and faults.
+        quiet: only the output and errors.
         color: `auto`, `always` or `never`, for both streams.
-        aside: keeps a line of progress off the terminal while anything else is written.
-        documents: the data of each module so far, None to write text.
+        aside: hides the progress line while anything else is written.
+        documents: the JSON data of each module so far, None to write text.
         data: collects reports by name for `--format=json`, None to write them as text.
     """
 
@@ -53,9 +53,9 @@ class Talk:
         return Paint(wants_color(self.color, self.out))
 
     def product(self, form: str | bytes) -> None:
-        """Write what the user asked for to stdout; a text then ends with a line end.
+        """Write an output to stdout; a text gets a final line end.
 
-        Files and pipes get every byte; a terminal gets nothing that it would act on.
+        Files and pipes get every byte; for a terminal, control characters are replaced.
 
         Raises:
             HloError: bytes on a terminal.
@@ -78,7 +78,7 @@ class Talk:
             raise OutputFault(reason_of(fault)) from None
 
     def page(self, text: str, *, prose: bool = False) -> None:
-        """Write a report that the user asked for to stdout, folded where a terminal shows it.
+        """Write a report to stdout, wrapped if that is a terminal.
 
         Raises:
             OutputFault: stdout cannot be written.
@@ -86,12 +86,12 @@ class Talk:
         self.product(_fitted(text, self.out, prose=prose))
 
     def say(self, text: str, *, is_failure: bool = False) -> None:
-        """Write a line of talk to stderr; `-q` does not silence a failure."""
+        """Write a message to stderr; `-q` does not silence a failure."""
         if is_failure or not self.quiet:
             self._write(_fitted(self.paint.safe(text), self.err) + "\n")
 
     def begin_data(self) -> None:
-        """Collect the reports of another module, if reports are data."""
+        """Start the reports of another module, if reports are collected as data."""
         if self.documents is not None:
             self.data = {}
             self.documents.append(self.data)
@@ -99,7 +99,7 @@ class Talk:
     def report(
         self, name: str, lines: Iterable[str], data: object, *, is_failure: bool = False
     ) -> None:
-        """Say the lines of a report, or keep what `--format=json` prints of it."""
+        """Write the lines of a report, or keep its data for `--format=json`."""
         if self.data is not None:
             self.data[name] = data
         else:
@@ -110,7 +110,7 @@ class Talk:
         self.say(f"hloc: {self.paint.note('warning')}: {text}")
 
     def fault(self, error: HloError) -> None:
-        """Write all diagnostics of `error` to stderr, how many, and how to learn more."""
+        """Write all diagnostics of `error` to stderr, their number, and how to learn more."""
         paint, lines = self.paint, []
         for diagnostic in error.diagnostics:
             text = diagnostic.render()
@@ -126,7 +126,7 @@ class Talk:
             self.say(f"explain a code with: hloc explain {codes[-1]}")
 
     def complain(self, what: str, message: str, notes: Iterable[str] = ()) -> None:
-        """Write a fault that has no place in a file."""
+        """Write an error that has no position in a file."""
         lines = [f"hloc: {self.paint.bad(what)}: {printable(message)}"]
         lines += [f"note: {printable(note)}" for note in notes]
         self._write(_fitted("\n".join(lines), self.err) + "\n")
@@ -137,7 +137,7 @@ class Talk:
 
 
 def _fitted(text: str, stream: TextIO, *, prose: bool = False) -> str:
-    """Return `text` as wide as the terminal of `stream`; files and pipes get whole lines."""
+    """Return `text` wrapped to the terminal of `stream`; files and pipes get whole lines."""
     if not stream.isatty():
         return text
     return folded(text, terminal_columns(), prose=prose)

@@ -1,4 +1,4 @@
-"""`hloc targets [NAME]`: the backends, and the machines that the backend `cpu` makes code for."""
+"""`hloc targets [NAME]`: the backends, and the machines that the backend `cpu` supports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hloc.report.json_report import json_report
 
 
 def list_targets(arguments: Namespace, talk: Talk) -> int:
-    """Print one line per backend and machine, or all of one."""
+    """Print one line per backend and machine, or the details of one."""
     backends = backend_names()
     if arguments.format == "json":
         names = arguments.files or [*backends, *(row.arch for row in MACHINES)]
@@ -52,7 +52,7 @@ def _all() -> list[str]:
 
 
 def _summary(name: str) -> str:
-    """Return what a line has room for; a backend that fails says so."""
+    """Return one line about a backend, or its error."""
     if name == "cpu":
         host = host_target()
         return f"this machine: {host.triple}, {host.cpu}, vectors of {host.vector_bits} bits"
@@ -102,7 +102,7 @@ def _machine(row: Machine) -> list[str]:
 
 
 def _backend_data(name: str) -> dict[str, object]:
-    """Return what JSON says of a backend; one that fails says why."""
+    """Return a backend as JSON data, or its error."""
     try:
         backend = backend_for(name)
     except HloError as fault:

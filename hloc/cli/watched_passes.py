@@ -1,4 +1,4 @@
-"""The passes of one compilation, with everything that the command line asked to observe."""
+"""The passes of one compilation, with the observers that the command line asks for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WatchedPasses:
-    """Runs the passes over one module and tells what they did.
+    """Runs the passes over one module and reports what they did.
 
     Attributes:
         times: the table of `--time-passes`, None without the option.
@@ -59,7 +59,7 @@ class WatchedPasses:
         """Optimise `module`.
 
         Raises:
-            InternalError: a pass failed, or a check after it; its message names the reproducer.
+            InternalError: a pass or a check after it failed; the message names the reproducer.
             HloError: a pass refused the module, or a file cannot be written.
         """
         a = self.arguments
@@ -89,7 +89,7 @@ class WatchedPasses:
             self.talk.warn(warning)
 
     def _say_no_gain(self, before: Module, after: Module, context: PassContext) -> None:
-        """Say why all the passes together made nothing faster."""
+        """Report why the passes made nothing faster."""
         figures = measure_of(before), measure_of(after)
         if not is_gain(*figures):
             reason = no_gain_text(*figures, context.remarks or ()) or heaviest_text(before, after)
@@ -137,7 +137,7 @@ class WatchedPasses:
 
     @contextmanager
     def _explained(self, recorder: Recorder) -> Iterator[None]:
-        """Add a reproducer to a fault of a pass, and say where Ctrl-C came."""
+        """Write a reproducer if a pass fails, and report where Ctrl-C interrupted."""
         try:
             yield
         except KeyboardInterrupt:

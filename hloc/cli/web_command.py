@@ -1,4 +1,4 @@
-"""`hloc web [FILE | DUMP_DIR]...`: the page on which modules are edited and stepped through."""
+"""`hloc web [FILE | DUMP_DIR]...`: serves a page for editing and stepping through modules."""
 
 from __future__ import annotations
 

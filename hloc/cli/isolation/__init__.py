@@ -1,5 +1,6 @@
 """`hloc isolate`: every piece of a module alone, on its true inputs, on two sides.
 
-`pieces.py` cuts a module, `values.py` holds what instructions compute, `sides.py` runs a piece,
-`search.py` walks the module, `judge.py` says what a difference means, `report.py` what people read.
+`pieces.py` splits a module, `values.py` holds the values of instructions, `sides.py` runs
+a piece, `search.py` walks the module, `judge.py` classifies differences, `report.py` writes the
+report.
 """

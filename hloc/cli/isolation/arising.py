@@ -1,4 +1,4 @@
-"""Where NaN or infinity first arises of numbers, and the elements that led there."""
+"""Where NaN or infinity first arises from finite numbers, and the elements that led to it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _MOST_ROUNDS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One element on the way to the first NaN.
+    """One element on the path back from the first NaN.
 
     Attributes:
         index: of the element; of the first array, if the instruction has several.
         value: of the element.
-        operands: what the instruction makes it of, as text.
+        operands: the elements it is computed from, as text.
     """
 
     inst: Instruction
@@ -47,13 +47,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Arising:
-    """The first instruction with NaN or infinity, of operands without.
+    """The first instruction with NaN or infinity, whose operands have none.
 
     Attributes:
         module: it is an instruction of the entry computation.
-        count: elements of its results that are.
-        rounds: the loops around it, outermost first: name, and the round from 1 on.
-        steps: from the element back to where its value comes from.
+        count: elements of its results that are NaN or infinite.
+        rounds: the loops around it, outermost first: name, and iteration, counted from 1.
+        steps: from the element back to the source of its value.
     """
 
     inst: Instruction
@@ -66,7 +66,7 @@ class Arising:
 def first_arising(
     module: Module, inputs: Sequence[Array], test: Test, progress: Progress
 ) -> Arising | None:
-    """Return where NaN or infinity first arises in a run of `module`, whose calls are opened.
+    """Return where NaN or infinity first arises in a run of `module`, inside calls too.
 
     Raises:
         HloError: the evaluator cannot run the module.
@@ -116,7 +116,7 @@ def _evaluated(inst: Instruction, values: Values) -> list[Array]:
 def _faulty_round(
     loop: Instruction, state: list[Array], test: Test
 ) -> tuple[Module, list[Array], int] | None:
-    """Return the body of a loop, the state before the round in which it arises, and its number."""
+    """Return the body of a loop, and the state and number of the faulty iteration."""
     body = opened(extract(loop.called[1].root))
     for number in range(1, _MOST_ROUNDS + 1):
         after = driver.evaluate(body, *state, fill_constants="zeros")
@@ -133,7 +133,7 @@ def _explained(
     test: Test,
     rounds: Sequence[tuple[str, int]],
 ) -> Arising:
-    """Evaluate what `inst` needs once more, and follow its first such element back."""
+    """Evaluate the operands of `inst` again, and trace its first such element back."""
     given = iter(inputs)
     with Values() as values:
         for parameter in module.entry.parameters:
@@ -150,7 +150,7 @@ def _explained(
 
 
 def _steps(inst: Instruction, index: Index, array: Array, values: Values) -> list[Step]:
-    """Follow an element back through instructions whose elements come from one place each."""
+    """Trace an element back through instructions whose elements have one source each."""
     steps: list[Step] = []
     while len(steps) < _MOST_STEPS:
         sources = _sources(inst, index)
@@ -168,7 +168,7 @@ def _steps(inst: Instruction, index: Index, array: Array, values: Values) -> lis
 
 
 def _sources(inst: Instruction, index: Index) -> list[tuple[Instruction, Index]] | None:
-    """Return the elements that one is made of; None if that is more than one per operand."""
+    """Return the operand elements of an element; None if there are several per operand."""
     if not isinstance(inst.shape, ArrayShape):
         return None
     if any(not isinstance(o.shape, ArrayShape) for o in inst.operands):
@@ -191,7 +191,7 @@ def _sources(inst: Instruction, index: Index) -> list[tuple[Instruction, Index]]
 def _responsible(
     inst: Instruction, found: Sequence[tuple[Instruction, Index, Array]]
 ) -> tuple[Instruction, Index, Array] | None:
-    """Return the operand to follow: a zero that is divided by, an infinity, else the first."""
+    """Return the operand to trace: a zero divisor, an infinity, else the first."""
     floats = [row for row in found if _is_float(row[2]) and not row[0].is_a("constant")]
     if inst.is_a("select") and len(found) == 3:
         pred, *branches = found

@@ -1,4 +1,4 @@
-"""What a difference between two results of one piece means: rounding, flushed zeros, or a fault."""
+"""Classifies the difference of two results: rounding, flushed subnormals, or a fault."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Finding:
 
     Attributes:
         side: the name of the side.
-        conditioning: of the outputs, if they are more than a few units apart.
-        diverges: more than rounding, or numbers that have none.
+        conditioning: of the outputs, if they are more than a few ulp apart.
+        diverges: more than rounding explains, or exact types differ.
     """
 
     piece: Piece
@@ -55,7 +55,7 @@ def without_subnormals(
     want: Sequence[Array],
     evaluate: Callable[[Sequence[Array]], Sequence[Array]],
 ) -> tuple[list[Array], list[Array]]:
-    """Return `got` and `want` as of a side that takes subnormal numbers for zero."""
+    """Return `got` and `want` as computed by a side that treats subnormal numbers as zero."""
     flushed = [flush(array) for array in inputs]
     if any(one is not other for one, other in zip(flushed, inputs, strict=True)):
         want = evaluate(flushed)

@@ -34,11 +34,11 @@ def isolation_page(
     """Return the page.
 
     Args:
-        found: what was found.
+        found: the result of the search.
         file: name of the module.
-        sides: what ran beside the evaluator.
+        sides: what was compared with the evaluator.
         how: the inputs, in words.
-        commands: run the pieces that were written.
+        commands: command lines that run the written pieces.
     """
     body = [
         f"<p>{escape(ran_text(found, sides, how))}</p>",

@@ -27,10 +27,10 @@ class Piece:
     """A part of a module as a module of its own.
 
     Attributes:
-        inst: what it computes.
-        height: levels of operands that came along.
+        inst: the instruction that it computes.
+        height: levels of operands included.
         module: its parameters stand for `operands`, in this order.
-        kind: equal for pieces that differ in names only, which one program serves.
+        kind: equal for pieces that differ in names only, and can share a program.
     """
 
     inst: Instruction
@@ -65,7 +65,7 @@ def _operands(inst: Instruction, alone: Module) -> tuple[Instruction, ...]:
 def combined(modules: Sequence[Module]) -> Module:
     """Return a module with the parameters and results of several, one after the other.
 
-    They share nothing, so a compiler makes of each what it makes of it alone.
+    They share nothing, so each is compiled as if it were alone.
     """
     first = modules[0]
     whole = Module("pieces", without_signature(first.config), first.stack_frames)
@@ -100,7 +100,7 @@ def _copied(
     called: dict[Computation, Computation],
     suffix: str = "",
 ) -> dict[Instruction, Instruction]:
-    """Copy instructions into another module, where `called` are the computations they call."""
+    """Copy instructions into another module, whose computations `called` they call."""
     found = copy_instructions(old, new, given, suffix=suffix)
     for inst in found.values():
         if inst.called:
@@ -109,14 +109,14 @@ def _copied(
 
 
 def takes_arrays(inst: Instruction) -> bool:
-    """True if all that an instruction takes and gives are arrays and tuples of them."""
+    """True if the operands and results of an instruction are arrays and tuples of arrays."""
     shapes = (inst.shape, *(operand.shape for operand in inst.operands))
     found = [leaf for shape in shapes for _, leaf in leaves(shape)]
     return all(isinstance(leaf, ArrayShape) and not leaf.dtype.is_special for leaf in found)
 
 
 def opened(module: Module) -> Module:
-    """Return a copy whose entry has the instructions of calls and fusions itself."""
+    """Return a copy with calls and fusions inlined into the entry computation."""
     copy = clone_module(module)
     context = PassContext()
     CallInliner().run(copy, context)

@@ -1,4 +1,4 @@
-"""What people and programs read of an isolation, and the files that reproduce it."""
+"""The report of an isolation as text and JSON, and the files that reproduce it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def report_lines(found: Isolation, sides: Sequence[str], how: str) -> list[str]:
 
 
 def ran_text(found: Isolation, sides: Sequence[str], how: str) -> str:
-    """Return how many instructions ran on what."""
+    """Return the line that says how many instructions ran on which sides."""
     return (
         f"{found.compared:,} of {plural(found.instructions, 'instruction')} ran alone on their "
         f"true inputs ({how}): {' and '.join(sides)} beside the evaluator, "
@@ -107,7 +107,7 @@ def place(inst: Instruction | None) -> str:
 def isolation_data(
     found: Isolation, file: str, sides: Sequence[str], how: str
 ) -> dict[str, object]:
-    """Return what JSON says."""
+    """Return the isolation as JSON data."""
     return {
         "file": file,
         "inputs": how,
@@ -145,7 +145,7 @@ def _data(row: Finding) -> dict[str, object]:
 
 
 def write_cases(cases: Sequence[Case], folder: str) -> list[str]:
-    """Write module, inputs and true results of each case; returns the commands that run them.
+    """Write module, inputs and true results of each case; return the commands that run them.
 
     Raises:
         HloError: a file cannot be written.

@@ -25,15 +25,15 @@ from hloc.report.progress import Progress
 from hloc.report.time_limit import TookTooLong
 
 MOST_WORST = 10
-"""Pieces that are listed as the least exact."""
+"""Number of pieces listed as the least exact."""
 
 MOST_KEPT = 10
-"""Diverging pieces that are written."""
+"""Number of diverging pieces that are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A piece that diverges, its inputs, and what the evaluator makes of them."""
+    """A piece that diverges, its inputs, and the evaluator's results."""
 
     finding: Finding
     inputs: list[Array]
@@ -42,16 +42,16 @@ class Case:
 
 @dataclass(slots=True)
 class Isolation:
-    """What was found.
+    """The result of a search.
 
     Attributes:
         instructions: of the entry computation.
-        compared: instructions that ran alone on a side at least.
-        kinds: different pieces among them.
+        compared: instructions that ran alone on at least one side.
+        kinds: number of distinct pieces among them.
         diverging: in the order of execution, the smallest piece of each instruction and side.
         ill: beyond the bounds, but explained by rounding.
-        worst: the others that are furthest apart.
-        first_nan, first_infinity: the instruction where one arises of numbers.
+        worst: the others with the largest differences.
+        first_nan, first_infinity: the instruction where one arises from finite numbers.
         left: reasons why instructions were not compared, with their names.
         by_machine: instructions too large for the evaluator, whose values are those of -O0.
         spilled: values that were kept in files.
@@ -81,10 +81,10 @@ class _Waiting:
 
 
 _TOGETHER = 256
-"""Instructions whose pieces are compiled and run together."""
+"""Number of instructions whose pieces are compiled and run together."""
 
 _MOST_BYTES = 1 << 28
-"""Inputs of pieces that wait."""
+"""Bytes of inputs of waiting pieces."""
 
 
 @dataclass(slots=True)
@@ -93,8 +93,8 @@ class Search:
 
     Attributes:
         sides: what each piece runs on.
-        levels: of operands that the largest pieces have.
-        enters_loops: the bodies of loops are searched too, in their first round.
+        levels: levels of operands in the largest pieces.
+        enters_loops: the bodies of loops are searched too, in their first iteration.
         chosen: only instructions whose name, opcode or operation name matches; "" for all.
     """
 
@@ -124,7 +124,7 @@ class Search:
     def _walk(
         self, module: Module, inputs: Sequence[Array], progress: Progress
     ) -> list[tuple[Module, list[Array]]]:
-        """Walk an entry computation, operands first; returns its loops and what they start with."""
+        """Walk an entry computation, operands first; return its loops and their initial states."""
         loops: list[tuple[Module, list[Array]]] = []
         numbers: dict[Instruction, tuple[bool, bool]] = {}
         waiting: list[_Waiting] = []
@@ -215,7 +215,7 @@ class Search:
     def _judge(
         self, piece: Piece, side: Side, arrays: list[Array], got: list[Array], want: list[Array]
     ) -> bool:
-        """File what a side made of a piece; returns if it diverges."""
+        """Record the results of a side for a piece; return whether it diverges."""
         if [(a.shape, a.dtype) for a in got] != [(a.shape, a.dtype) for a in want]:
             self._leave(piece, f"{side.name}: results of another shape")
             return True

@@ -1,4 +1,4 @@
-"""What a piece runs on: machine code of hloc, XLA, or another module's instruction."""
+"""The sides of a comparison: machine code of hloc, XLA, or another module's instruction."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Task: TypeAlias = "tuple[Piece, list[Array]]"
 Program: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 
 _TOGETHER = 64
-"""Most kinds in one program: each run computes all of them, asked for or not."""
+"""Most kinds in one program: each run computes all of them, needed or not."""
 
 _OFTEN = 12
-"""Meetings with a kind after which it gets a program of its own."""
+"""A kind requested more often than this gets a program of its own."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Side(ABC):
 
     Attributes:
         name: for people.
-        flushes: subnormal numbers count as zero.
+        flushes: subnormal numbers are treated as zero.
     """
 
     flushes = False
@@ -61,7 +61,7 @@ class Side(ABC):
         """Run a piece.
 
         Raises:
-            HloError: this side does not take the piece.
+            HloError: this side cannot run the piece.
         """
         (found,) = self.run_all([(piece, list(arrays))])
         if isinstance(found, HloError):
@@ -69,10 +69,10 @@ class Side(ABC):
         return found
 
     def run_all(self, tasks: Sequence[Task]) -> list[list[Array] | HloError]:
-        """Run pieces on their inputs; a fault stands for one that this side does not take.
+        """Run pieces on their inputs; return an error for each that this side cannot run.
 
-        Each kind is compiled once, together with the others that are new, and once more alone if
-        it is met often.
+        Each kind is compiled once, together with other new ones, and again alone if it
+        is requested often.
         """
         self._group(tasks)
         results: dict[int, list[Array] | HloError] = {}
@@ -138,7 +138,7 @@ class Side(ABC):
         """Return a program of one piece or of several.
 
         Raises:
-            HloError: this side does not take it.
+            HloError: this side cannot run it.
         """
 
 
@@ -156,7 +156,7 @@ class Compiled(Side):
 
 
 class Xla(Side):
-    """XLA on this machine's CPU, by way of jaxlib."""
+    """XLA on this machine's CPU, through jaxlib."""
 
     flushes = True
 
@@ -166,7 +166,7 @@ class Xla(Side):
         self._programs = 0
 
     def compiled(self, module: Module) -> Program:
-        """Return a run in the process of XLA, which compiles the text once."""
+        """Return a program that runs in the process of XLA, which compiles the text once."""
         text = module.to_text("default", large_constants=True)
         self._programs += 1
         key = str(self._programs)
@@ -185,7 +185,7 @@ class Counterpart(Side):
         return [self._counterpart(piece, arrays) for piece, arrays in tasks]
 
     def _counterpart(self, piece: Piece, arrays: Sequence[Array]) -> list[Array] | HloError:
-        """Run the counterpart on the values of its operands' namesakes."""
+        """Run the counterpart on the values of the operands with the same names."""
         other = self._named.get(piece.inst.name)
         if other is None:
             return HloError("it has no instruction of that name")

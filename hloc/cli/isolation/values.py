@@ -1,4 +1,4 @@
-"""What instructions compute, in memory as long as a piece reads it, on disk where that is much."""
+"""The values of instructions, kept while a piece may read them; spilled to disk if large."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
 
 MOST_BYTES = 1 << 30
-"""Values in memory; the oldest go to files beyond it."""
+"""Bytes of values kept in memory; beyond it the oldest are spilled to files."""
 
 _FAR = 4
-"""Levels of operands beyond those of a piece that its parameters may stand for: `copy-done` brings
-its start along, and a tuple its elements."""
+"""Levels of operands beyond those of a piece that its parameters may stand for: `copy-done`
+includes its start, and a tuple its elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _File:
 
 
 class Values:
-    """The arrays of instructions, one per leaf; used as a context, which removes the files."""
+    """The arrays of instructions, one per leaf; a context manager that removes its files."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.most_bytes = most_bytes
@@ -53,7 +53,7 @@ class Values:
             self._folder.cleanup()
 
     def put(self, inst: Instruction, arrays: list[Array]) -> None:
-        """Hold what an instruction computes."""
+        """Store the value of an instruction."""
         self._held[inst] = arrays
         self._bytes += _size(arrays)
         while self._bytes > self.most_bytes and len(self._held) > 1:
@@ -90,15 +90,15 @@ def walk(
 ) -> Iterator[Instruction]:
     """Yield the instructions of the entry computation, operands first.
 
-    `values` has those of the parameters. The caller puts what it computes for the others, which is
-    dropped after the last piece that may read it.
+    `values` has those of the parameters. The caller stores the values of the others, which are
+    dropped after the last piece that may read them.
 
     Args:
-        module: what is walked.
+        module: the module to walk.
         inputs: one array per leaf of its parameters.
         levels: of operands that pieces have.
-        values: is filled.
-        progress: is told of each instruction.
+        values: the store.
+        progress: advanced for each instruction.
     """
     order = list(post_order(module.entry))
     ends: dict[int, list[Instruction]] = {}
@@ -116,7 +116,7 @@ def walk(
 
 
 def _last_uses(order: Sequence[Instruction], levels: int) -> dict[Instruction, int]:
-    """Return for each instruction the last place in `order` at which a piece may read its value.
+    """Return for each instruction the last position in `order` at which a piece may read its value.
 
     Args:
         order: operands first.
