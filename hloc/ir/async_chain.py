@@ -1,7 +1,7 @@
-"""Chains of async-start, async-update and async-done, and what may stand between the links.
+"""Chains of async-start, async-update and async-done, and what may come between the links.
 
-A chain is late-bound if its start has not all operands, or no place for the result yet: updates add
-the others, and the computation runs when all are there. Source: XLA's `hlo_instruction_utils.cc`.
+A chain is late-bound if its start lacks operands, or the result in its shape: updates add the
+others, and the computation runs when it has all of them. Source: XLA's `hlo_instruction_utils.cc`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HANDED_ON = frozenset(
         "xla.sdy.GlobalToLocalShape", "xla.sdy.FuncResultSharding",
     )
 )  # fmt: skip
-"""Targets of custom calls that may stand in a chain."""
+"""Targets of custom calls that may be part of a chain."""
 
 
 def producer_of(inst: Instruction) -> Instruction | None:
     """Return the async-start or async-update that `inst` is, or whose value it forwards.
 
-    Tuples, copies, barriers and the state of loops are seen through.
+    Looks through tuples, copies, barriers and the state of loops.
     """
     path: list[int] = []
     seen: set[tuple[Instruction, int]] = set()

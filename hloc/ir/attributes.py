@@ -193,7 +193,7 @@ class EntryLayout:
 class ModuleConfig:
     """The attributes of the `HloModule` line (format reference, section 5).
 
-    `entry_layout` None means: as the entry computation's parameters and root are.
+    `entry_layout` None means the layouts of the entry computation's parameters and root.
     """
 
     is_scheduled: bool = False
@@ -212,7 +212,7 @@ class ModuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """A range of source text; file and function by position in their tables, from 1."""
+    """A range of source text; file and function are indices in their tables, from 1."""
 
     file_name_id: int
     function_name_id: int
@@ -224,7 +224,7 @@ class FileLocation:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """A location and the frame that called it; parent 1 is none, 2 is frame 1."""
+    """A location and the frame that called it; parent 1 means none, 2 means frame 1."""
 
     file_location_id: int
     parent_frame_id: int
@@ -371,7 +371,7 @@ def attr(
 ) -> Any:
     """Declare an attribute of `kind`; without a default it is required and always printed.
 
-    Fields stand in print order. A field that is required must be keyword-only or come first:
+    Fields are in print order. A field that is required must be keyword-only or come first:
     declare the dataclass with `kw_only=True`.
     """
     assert kind in KINDS, kind

@@ -1,4 +1,4 @@
-"""How an array is spread over the axes of a mesh: what Shardy and HLO's named form say."""
+"""Shardings by mesh axes, as Shardy and HLO's named form write them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Axes: TypeAlias = tuple[MeshAxis, ...]
 
 @dataclass(frozen=True, slots=True)
 class AxisSharding:
-    """How one array is spread over a mesh.
+    """How one array is sharded over a mesh.
 
     Attributes:
         dims: the axes along each dimension, the major one first.
-        open_dims: the dimensions that may be split further.
-        priorities: per dimension; 0 is first.
-        replicated: axes along which the array must stay whole; so it is along those not named.
+        open_dims: the dimensions that may be sharded further.
+        priorities: per dimension; 0 is the highest.
+        replicated: axes along which the array must stay replicated; it also is along those not
+            named.
         unreduced: axes along which each device holds a part of a reduction.
-        manual: axes whose split is in the shape already.
-        reduction: of what is unreduced: `sum`, `max` or `min`.
+        manual: axes by which the shape is already divided.
+        reduction: that of the unreduced axes: `sum`, `max` or `min`.
     """
 
     mesh: DeviceMesh

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 @dataclass(slots=True)
 class _Fields:
-    """What is read between the brackets of a sharding."""
+    """The fields between the brackets of a sharding."""
 
     dims: list[Axes] = field(default_factory=list)
     open_dims: set[int] = field(default_factory=set)
@@ -49,14 +49,14 @@ def meshes_of(module: Module) -> dict[str, DeviceMesh]:
 
 
 def shardy_sharding(text: str, meshes: Meshes) -> AxisSharding:
-    """Return `#sdy.sharding<@mesh, [...]>`, perhaps quoted; HloError if it is malformed."""
+    """Read `#sdy.sharding<@mesh, [...]>`, perhaps quoted; HloError if it is malformed."""
     reader = _Reader(_unquoted(text))
     reader.take("#sdy.sharding")
     return reader.sharding(meshes)
 
 
 def shardy_shardings(text: str, meshes: Meshes) -> tuple[AxisSharding, ...]:
-    """Return those of `#sdy.sharding_per_value<[<@mesh, [...]>, ...]>`, or `#sdy.sharding<...>`."""
+    """Read `#sdy.sharding_per_value<[<@mesh, [...]>, ...]>`, or `#sdy.sharding<...>`."""
     reader = _Reader(_unquoted(text))
     if not reader.takes("#sdy.sharding_per_value"):
         return (shardy_sharding(text, meshes),)
@@ -70,12 +70,12 @@ def shardy_shardings(text: str, meshes: Meshes) -> tuple[AxisSharding, ...]:
 
 
 def manual_axes(text: str) -> tuple[str, ...]:
-    """Return the names in `#sdy<manual_axes{"x", "y"}>`."""
+    """Return the axes in `#sdy<manual_axes{"x", "y"}>`."""
     return tuple(re.findall(r'"([^"]*)"', _unquoted(text)))
 
 
 def named_sharding(text: str) -> AxisSharding:
-    """Return the named form, what stands between its braces."""
+    """Read the named form, without its braces."""
     reader = _Reader(text)
     if reader.takes("maximal_mesh"):
         numbers = re.findall(r"-?\d+", text)

@@ -1,4 +1,4 @@
-"""Copies of modules and computations; calls replaced by bodies, instructions made into bodies."""
+"""Copies of modules and computations; inlining and outlining."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hloc.shapes import Shape, TupleShape
 def clone_module(module: Module, uids: Mapping[int, int] | None = None) -> Module:
     """Return a copy that shares frozen data only: same uids and names, a fresh change log.
 
-    With `uids`, which maps all of the old ones, instructions and computations get other uids.
+    `uids`, if given, maps every old uid to the uid in the copy.
     """
     copy = Module(module.name, module.config, module.stack_frames, module.source)
     if uids is None:
@@ -82,7 +82,7 @@ def copy_instructions(
 ) -> dict[Instruction, Instruction]:
     """Copy the instructions of `source` that `values` does not already map into `into`.
 
-    Called computations are shared. Copies without a line of the user's program get that of
+    Called computations are shared. Copies without a source line get that of
     `caller`. Returns the map from old to new instructions, `values` included.
     """
     found = dict(values)
@@ -110,7 +110,7 @@ def copy_instruction(
     common: CommonAttributes | None = None,
     control_predecessors: Sequence[Instruction] = (),
 ) -> Instruction:
-    """Add a copy of `inst` with other operands to `into`, by default named and marked like it."""
+    """Add a copy of `inst` with other operands to `into`, by default with its name and metadata."""
     return into.add(
         inst.opcode,
         inst.shape,
@@ -125,7 +125,7 @@ def copy_instruction(
 
 
 def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Computation:
-    """Add a copy of `computation` to its module; what it calls is shared."""
+    """Add a copy of `computation` to its module; called computations are shared."""
     copy = computation.module.add_computation(
         computation.name + suffix, execution_thread=computation.execution_thread
     )
@@ -137,7 +137,7 @@ def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Co
 def inline(call: Instruction) -> Instruction:
     """Replace `call` (a `call` or `fusion`) by a copy of the computation it calls.
 
-    Returns the instruction that stands for its value, with the sharding that `call` was given.
+    Returns the instruction with its value, which gets the sharding of `call`.
     `call` itself is removed.
     """
     (body,) = call.called
@@ -170,7 +170,7 @@ def outline(
 
     Args:
         computation: where the members live; it is not changed.
-        members: instructions in an order with operands first.
+        members: instructions, operands before users.
         outputs: the members whose values are returned, as a tuple if there is more than one.
         name: name of the new computation.
 
@@ -205,7 +205,7 @@ def add_parameter(body: Computation, shape: Shape, number: int) -> Instruction:
 
 
 def common_of(inst: Instruction) -> CommonAttributes:
-    """Return only the metadata of `inst`, for an instruction that takes its place."""
+    """Return only the metadata of `inst`, for an instruction that replaces it."""
     if inst.common.metadata is None:
         return NO_COMMON
     return NO_COMMON.with_metadata(inst.common.metadata)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class CompactElements:
     """Which get-tuple-element instructions of a module are written as part of their users.
 
-    XLA writes all of them so, and loses what else they say; here those keep their line that have a
-    sharding, frontend attributes, statistics, a backend config or control edges. Names, metadata
-    and origins are lost as in XLA.
+    XLA writes all of them so, and loses their other attributes; hloc keeps the line of
+    those with a sharding, frontend attributes, statistics, a backend config or control edges.
+    Names, metadata and origins are lost as in XLA.
     """
 
     def __init__(self, module: Module) -> None:
-        # Instructions that another one names in its control-predecessors.
+        # Instructions named in the control-predecessors of another.
         self._awaited = {
             awaited
             for computation in module.computations
@@ -38,7 +38,7 @@ class CompactElements:
         return not says_more
 
     def split(self, operand: Instruction) -> tuple[Instruction, str]:
-        """Return the instruction that is named in the place of `operand`, and `#1#0` or ""."""
+        """Return the instruction to name instead of `operand`, and `#1#0` or ""."""
         path = ""
         while operand in self:
             path = f"#{operand.attributes.index}{path}"

@@ -22,13 +22,13 @@ R = TypeVar("R")
 
 @dataclass(eq=False, slots=True)
 class Computation:
-    """Instructions in the order they were added; execution order lives in a schedule.
+    """Instructions in the order they were added; the execution order is in a schedule.
 
-    Every change keeps users, callers, versions and the module's change log in step.
+    Every change keeps users, callers, versions and the module's change log consistent.
 
     Attributes:
         callers: ordered set of the instructions that call this computation.
-        version: grows with every change, so that analyses know when they are stale.
+        version: incremented by every change, so that analyses know when they are stale.
         execution_thread: `main` unless the text says otherwise.
     """
 
@@ -85,9 +85,9 @@ class Computation:
         return any(caller.opcode.name == "fusion" for caller in self.callers)
 
     def derived(self, analyse: Callable[[Computation], R]) -> R:
-        """Return `analyse(self)`, computed again only after a change; it is not to be changed.
+        """Return `analyse(self)`, cached until the next change; the result must not be changed.
 
-        It may look at nothing but the instructions of this computation.
+        `analyse` may depend only on the instructions of this computation.
         """
         found = self._derived.get(analyse)
         if found is None or found[0] != self.version:
@@ -131,7 +131,7 @@ class Computation:
         return inst
 
     def adopt(self, inst: Instruction) -> None:
-        """Put in an instruction made elsewhere (`clone` keeps uids this way)."""
+        """Insert an existing instruction (`clone` keeps uids this way)."""
         assert inst.computation is self
         self._instructions[inst.uid] = inst
         name, opcodes = inst.opcode.name, self.module.opcodes
@@ -175,7 +175,7 @@ class Computation:
             computation.callers[inst] = None
 
     def set_shape(self, inst: Instruction, shape: Shape) -> None:
-        """Give `inst` another shape; users must be able to live with it."""
+        """Give `inst` another shape, which must be valid for its users."""
         if shape != inst.shape:
             self._modified(inst, "shape", inst.shape, shape)
             inst.shape = shape
@@ -214,8 +214,8 @@ class Computation:
     def replace(self, old: Instruction, new: Instruction) -> None:
         """Replace all uses of `old` by `new`, an equal value.
 
-        Metadata goes over to an instruction that has none, and the sharding of the root, which says
-        how results are split; `old` stays until removed (`dce`).
+        Metadata moves to an instruction that has none, and so does the sharding of the root, which
+        is that of the results; `old` stays until removed (`dce`).
         """
         assert old is not new
         assert compatible(old.shape, new.shape), f"{old!r} cannot be replaced by {new!r}"
@@ -232,9 +232,9 @@ class Computation:
         self._changed()
 
     def _exchange(self, user: Instruction, old: Instruction, new: Instruction) -> None:
-        """Let `user` use `new` for `old`; the users of its other operands stay as they are.
+        """Make `user` use `new` instead of `old`; other operands keep their users.
 
-        A tuple of 2,000 results has all of them replaced one by one, so this is a hot loop.
+        This is a hot loop: a tuple of 2,000 results has all of them replaced one by one.
         """
         operands = tuple([new if o is old else o for o in user.operands])
         self._modified(user, "operands", user.operands, operands)

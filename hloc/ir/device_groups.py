@@ -1,8 +1,8 @@
-"""Who meets in a collective: its groups as ordered lists of flattened device ids.
+"""The participants of a collective: its groups as ordered lists of flattened device ids.
 
 A module runs on `replica_count * num_partitions` devices; flattened id = replica *
-num_partitions + partition. The place in the list is the rank: concatenation, scattering and
-broadcasting go by it. Source: XLA's `collective_ops_utils.cc`.
+num_partitions + partition. The position in the list is the rank, which concatenation,
+scattering and broadcasting follow. Source: XLA's `collective_ops_utils.cc`.
 
     channel_id  use_global_device_ids   the numbers are   a device meets
     absent      absent or false         replicas          the same partition of these replicas
@@ -35,7 +35,7 @@ _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 
 
 class GroupMode(Enum):
-    """What the numbers in replica groups are, by XLA's names."""
+    """The meaning of the numbers in replica groups, by XLA's names."""
 
     REPLICAS = "cross-replica"
     PARTITIONS = "cross-partition"
@@ -55,29 +55,29 @@ class DeviceCounts:
         return self.replicas * self.partitions
 
     def numbered(self, mode: GroupMode) -> int:
-        """Return how many numbers the groups of `mode` speak of."""
+        """Return how many ids the groups of `mode` refer to."""
         if mode is GroupMode.PARTITIONS:
             return self.partitions
         return self.total if mode is GroupMode.FLATTENED else self.replicas
 
 
 def header_devices(module: Module) -> DeviceCounts:
-    """Return the devices that the header counts; many texts have lost theirs and say 1."""
+    """Return the device counts of the header; many texts have lost theirs and say 1."""
     return DeviceCounts(module.config.replica_count, module.config.num_partitions)
 
 
 def module_devices(module: Module) -> DeviceCounts:
     """Return the devices that a module runs on.
 
-    A header that counts one device counts none, as for XLA's verifier: then the collectives do,
-    by the largest number they name.
+    A header with one device is taken as unset, as by XLA's verifier: then the largest id
+    that collectives name determines the count.
     """
     counts = header_devices(module)
     return module.derived(_named_devices) if counts.total == 1 else counts
 
 
 def count_devices(module: Module) -> None:
-    """Let the header count the devices, before passes remove the collectives that name them."""
+    """Write the device counts into the header, before passes remove the collectives."""
     counts = module_devices(module)
     if counts != header_devices(module):
         module.set_config(
@@ -98,7 +98,7 @@ def _named_devices(module: Module) -> DeviceCounts:
 
 
 def _named(inst: Instruction) -> int:
-    """Return the largest number that a collective names, plus one; 0 if it names none."""
+    """Return the largest id that a collective names, plus one; 0 if it names none."""
     if inst.is_a(*PERMUTES, *TRANSFERS):
         return max((i + 1 for pair in _written_pairs(inst) for i in pair), default=0)
     groups: ReplicaGroups = inst.attributes.replica_groups
@@ -108,7 +108,7 @@ def _named(inst: Instruction) -> int:
 
 
 def exchanges_data(module: Module) -> bool:
-    """Tell whether devices meet in a module, or ask for their numbers."""
+    """Tell whether a module has collectives, or reads device ids."""
     return any(
         inst.opcode.exchange is not None
         or inst.is_a("partition-id", "replica-id")
@@ -208,7 +208,7 @@ def devices_text(numbers: Sequence[int]) -> str:
 
 
 def _connected(pairs: Pairs) -> Lists:
-    """Return the devices that pairs connect, sorted; the lists by their smallest device."""
+    """Return the connected components of pairs, sorted, ordered by their smallest device."""
     group_of: dict[int, list[int]] = {}
     for source, target in pairs:
         group = group_of.setdefault(source, [source])
@@ -233,13 +233,13 @@ def _check_ids(inst: Instruction, ids: Iterable[int], count: int) -> None:
 
 
 def _noun(inst: Instruction, count: int) -> str:
-    """Return what the numbers of the groups are called."""
+    """Return the noun for the numbers of the groups."""
     mode = group_mode(inst)
     noun = {GroupMode.PARTITIONS: "partition", GroupMode.FLATTENED: "device"}.get(mode, "replica")
     return noun if count == 1 else noun + "s"
 
 
 def check_total(count: int) -> None:
-    """Raise HloError if these are more devices than can be listed."""
+    """Raise HloError if there are more devices than can be listed."""
     if count > MAX_DEVICES:
         raise HloError(f"the module is for {count} devices, more than {MAX_DEVICES}")

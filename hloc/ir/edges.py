@@ -1,9 +1,9 @@
-"""The edges of a program for several devices: how its arguments and results lie on them.
+"""The boundary of a program for several devices: how its arguments and results are sharded.
 
-A global program is written for whole arrays; a partitioner makes of it the program of one device.
-A per-device program has the shapes of one device; XLA keeps the shardings of its parameters, which
-are those of the whole arrays, and drops those of its results. What hloc has partitioned keeps both,
-and in the header what the shapes do not say: the sizes of whole arrays that are not split evenly.
+A global program is written for whole arrays; a partitioner turns it into the program of
+one device. A per-device program has the shapes of one device; XLA keeps the shardings of its
+parameters, which are those of the whole arrays, and drops those of its results. hloc's partitioner
+keeps both, and records in the header the sizes of whole arrays that are not divided evenly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hloc.shapes import ArrayShape, BufferShape, Shape, ShapeIndex, leaves
 Leaf: TypeAlias = LeafSharding | AxisSharding
 
 _SUFFIX = "_spmd"
-"""Ends the name of the entry computation that a partitioner has made, XLA's and hloc's."""
+"""Suffix of the entry computation of a partitioned module, XLA's and hloc's."""
 
 _PARAMETER_DIMS, _RESULT_DIMS = "hloc.parameter_dims", "hloc.result_dims"
 
@@ -36,12 +36,12 @@ _REGION_TARGETS = frozenset(
         "xla.sdy.LocalToGlobalShape",
     )
 )
-"""Custom calls into and out of parts that are written for one device each."""
+"""Custom calls into and out of manual regions."""
 
 _GLOBAL_TARGETS = _REGION_TARGETS | frozenset(
     ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingConstraint")
 )
-"""Custom calls that a partitioner takes away."""
+"""Custom calls that a partitioner removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Edge:
     """One array among the arguments or results.
 
     Attributes:
-        whole: its shape; that of one device if `placement` is None.
+        whole: the shape of the whole array; that of one device if `placement` is None.
         local: the shape on one device.
-        placement: its tiles by partition; None if parts do not make a whole.
+        placement: its tiles by partition; None if the parts do not form a whole array.
     """
 
     whole: ArrayShape
@@ -70,7 +70,7 @@ class Edges:
 
 
 def edges_of(module: Module) -> Edges:
-    """Return how the arguments and results of `module` lie on its devices.
+    """Return how the arguments and results of `module` are sharded.
 
     Raises:
         HloError: a sharding does not fit its array, or the number of partitions.
@@ -92,7 +92,7 @@ def edges_of(module: Module) -> Edges:
 
 
 def has_manual_regions(module: Module) -> bool:
-    """Tell whether parts of a program of whole arrays are written for one device each."""
+    """Tell whether a global program has manual regions."""
     return any(
         call.attributes.custom_call_target in _REGION_TARGETS for call in _custom_calls(module)
     )
@@ -103,7 +103,7 @@ def _custom_calls(module: Module) -> Iterator[Instruction]:
 
 
 def is_partitioned(module: Module) -> bool:
-    """Tell whether a partitioner has made a module, by the name of its entry computation."""
+    """Tell whether a module was made by a partitioner, by the name of its entry computation."""
     name = module.entry.name.rstrip("0123456789.")
     return name.endswith(_SUFFIX) and module_devices(module).total > 1
 
@@ -111,8 +111,8 @@ def is_partitioned(module: Module) -> bool:
 def is_per_device(module: Module) -> bool:
     """Tell whether the shapes of `module` are those of one device.
 
-    A program with annotations that only a partitioner understands is global; one that a compiler
-    has scheduled, or that exchanges data outside of a manual region, is not.
+    A program with annotations for a partitioner is global; one that a compiler has
+    scheduled, or that has collectives outside of a manual region, is not.
     """
     if module_devices(module).total == 1:
         return False
@@ -127,7 +127,7 @@ def is_per_device(module: Module) -> bool:
 
 
 def whole_sizes(parameters: Sequence[Dims], results: Sequence[Dims]) -> dict[str, str]:
-    """Return header attributes that keep the sizes of whole arrays, which tiles may not divide."""
+    """Return header attributes for the sizes of whole arrays, which tiles may not divide."""
     return {
         key: '"' + ";".join(",".join(map(str, dims)) for dims in sides) + '"'
         for key, sides in ((_PARAMETER_DIMS, parameters), (_RESULT_DIMS, results))

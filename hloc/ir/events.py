@@ -1,6 +1,6 @@
 """The change log: every change of a module, in order, with the rewrite that made it.
 
-Undo, single steps, diffs by identity, provenance and bisection are readers of this one list.
+Undo, single steps, diffs by identity, provenance and bisection all read this one list.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ Event: TypeAlias = Created | Replaced | Removed | Modified | ComputationAdded | 
 
 @dataclass(eq=False, slots=True)
 class ChangeLog:
-    """Events of one module; `by` names the pass and rule at work (`algebraic-simplifier/add-zero`).
+    """Events of one module; `by` names the running pass and rule (`algebraic-simplifier/add-zero`).
 
     Recording starts when the module is complete, so reading a text leaves no events.
     """

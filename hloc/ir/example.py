@@ -1,7 +1,7 @@
 """A small module that shows an opcode, written for any element type.
 
-`T` stands for the element type, `R` for the type of its real part, and `ONE` for a number of it,
-not zero. An example that holds no `T` has types of its own.
+`T` stands for the element type, `R` for the type of its real part, and `ONE` for a
+nonzero number of it. An example without `T` has fixed types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Example:
     """The instructions of an entry computation, and the computations they call.
 
     Attributes:
-        dtype: what `T` is where the example is shown.
+        dtype: the value of `T` where the example is shown.
     """
 
     entry: str
@@ -24,7 +24,7 @@ class Example:
 
     @property
     def is_typed(self) -> bool:
-        """False if the example holds no `T`."""
+        """False if the example contains no `T`."""
         return "T" in _words(self.entry + self.called)
 
     def text(self, dtype: str = "") -> str:

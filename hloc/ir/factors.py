@@ -1,7 +1,8 @@
-"""Factors: which dimensions of the operands and results of an instruction are split together.
+"""Factors: which dimensions of the operands and results of an instruction are sharded together.
 
-As in einsum, every dimension has a factor, and dimensions of the same factor are split along the
-same axes: `dot(f32[i,k], f32[k,j]) -> f32[i,j]`. A dimension without a factor has to be whole.
+As in einsum, every dimension has a factor, and dimensions of the same factor are sharded along
+the same axes: `dot(f32[i,k], f32[k,j]) -> f32[i,j]`. A dimension without a factor must not be
+    sharded.
 The rows of opcodes give the rules (`Opcode.factors`); the propagation of shardings and the
 partitioner read them. After Shardy's sharding rules (openxla/shardy,
 `op_sharding_rule_registry.cc`) and the GSPMD paper (Xu et al., 2021).
@@ -16,7 +17,7 @@ from typing import TypeAlias
 from hloc.lazy_dataclass import dataclass
 
 WHOLE = -1
-"""Stands for the factor of a dimension that has to be whole."""
+"""The factor of a dimension that must not be sharded."""
 
 Factors: TypeAlias = tuple[int, ...]
 
@@ -28,9 +29,9 @@ class FactorRule:
     Attributes:
         operands: per operand, the factor of each dimension.
         results: per array of the result, likewise.
-        sizes: the elements along each factor.
-        reductions: factors of operands that are summed; the parts have to be combined.
-        even: factors that can only be split into equal parts.
+        sizes: number of elements along each factor.
+        reductions: factors of operands that are reduced; the parts must be combined.
+        even: factors that can only be divided into equal parts.
     """
 
     operands: tuple[Factors, ...]
@@ -42,7 +43,7 @@ class FactorRule:
 
 @dataclass(slots=True)
 class FactorDraft:
-    """A rule in the making, in which every dimension is whole at first."""
+    """A rule under construction, in which no dimension has a factor at first."""
 
     operands: list[list[int]]
     results: list[list[int]]
@@ -56,10 +57,11 @@ class FactorDraft:
         return len(self.sizes) - 1
 
     def link(self, dims: Iterable[int], sizes: Sequence[int]) -> None:
-        """Give dimensions `dims` of all operands of the rank of `sizes`, and of results, factors.
+        """Give factors to `dims` of the results and of all operands of the rank
+        of `sizes`.
 
         Args:
-            dims: the dimensions, which keep their places.
+            dims: the dimensions, at the same positions in operands and results.
             sizes: of the arrays that have them, `(8, 128)`.
         """
         for dim in dims:

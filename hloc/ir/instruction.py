@@ -23,10 +23,10 @@ class Instruction:
         uid: unique in the module, never reused.
         attributes: the row's attributes dataclass, None if the row has none.
         called: called computations in the order of the row's `calls`.
-        control_predecessors: instructions that must run before, beside the operands.
+        control_predecessors: instructions that must run before, besides the operands.
         common: attributes every opcode may have: metadata, sharding, backend config ...
-        users: ordered set, kept in step with every other instruction's `operands`.
-        span: where the text defined it, None if a pass made it.
+        users: ordered set, kept consistent with the `operands` of all instructions.
+        span: its place in the text, None if a pass made it.
     """
 
     uid: int
@@ -57,7 +57,7 @@ class Instruction:
 
     @property
     def array(self) -> ArrayShape:
-        """The shape as an array; the caller guarantees that it is one."""
+        """The shape, which the caller guarantees to be an array."""
         assert isinstance(self.shape, ArrayShape), self
         return self.shape
 

@@ -22,9 +22,9 @@ _DIGITS = {
 }  # fmt: skip
 _PAYLOADS = frozenset({"f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4"})
 LARGE = 10
-"""Constants with more elements than this are left out unless large constants are wanted."""
+"""Constants with more elements are elided unless large constants are requested."""
 MAX_PRINTED = 2**28
-"""Constants with more elements than this are never printed in full."""
+"""Constants with more elements are never printed in full."""
 _CHUNK = 2**16
 
 
@@ -74,7 +74,7 @@ def _array_text(literal: Literal, shape: ArrayShape) -> str:
 
 
 def _is_uniform(array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether all elements have the same bits; a broadcast value is not unfolded."""
+    """Tell whether all elements have the same bits; a broadcast value is not materialised."""
     if not any(array.strides):
         return True
     word = min(array.dtype.itemsize, 8)  # c128 has two
@@ -83,7 +83,7 @@ def _is_uniform(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _bits(flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a view as unsigned integers, or as it is if there are none of that size (c128)."""
+    """Return a view as unsigned integers, or `flat` if there are none of that size (c128)."""
     size = flat.dtype.itemsize
     return flat if size > 8 else np.ascontiguousarray(flat).view(f"u{size}")
 
@@ -102,7 +102,7 @@ def _uniform_text(text: str, dims: tuple[int, ...]) -> str:
 
 
 def _row_texts(array: np.ndarray[Any, Any], shape: ArrayShape) -> list[str]:
-    """Return the text of each innermost row, in chunks, so that memory stays near the result's."""
+    """Return the text of each innermost row, in chunks, to limit memory."""
     size = shape.dims[-1]
     opening, closing = _braces(size)
     if not shape.elements:

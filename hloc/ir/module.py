@@ -1,4 +1,4 @@
-"""A module: computations, the entry among them, and what the header says."""
+"""A module: computations, one of them the entry, and the header."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ R = TypeVar("R")
 
 @dataclass(eq=False, slots=True)
 class Module(ModuleTools):
-    """Computations in text order; called ones stand before their callers.
+    """Computations in text order; called ones come before their callers.
 
     Attributes:
         config: the attributes of the `HloModule` line.
         stack_frames: the tables that `stack_frame_id` of metadata points into.
-        log: what was done to the module since it was read.
+        log: the changes of the module since it was read.
         source: the text it came from, for messages.
-        version: grows with every change of the module or of a computation.
-        opcodes: how many instructions have each opcode, uncalled computations included; without
-            those that none has.
-        family: the same object in all copies of a module: their equal uids mean one instruction.
+        version: incremented by every change of the module or of a computation.
+        opcodes: number of instructions of each opcode in use, uncalled
+            computations included.
+        family: the same object in all copies of a module: equal uids there mean the same
+            instruction.
     """
 
     name: str
@@ -71,9 +72,9 @@ class Module(ModuleTools):
         return self.derived(_instruction_count)
 
     def derived(self, analyse: Callable[[Module], R]) -> R:
-        """Return `analyse(self)`, computed again only after a change; it is not to be changed.
+        """Return `analyse(self)`, cached until the next change; the result must not be changed.
 
-        Passes of which most change nothing ask for the same few facts, again and again.
+        Passes that change nothing ask for the same few facts again.
         """
         found = self._derived.get(analyse)
         if found is None or found[0] != self.version:
@@ -120,7 +121,7 @@ class Module(ModuleTools):
         return self.adopt_computation(computation)
 
     def adopt_computation(self, computation: Computation) -> Computation:
-        """Put in a computation made elsewhere, id and name as they are."""
+        """Insert an existing computation with its uid and name."""
         self._computations[computation.uid] = computation
         self.version += 1
         self.log.record(ComputationAdded(computation, self.log.by))
@@ -139,7 +140,7 @@ class Module(ModuleTools):
         self.log.record(ComputationRemoved(computation, self.log.by))
 
     def uncount_opcode(self, name: str) -> None:
-        """Keep `opcodes` in step when an instruction is removed (for `Computation`)."""
+        """Update `opcodes` when an instruction is removed (for `Computation`)."""
         self.opcodes[name] -= 1
         if not self.opcodes[name]:
             del self.opcodes[name]

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from hloc.ir.instruction import Instruction
 
 TOOLS: dict[str, Callable[..., Any]] = {}
-"""Name of a method -> the function that carries it out; `hloc/__init__.py` fills it."""
+"""Name of a method -> its implementation; `hloc/__init__.py` fills it."""
 
 
 class ModuleTools(NotebookView):
-    """What people ask of a module; results print as the command line prints them."""
+    """Tools on a module; results print as on the command line."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ class ModuleTools(NotebookView):
     def apply(self, passes: str = "-O2") -> Self:
         """Return a new module after `passes`: `"algsimp,cse"`, `"fix(algsimp,dce)"`, `"-O2"`.
 
-        This one is not changed. The new one remembers the rewrites, which `diff` then names.
+        This module is not changed. The new one records the rewrites, which `diff` then names.
 
         Raises:
             HloError: a pass that does not exist, or one that refuses the module.
@@ -38,10 +38,10 @@ class ModuleTools(NotebookView):
         return found
 
     def diff(self, other: Self) -> Any:
-        """Return what is different in `other`: `print(m.diff(m.apply("fusion")))`.
+        """Return the differences in `other`: `print(m.diff(m.apply("fusion")))`.
 
-        Instructions of a module that `apply` has made are known by identity, with the rule that
-        changed each; those of unrelated modules are matched, as by `hloc diff`.
+        Instructions of a module made by `apply` are matched by identity, with the rule
+        that changed each; those of unrelated modules as by `hloc diff`.
         """
         return TOOLS["diff"](self, other)
 
@@ -49,7 +49,7 @@ class ModuleTools(NotebookView):
         """Return the graph of the entry computation, which notebooks draw as a page to explore.
 
         Args:
-            before: an earlier module; changes since are marked, removed instructions dashed.
+            before: an earlier module; changes are marked, removed instructions dashed.
 
         Raises:
             HloError: it is too large to be drawn.
@@ -57,7 +57,7 @@ class ModuleTools(NotebookView):
         return TOOLS["graph"](self, before)
 
     def memory(self, opt_level: int = 2) -> str:
-        """Return what the buffers of the compiled module take, and where they peak.
+        """Return the sizes of the buffers of the compiled module, and their peak.
 
         As `hloc FILE --memory`, for the CPU; notebooks draw the arena.
 
@@ -68,24 +68,24 @@ class ModuleTools(NotebookView):
         return text
 
     def roofline(self, opt_level: int = 2, run: bool = False) -> Any:
-        """Return the kernels of the optimised module beside the peaks of this machine.
+        """Return the kernels of the optimised module, compared with the peaks of this machine.
 
         As `hloc roofline`: `print` shows a table, notebooks draw the chart.
 
         Args:
             opt_level: 0 to 3.
-            run: measure each kernel alone, for a minute at most; else its time is modelled.
+            run: measure each kernel alone, for a minute at most; otherwise the time is modelled.
         """
         return TOOLS["roofline"](self, opt_level, run)
 
     def find(self, pattern: str) -> tuple[Instruction, ...]:
-        """Return the instructions that fit `pattern`, e.g. `"reduce(multiply(_, _))"`.
+        """Return the instructions that match `pattern`, e.g. `"reduce(multiply(_, _))"`.
 
-        Operands stand before their users; () if none fits. The language is that of `find` in
-        hlo-repl.
+        Operands come before their users; () if none matches. The pattern language is that of `find`
+        in hlo-repl.
 
         Raises:
-            HloError: a pattern of another form, or an opcode that does not exist.
+            HloError: an invalid pattern, or an unknown opcode.
         """
         found: tuple[Instruction, ...] = TOOLS["find"](self, pattern)
         return found

@@ -14,7 +14,7 @@ KEYWORDS = frozenset(
         "last_tile_dim_replicate", "shard_as", "shard_like",
     )
 )  # fmt: skip
-"""Identifiers that name nothing unless they are written with `%`, or with `:` in a signature."""
+"""Keywords, which are names only with `%`, or with `:` in a signature."""
 
 
 def is_other_token(name: str) -> bool:
@@ -27,7 +27,7 @@ class NameUniquer:
     """Makes names unique; a clash gets the smallest free number after a dot."""
 
     _used: dict[str, set[int]] = field(default_factory=dict)  # numbers by stem
-    _next: dict[str, int] = field(default_factory=dict)  # where to look for a free one
+    _next: dict[str, int] = field(default_factory=dict)  # where the search for a free one starts
 
     def unique(self, name: str) -> str:
         """Return `name`, or `root.N` if it is taken.
@@ -54,11 +54,11 @@ class NameUniquer:
         return f"{stem}.{number}" if numbered else stem
 
     def copy(self) -> NameUniquer:
-        """Return one that knows the same names, and learns others by itself."""
+        """Return an independent copy."""
         return NameUniquer(
             {stem: set(numbers) for stem, numbers in self._used.items()}, dict(self._next)
         )
 
     def has_keyword(self) -> bool:
-        """Tell whether some name is a keyword, which is a name after `%` only."""
+        """Tell whether some name is a keyword, which is a name only after `%`."""
         return any(keyword in self._used for keyword in KEYWORDS)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class NotebookView:
-    """Base of a class whose objects Jupyter and marimo show drawn, once `DRAW` has its name."""
+    """Base of classes that Jupyter and marimo draw if `DRAW` has their name."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class NotebookView:
 
 
 class PrintedView(NotebookView):
-    """A view whose `str()` is what terminals and text cells show."""
+    """A view that terminals and text cells show as `str()`."""
 
     __slots__ = ()
 

@@ -43,7 +43,7 @@ InferFunction: TypeAlias = Callable[[ShapeRequest], Shape]
 """Return the result shape or raise `HloError`; a rule that cannot infer checks `declared`."""
 
 HostValue: TypeAlias = Any
-"""What the evaluator computes with: a NumPy array, a tuple of host values, or None for a token."""
+"""A value of the evaluator: a NumPy array, a tuple of host values, or None for a token."""
 
 Operands: TypeAlias = tuple[HostValue, ...]
 
@@ -131,8 +131,8 @@ class ScalarBuilder(Protocol):
     def intrinsic(self, name: str, *args: Any) -> Any:
         """One instruction of most machines.
 
-        `fabs floor ceil trunc rint sqrt copysign minimum maximum` (floats; minimum and maximum hand
-        on NaN and order -0 below +0), `fma`, `ctpop ctlz smin smax umin umax` (integers).
+        `fabs floor ceil trunc rint sqrt copysign minimum maximum` (floats; minimum and maximum
+        propagate NaN and order -0 below +0), `fma`, `ctpop ctlz smin smax umin umax` (integers).
         """
 
     def math(self, name: str, *args: Any) -> Any:
@@ -148,7 +148,7 @@ ElementalFunction: TypeAlias = Callable[..., Any]
 
 
 FactorFunction: TypeAlias = Callable[[FactorDraft, "Instruction"], None]
-"""`factors(draft, inst)` says which dimensions are split together, in a draft that says none."""
+"""`factors(draft, inst)` adds to an empty draft which dimensions are sharded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class CalledRole:
 
     Attributes:
         many: the value is a list of computations.
-        aliases: other spellings that are read.
+        aliases: other accepted spellings.
     """
 
     name: str
@@ -183,33 +183,33 @@ class Opcode:
         shape_required: the text must write the result shape.
         attributes: frozen dataclass whose fields are made with `attributes.attr`, or None.
         calls: roles of called computations, in the order of `Instruction.called`.
-        parenthesis: name of the attribute that stands where others have operands
+        parenthesis: name of the attribute written in place of the operands
             (`number` of parameter, `literal` of constant), else "".
         evaluate: NumPy semantics, None if one device cannot run it.
         exchange: NumPy semantics of a collective among any number of participants.
         phases: how a collective moves its data in rings: `scatter` (each member ends with 1/n),
             `gather` (each with n times as much), `swap` (each sends every other its share),
-            `shift` (each sends all it has to one other), `relay` (all but the last hand it on).
+            `shift` (each sends all it has to one other), `relay` (all but the last pass it on).
         elemental: emitter of one element.
-        factors: which dimensions of operands and results are split together; None if none are, or
+        factors: which dimensions of operands and results are sharded together; None if none are, or
             all as in every elementwise row.
-        elementwise: element i of the result depends on element i of the operands only; by default
-            so in rows with an `elemental`, and never in others.
+        elementwise: element i of the result depends on element i of the operands only;
+            by default true for rows with an `elemental`.
         data_movement: each element of the result is an element of an operand, or the padding;
             nothing is computed, and no buffer is updated in place.
         contraction: sums products over dimensions; the program chooses the type of the result.
         control_flow: the called computations run instruction by instruction, as programs of their
             own, and not inside one kernel.
         nop: names or groups existing values: computes nothing and moves no bytes.
-        forwards: the result is the bytes of the operand that is no token, or of all operands as a
-            tuple.
+        forwards: the result is the operand that is no token, or all operands as a tuple,
+            unchanged.
         ended_by: for an opcode that starts an asynchronous operation: the opcodes that may use it.
-        commutative: the two operands may change places.
-        associative: a reducer that may group its operands in any way; HLO allows the different
-            rounding of floats.
+        commutative: the two operands may be swapped.
+        associative: a reducer that may group its operands in any way; HLO allows the rounding
+            of floats to differ.
         idempotent: f(x, x) = x.
         modular: the low bits of an integer result depend on the low bits of the operands only.
-        keeps_finite: makes no NaN of finite numbers, and infinities by overflow alone.
+        keeps_finite: finite operands give no NaN, and infinities only by overflow.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
         flops: floating-point operations per element of the result.
         transcendental: an elementary function, counted apart from flops: one per element.
@@ -217,7 +217,7 @@ class Opcode:
             by default 1 for elementwise rows and 0 for all others.
         gpu_weight: time per element on a GPU, where an f32 instruction is 1; for data movement,
             the time to find the element.
-        refusal: why one device cannot run it, "" if it can.
+        refusal: why one device cannot run it, "" if one can.
         example: a small module that shows it; elementwise rows without attributes need none.
         result_accuracy: takes `result_accuracy=` (format reference, 10.11).
     """
@@ -317,6 +317,6 @@ def opcode_row(name: str) -> Opcode:
 def names_of(fact: Callable[[Opcode], bool]) -> frozenset[str]:
     """Return the names of the rows for which `fact` holds: `names_of(lambda row: row.commutative)`.
 
-    For what needs names, such as `acts_on` of a pass; an instruction's own row is asked directly.
+    For uses that need names, such as `acts_on` of a pass; for one instruction use its row.
     """
     return frozenset(name for name, row in OPCODES.items() if fact(row))

@@ -1,4 +1,4 @@
-"""Which operands a call writes its results into: `output_to_operand_aliasing={{0}: (1, {})}`."""
+"""Operands that a call writes its results into: `output_to_operand_aliasing={{0}: (1, {})}`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ALIAS = re.compile(r"\{([\d, ]*)\}:\s*\((-?\d+),\s*\{([\d, ]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class OperandAlias:
-    """A part of a result that lies in the memory of a part of an operand.
+    """A part of a result that shares memory with a part of an operand.
 
     Attributes:
         output: index of the part of the result, () for all of it.
-        operand: number of the operand; the text may name one that is not there.
+        operand: number of the operand, which may not exist.
         index: index of the part of the operand.
     """
 
@@ -26,7 +26,7 @@ class OperandAlias:
 
 
 def operand_aliases(inst: Instruction) -> tuple[OperandAlias, ...]:
-    """Return what `output_to_operand_aliasing` of `inst` says, () if it has none."""
+    """Return the `output_to_operand_aliasing` of `inst`, () if it has none."""
     aliasing = getattr(inst.attributes, "output_to_operand_aliasing", None)
     if aliasing is None:
         return ()

@@ -9,9 +9,9 @@ from hloc.ir.instruction import Instruction
 
 
 def origin_of(inst: Instruction) -> str:
-    """Return `train.py:31 in loss`, the innermost Python frame; "" if the text does not say.
+    """Return `train.py:31 in loss`, the innermost Python frame; "" if unknown.
 
-    A stack frame knows the function; `source_file` and `source_line` of the metadata do not.
+    A stack frame has the function; `source_file` and `source_line` of the metadata do not.
     """
     frame = next(iter(origins_of(inst)), "")
     metadata = _placed(inst).common.metadata
@@ -30,21 +30,21 @@ def origins_of(inst: Instruction) -> tuple[str, ...]:
 
 
 def _placed(inst: Instruction) -> Instruction:
-    """Return `inst`, or the only caller above it whose place is known.
+    """Return `inst`, or its nearest single caller with a known place.
 
-    JAX says of the body of a library function, such as a sort, only where the function was called.
+    For the body of a library function, such as a sort, JAX records only the place of the call.
     """
     found, seen = inst, {inst.computation}
     while not found.common.is_placed and len(found.computation.callers) == 1:
         (found,) = found.computation.callers
-        if found.computation in seen:  # a module that the verifier will refuse
+        if found.computation in seen:  # recursion, which the verifier will refuse
             return inst
         seen.add(found.computation)
     return found
 
 
 def _frames(tables: StackFrames, frame_id: int) -> Iterator[str]:
-    """Yield the texts of frame `frame_id` and its callers; a circle of parents is cut."""
+    """Yield the texts of frame `frame_id` and its callers; a cycle of parents is cut."""
     seen: set[int] = set()
     while 0 < frame_id <= len(tables.frames) and frame_id not in seen:
         seen.add(frame_id)

@@ -27,19 +27,19 @@ class Placement:
     """The tiles of one array.
 
     Attributes:
-        tiles: how many along each dimension.
-        places: the tile of each partition, () if it has none of the array.
+        tiles: number of tiles along each dimension.
+        places: the tile index of each partition, () if it has none.
     """
 
     tiles: Dims
     places: tuple[Dims, ...]
 
     def local_dims(self, whole: Dims) -> Dims:
-        """Return the size of a tile of an array of `whole`."""
+        """Return the sizes of a tile of an array of `whole`."""
         return tuple(-(-size // count) for size, count in zip(whole, self.tiles, strict=True))
 
     def part(self, whole: Dims, partition: int) -> tuple[slice, ...] | None:
-        """Return where the tile of a partition lies in an array of `whole`; None if it has none."""
+        """Return the slices of a partition's tile in an array of `whole`; None if it has none."""
         place = self.places[partition]
         if len(place) != len(whole):
             return None
@@ -50,7 +50,7 @@ class Placement:
 
 
 def replicated(rank: int, partitions: int) -> Placement:
-    """Return the placement of an array that every partition holds whole."""
+    """Return the placement of a replicated array."""
     return Placement((1,) * rank, ((0,) * rank,) * partitions)
 
 
@@ -59,7 +59,7 @@ def placement_of(
 ) -> Placement | None:
     """Return the tiles of an array of `rank` dimensions.
 
-    None if the sharding does not say how parts make a whole: manual, unreduced, unknown.
+    None if the parts do not form a whole array: manual, unreduced, unknown.
 
     Raises:
         HloError: the sharding does not fit the rank or the number of partitions.

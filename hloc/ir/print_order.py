@@ -23,7 +23,7 @@ def computation_order(module: Module) -> list[Computation]:
 
 
 def _visit(root: Computation, order: list[Computation], visited: set[Computation]) -> None:
-    """Append what `root` calls and then `root`, depth first."""
+    """Append the callees of `root` and then `root`, depth first."""
     visited.add(root)
     stack = [(root, iter(root.instructions))]
     pending: list[Computation] = []
@@ -53,9 +53,9 @@ def _callees(inst: Instruction) -> tuple[Computation, ...]:
 
 
 def instruction_order(computation: Computation, scheduled: bool = True) -> list[Instruction]:
-    """Return the instructions in print order: the schedule, or post-order from those unused.
+    """Return the instructions in print order: the schedule, or post-order from unused ones.
 
-    With `scheduled` False a schedule is not regarded, as in bodies that are printed in line.
+    With `scheduled` False a schedule is ignored, as in bodies that are printed inline.
     """
     if scheduled and computation.module.config.is_scheduled and not computation.is_fusion:
         return list(computation.instructions)
@@ -86,7 +86,7 @@ def instruction_order(computation: Computation, scheduled: bool = True) -> list[
 
 
 def sugar_of(inst: Instruction) -> tuple[str, Instruction | None]:
-    """Return the printed opcode of `inst`, and what is inside if an async-start shows it."""
+    """Return the printed opcode of `inst`, and the instruction that an async-start wraps."""
     name = inst.opcode.name
     if not name.startswith("async-"):
         return name, None
@@ -99,7 +99,7 @@ def sugar_of(inst: Instruction) -> tuple[str, Instruction | None]:
 
 
 def _is_wrapper(computation: Computation) -> bool:
-    """Tell whether a computation is nothing but parameters and one instruction on them."""
+    """Tell whether a computation consists of parameters and one instruction on them."""
     root = computation.root
     if root.opcode.name == "parameter" or len(computation) != len(root.operands) + 1:
         return False

@@ -82,8 +82,8 @@ def print_module(
         module: any module.
         style: `default`, `short` or `canonical`.
         large_constants: print constants of more than 10 elements; None takes the style's choice.
-        tuple_style: `full`, or `compact`, which reads as `p#0` what is otherwise a
-            get-tuple-element; those that carry more than their index keep a line.
+        tuple_style: `full`, or `compact`, which writes get-tuple-element instructions as
+            `p#0`; those with further attributes keep a line.
 
     Raises:
         HloError: there is no such style.
@@ -107,14 +107,14 @@ class _Printer:
     def __init__(self, options: PrintOptions, module: Module) -> None:
         self.options = options
         self.of = module
-        # A keyword is a name after `%` only; `canonical` gives names of its own.
+        # A keyword is a name only after `%`; `canonical` makes its own names.
         percent = options.percent or (
             not options.canonical_names
             and (module.instruction_names.has_keyword() or module.computation_names.has_keyword())
         )
         self.percent = "%" if percent else ""
         self.frames = FrameNumbering(module.stack_frames)
-        # Texts by identity of what the module holds: equal attributes are mostly one object.
+        # Texts by identity of attributes: equal attributes are mostly one object.
         self._attributes_known: dict[int, str] = {}
         self._common_known: dict[int, str] = {}
         self.elements = CompactElements(module) if options.compact_elements else None
@@ -246,7 +246,7 @@ class _Printer:
         return text
 
     def _plain_attributes(self, inst: Instruction) -> str:
-        """Return the row's attributes where nothing but their values decides on the text."""
+        """Return the row's attributes if their text depends on their values only."""
         if inst.opcode.parenthesis:
             return ""
         key = id(inst.attributes)
@@ -355,7 +355,7 @@ class _Printer:
 
 
 def printed_values(inst: Instruction) -> Iterator[tuple[AttributeField, Any]]:
-    """Yield the attributes that XLA prints: those that are not at a silent default."""
+    """Yield the attributes that XLA prints: those without an omitted default."""
     for field in attribute_fields(inst.opcode.attributes):
         value = getattr(inst.attributes, field.field)
         if value is None or (value == field.default and not field.always):
@@ -365,7 +365,7 @@ def printed_values(inst: Instruction) -> Iterator[tuple[AttributeField, Any]]:
 
 
 def _with_wrapped(common: CommonAttributes, wrapped: CommonAttributes) -> CommonAttributes:
-    """Return what an async-start shows: its own attributes, else those of what is inside."""
+    """Return the attributes that an async-start prints: its own, else the wrapped ones."""
     return replace(
         common,
         sharding=common.sharding or wrapped.sharding,
@@ -379,7 +379,7 @@ def _is_pred(shape: Shape) -> bool:
 
 
 def _left_out(inst: Instruction, field: AttributeField, value: Any) -> bool:
-    """Tell whether XLA leaves the attribute out for a reason of its own."""
+    """Tell whether XLA omits the attribute by a special rule."""
     if field.name == "window" and inst.opcode.name != "custom-call":
         return not value.dimensions
     if field.name == "operand_precision":
@@ -405,7 +405,7 @@ def _pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
     return "{" + ",".join(f"{key}={value}" for key, value in pairs) + "}"
 
 
-# XLA leaves an empty queue list out of a dictionary when it prints one.
+# XLA omits an empty queue list when it prints a dictionary.
 _NO_QUEUES = re.compile(r'"wait_on_operation_queues":\s*\[\s*\],')
 
 
@@ -416,7 +416,7 @@ def backend_config_text(common: CommonAttributes) -> str:
 
 
 def _is_dictionary(text: str) -> bool:
-    """Tell whether `text` is one dictionary in braces, by XLA's rule: braces outside strings."""
+    """Tell whether `text` is one dictionary in braces, counting braces outside strings as XLA."""
     if not text.startswith("{"):
         return False
     depth, at = 0, 0

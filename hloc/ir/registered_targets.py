@@ -14,7 +14,7 @@ _REGISTERED: dict[str, HostCallable] = {}
 
 
 def register_target(target: str, function: HostCallable) -> None:
-    """Let custom calls of `target` run `function`; a later registration replaces an earlier one.
+    """Register `function` for custom calls of `target`, replacing an earlier registration.
 
     Raises:
         HloError: the name is empty, or `function` cannot be called.
@@ -32,5 +32,5 @@ def registered_targets() -> frozenset[str]:
 
 
 def registered_function(target: str) -> HostCallable | None:
-    """Return what was registered for `target`, None if nothing was."""
+    """Return the function registered for `target`, or None."""
     return _REGISTERED.get(target)

@@ -25,7 +25,7 @@ MAX_DEVICES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class GroupLists:
-    """`{{0,1},{2,3}}`; no list at all is one group of everybody."""
+    """`{{0,1},{2,3}}`; an empty list is one group of all participants."""
 
     groups: Lists = ()
 
@@ -34,7 +34,7 @@ class GroupLists:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The size of each group; one entry stands for all if they are alike by their form."""
+        """The size of each group; a single entry stands for all groups."""
         return tuple(map(len, self.groups))
 
     @property
@@ -76,7 +76,7 @@ class IotaGroups:
 
 @dataclass(frozen=True, slots=True)
 class MeshAxis:
-    """`'x'` or `'x':(2)4`: a mesh axis, or its part of `size` inside parts before it.
+    """`'x'` or `'x':(2)4`: a mesh axis, or a sub-axis of `size` after parts of product `before`.
 
     `size` 0 is the whole axis.
     """
@@ -91,7 +91,7 @@ class MeshAxis:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMesh:
-    """`mesh['x'=2,'y'=4], device_ids=(...)`: devices laid into an array, row-major.
+    """`mesh['x'=2,'y'=4], device_ids=(...)`: devices arranged as an array, row-major.
 
     `devices` None is 0, 1, 2 ...
     """
@@ -114,7 +114,7 @@ class DeviceMesh:
     def device_array(self) -> Ids:
         """Return the devices in the shape of the mesh; HloError above 2^20, or if they do not fit.
 
-        Device lists hold each device from 0 on once.
+        A device list contains each device from 0 on once.
         """
         _check_count(self.count)
         if isinstance(self.devices, Iota):
@@ -128,9 +128,9 @@ class DeviceMesh:
 
 @dataclass(frozen=True, slots=True)
 class MeshGroups:
-    """`mesh['x'=2,'y'=4] {'y'}`: devices that differ in the named axes only form a group.
+    """`mesh['x'=2,'y'=4] {'y'}`: devices that differ only in the named axes form a group.
 
-    The first axis named is the major one of the order in a group.
+    The first named axis is the major one in the order of a group.
     """
 
     mesh: DeviceMesh
@@ -157,7 +157,7 @@ class MeshGroups:
         if len(named) != len(self.axes):
             raise HloError(f"{self} names an axis twice")
         dims: list[int] = []
-        chosen: dict[int, int] = {}  # place among the axes -> dimension of the split array
+        chosen: dict[int, int] = {}  # index among the axes -> dimension of the split array
         for name, size in self.mesh.axes:
             cuts = self._cuts(name, size)
             for low, high in pairwise(cuts):
@@ -169,7 +169,7 @@ class MeshGroups:
         return _rows(devices.reshape(dims).transpose(outer + inner), self.sizes[0])
 
     def _cuts(self, name: str, size: int) -> list[int]:
-        """Return where an axis is cut, as products of the parts before; `[1, 2, 8]`."""
+        """Return the boundaries of sub-axes as products of the parts before: `[1, 2, 8]`."""
         parts = sorted((a.before or 1, (a.before or 1) * (a.size or size)) for a in self._of(name))
         cuts = [1]
         for low, high in parts:

@@ -1,6 +1,6 @@
-"""Why a collective is there: the value that a partitioner moved, for whom, and both shardings.
+"""Why a collective exists: the resharded value, the instruction that needs it, both shardings.
 
-Kept as frontend attributes of the collective, so that the note is printed, read and carried along
+Stored as frontend attributes of the collective, so that the note is printed, read and kept
 by passes: `reshard.value="w1"`, `reshard.needed_by="dot.3"`,
 `reshard.before="{devices=[2,1]<=[2]}"`, `reshard.after="{replicated}"`.
 """
@@ -20,12 +20,12 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class ReshardNote:
-    """Names of instructions before partitioning, and shardings as they are written there.
+    """Instruction names before partitioning, and shardings as text.
 
     Attributes:
-        value: what is moved.
-        needed_by: the instruction that needs it so, "" for results of the module.
-        before, after: its sharding; `partial sums` where an all-reduce is still owed.
+        value: the resharded value.
+        needed_by: the instruction that needs this sharding, "" for results of the module.
+        before, after: its sharding; `partial sums` if an all-reduce is pending.
     """
 
     value: str
@@ -51,6 +51,6 @@ def note_of(inst: Instruction) -> ReshardNote | None:
 
 
 def _plain(text: str) -> str:
-    """Return what stands between the quotes of a printed value."""
+    """Return a printed value without its quotes."""
     inner = text[1:-1] if text[:1] == text[-1:] == '"' else text
     return _ESCAPED.sub(r"\1", inner)

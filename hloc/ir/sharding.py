@@ -125,14 +125,14 @@ def _transposed(
 
 @dataclass(frozen=True, slots=True)
 class LeafSharding:
-    """How one array is spread over devices.
+    """How one array is sharded over devices.
 
     Attributes:
         kind: `replicated`, `manual`, `unknown`, `unreduced`, `maximal` (then `device`), `tiled`
             (then `tiles`) or `named` (then `name`, the text between the braces).
-        subgroups: what the trailing dimensions of `tiles` are: `manual`, `replicated` ...
+        subgroups: the kinds of the trailing dimensions of `tiles`: `manual`, `replicated` ...
         group: `shard_as N`, `shard_like N` or "".
-        reduction: of an unreduced one: `max`, `min`, or "" for sums.
+        reduction: that of kind `unreduced`: `max`, `min`, or "" for sums.
     """
 
     kind: str
@@ -199,7 +199,7 @@ class TupleSharding:
         return "{" + ", ".join(marked) + "}"
 
     def for_leaves(self, _count: int) -> TupleSharding:
-        """Return this sharding, which has its leaves already."""
+        """Return this sharding, which already has one per leaf."""
         return self
 
 

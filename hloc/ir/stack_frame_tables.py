@@ -35,7 +35,7 @@ class FrameNumbering:
         chain: list[int] = []
         while 0 < frame_id <= len(self._old.frames) and frame_id not in self._new_ids:
             if frame_id in chain:
-                break  # a circle of parents: cut it here
+                break  # a cycle of parents: cut it here
             chain.append(frame_id)
             frame_id = self._old.frames[frame_id - 1].parent_frame_id - 1
         parent = self._new_ids.get(frame_id, 0)

@@ -10,7 +10,7 @@ from hloc.ir.module import Module
 
 
 def post_order_from(roots: Iterable[Instruction]) -> list[Instruction]:
-    """Return `roots` and all they depend on, operands before users, each once.
+    """Return `roots` and their transitive operands, operands before users, each once.
 
     The order is XLA's (format reference, 13.3): operands first to last, after the control
     predecessors, whose last one comes first.
@@ -48,7 +48,7 @@ def _post_order(computation: Computation) -> list[Instruction]:
 
 
 def live_order(computation: Computation) -> list[Instruction]:
-    """Return what the root of `computation` needs and the root, operands before users."""
+    """Return the root of `computation` and its transitive operands, operands before users."""
     return list(computation.derived(_live_order))
 
 

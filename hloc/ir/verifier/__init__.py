@@ -1,9 +1,9 @@
 """The verifier: invariants of a module between passes.
 
 `verify` checks in stages: calls between computations, the graph of each computation, each
-instruction, constraints across instructions, the header. A stage runs only on what the previous one
-accepted. Rules: XLA's `hlo_verifier.cc`; shapes by the rows' `infer`. Time is linear in the size of
-the module.
+instruction, constraints across instructions, the header. A stage runs only if the previous one
+found no fault. Rules: XLA's `hlo_verifier.cc`; shapes by the rows' `infer`. Time is linear in the
+size of the module.
 """
 
 from __future__ import annotations

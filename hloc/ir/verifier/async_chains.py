@@ -22,7 +22,7 @@ _USERS = frozenset(
 
 
 def check_link(inst: Instruction) -> Iterator[Diagnostic]:
-    """Check the users of an async-start or async-update: it is ended, and not computed with."""
+    """Check the users of an async-start or async-update: one ends it, none computes with it."""
     for user in inst.users:
         wrong = user.opcode.name not in _USERS
         if wrong or (user.is_a("async-update", "async-done") and inst in user.operands[1:]):
@@ -39,7 +39,7 @@ def check_link(inst: Instruction) -> Iterator[Diagnostic]:
 
 
 def check_continued(inst: Instruction) -> Iterator[Diagnostic]:
-    """Check that an async-update or async-done goes on with a chain, and ends a complete one."""
+    """Check that an async-update or async-done continues a chain, and a done a complete one."""
     before, start = producer_of(inst.operands[0]), async_start_of(inst)
     if before is None or start is None:
         operand = inst.operands[0]

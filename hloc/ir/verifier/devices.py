@@ -1,7 +1,7 @@
 """Verify replica groups, pairs and shardings: devices named once, no empty groups.
 
-Source: `CheckReplicaGroups` and its callers in XLA's `hlo_verifier.cc`. A header without counts
-says nothing about devices: then XLA, and hloc, do not compare with it.
+Source: `CheckReplicaGroups` and its callers in XLA's `hlo_verifier.cc`. XLA and hloc
+do not compare with a header without device counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNEVEN = ("all-reduce", "all-reduce-start")
 
 
 def collective_fault(inst: Instruction) -> str:
-    """Return what is wrong with the groups or pairs of a collective, "" if nothing is."""
+    """Return the fault in the groups or pairs of a collective, "" if there is none."""
     if inst.is_a(*PERMUTES):
         return _pairs_fault(inst)
     groups = inst.attributes.replica_groups
@@ -54,7 +54,7 @@ def _groups_fault(inst: Instruction, groups: ReplicaGroups) -> str:
 
 
 def _ids_fault(inst: Instruction, groups: ReplicaGroups) -> str:
-    """Return what is wrong with single numbers; an iota is right by its form."""
+    """Return the fault in single ids; an iota has none by construction."""
     if isinstance(groups, MeshGroups):
         groups.lists()
     if not isinstance(groups, GroupLists):
@@ -74,7 +74,7 @@ def _ids_fault(inst: Instruction, groups: ReplicaGroups) -> str:
 
 
 def _factor_fault(inst: Instruction, groups: ReplicaGroups) -> str:
-    """Compare the size of the groups with the shapes; size 1 says nothing, as in XLA."""
+    """Compare the size of the groups with the shapes; size 1 is not checked, as in XLA."""
     size = _group_size(inst, groups)
     if size == 1:
         return ""
@@ -118,7 +118,7 @@ def _group_size(inst: Instruction, groups: ReplicaGroups) -> int:
 
 
 def _pairs_fault(inst: Instruction) -> str:
-    """Compare the pairs with the devices of the header; the shape rule looks for repetitions."""
+    """Compare the pairs with the devices of the header; the shape rule checks for repetitions."""
     limit = _counts(inst).numbered(group_mode(inst))
     for pair in inst.attributes.source_target_pairs:
         if limit > 1 and max(pair) >= limit:
@@ -140,7 +140,7 @@ def _counts_text(inst: Instruction) -> str:
 
 
 def sharding_fault(sharding: Sharding, shape: Shape) -> str:
-    """Return what is wrong with `sharding` on an instruction of `shape`, "" if nothing is."""
+    """Return the fault of `sharding` on an instruction of `shape`, "" if there is none."""
     parts = list(leaves(shape))
     if isinstance(sharding, LeafSharding):
         return _leaf_fault(sharding, parts[0][1] if len(parts) == 1 else None)

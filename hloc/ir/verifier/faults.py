@@ -1,4 +1,4 @@
-"""Diagnostics of the verifier: about an instruction, with its place and those of its operands."""
+"""Diagnostics of the verifier on an instruction, with its place and those of its operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_OPERANDS = 4
 
 
 def fault(code: str, message: str, inst: Instruction, *notes: str) -> Diagnostic:
-    """Return the diagnostic that `inst` has a fault: `add 'x' message`, and where it was made."""
+    """Return the diagnostic for a fault of `inst`: `add 'x' message`, and its origin."""
     origin = origin_of(inst)
     if origin:
         notes = (*notes, f"made at {origin}")

@@ -13,7 +13,7 @@ from hloc.ir.verifier.faults import fault
 
 
 def check_call_graph(module: Module) -> Iterator[Diagnostic]:
-    """Yield faults of calls: the entry called, recursion, callers out of step."""
+    """Yield faults of calls: the entry called, recursion, inconsistent callers."""
     known = set(module.computations)
     if module.entry.callers:
         caller = next(iter(module.entry.callers))
@@ -70,7 +70,7 @@ def _missing_user(inst: Instruction, operand: Instruction) -> Diagnostic:
 
 
 def _outside(computation: Computation) -> Iterator[Diagnostic]:
-    """Yield a fault for every operand that stands in another computation, or in none."""
+    """Yield a fault for every operand that is in another computation, or in none."""
     for inst in computation.instructions:
         for operand in (*inst.operands, *inst.control_predecessors):
             if operand not in computation:

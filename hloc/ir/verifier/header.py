@@ -74,7 +74,7 @@ def _check_aliases(module: Module) -> Iterator[Diagnostic]:
         used.add((alias.parameter, alias.parameter_index))
         output = part_at(module.entry.root.shape, alias.output_index)
         if output is None:
-            continue  # the parser has said so
+            continue  # reported by the parser
         if isinstance(parameter, TupleShape) or isinstance(output, TupleShape):
             yield _fault(
                 module, name, f"{name} names {where}, but a tuple has no buffer", "HLOC0324"

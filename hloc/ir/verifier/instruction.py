@@ -1,7 +1,7 @@
 """Verify single instructions: operand count, layouts, inferred shape.
 
-Real modules repeat: 20,000 instructions share a few hundred combinations of opcode, shapes and
-attributes, so what was found for one holds for the next of the same.
+Real modules repeat: 20,000 instructions share a few hundred combinations of opcode,
+shapes and attributes, so each combination is checked once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class InstructionChecks:
     """Checks instructions of one module, which must not change meanwhile."""
 
     def __init__(self) -> None:
-        # By identity of shapes and attributes: the parser shares equal ones, and the module keeps
-        # them alive. Only combinations without a fault are in here.
+        # By identity of shapes and attributes: the parser shares equal ones, and the module
+        # keeps them alive. Only combinations without a fault are stored.
         self._sound: set[tuple[object, ...]] = set()
-        # Shape rules permute layouts, so they never see one that is no permutation.
+        # Shape rules permute layouts, so layouts are checked before them.
         self._without_layout: set[Instruction] = set()
 
     def check(self, instructions: Iterable[Instruction]) -> list[Diagnostic]:
-        """Return the faults of `instructions`, each looked at with its operands alone."""
+        """Return the faults of `instructions`, each checked with its operands only."""
         found: list[Diagnostic] = []
         sound = self._sound
         for inst in instructions:
@@ -61,7 +61,7 @@ class InstructionChecks:
 
 
 def _signature(computation: Computation) -> tuple[int, ...]:
-    """Return what shape rules see of a called computation, by identity of the shapes."""
+    """Return the shapes of a called computation that shape rules use, by identity."""
     shapes = [id(parameter.shape) for parameter in computation.parameters]
     return (id(computation.root.shape), *shapes)
 
@@ -139,7 +139,7 @@ def _layout_attribute_fault(array: ArrayShape, layout: Layout) -> str:
 
 
 def _implicit_broadcast(inst: Instruction) -> str:
-    """Return what is wrong if an elementwise instruction mixes dimensions."""
+    """Return the fault of an elementwise instruction whose dimensions differ, or ""."""
     if not inst.opcode.elementwise or not isinstance(inst.shape, ArrayShape):
         return ""
     scalars_allowed = {"select": (0,), "clamp": (0, 2)}.get(inst.opcode.name, ())

@@ -1,4 +1,4 @@
-"""Rules that shapes do not say: halves of pairs, channels, callers of fusions, devices, aliases."""
+"""Rules beyond shapes: start and done pairs, channels, callers of fusions, devices, aliases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RULES = ("channel_id", "replica_groups", "output_to_operand_aliasing")
 
 
 def check_structure(computation: Computation) -> list[Diagnostic]:
-    """Return the faults of `computation`, whose instructions are right by themselves."""
+    """Return the faults of `computation`, whose instructions passed the checks on their own."""
     found = list(_check_fusion_callers(computation))
     for inst in computation.instructions:
         name, second_halves = inst.opcode.name, inst.opcode.ended_by
@@ -33,7 +33,7 @@ def check_structure(computation: Computation) -> list[Diagnostic]:
             found += _check_started(inst, second_halves)
         elif first_halves:
             found += _check_ended(inst, first_halves)
-        if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
+        if inst.common.sharding is not None and name != "outfeed":  # its sharding is of its data
             message = sharding_fault(inst.common.sharding, inst.shape)
             if message:
                 found.append(fault("HLOC0319", message, inst))
@@ -56,19 +56,19 @@ def _check_attributes(inst: Instruction) -> Iterator[Diagnostic]:
 
 @cache
 def _has_rules(row: Opcode) -> bool:
-    """Tell whether `row` has an attribute that `_check_attributes` looks at."""
+    """Tell whether `row` has an attribute that `_check_attributes` checks."""
     return any(field.field in _RULES for field in attribute_fields(row.attributes))
 
 
 def _check_channel(inst: Instruction, channel: int) -> Iterator[Diagnostic]:
-    """Collectives may share channels; a transfer and its end have the same one."""
+    """Check a channel: collectives may share one; a transfer and its done have the same."""
     if channel < 0:
         yield fault("HLOC0330", f"has channel_id {channel}, which is negative", inst)
     if not inst.is_a("send-done", "recv-done"):
         return
     start = inst.operands[0]
     if not start.is_a("send", "recv"):
-        return  # it was started before a loop, or in the iteration before
+        return  # it was started before a loop, or in the previous iteration
     for name in ("channel_id", "is_host_transfer"):
         own, other = getattr(inst.attributes, name), getattr(start.attributes, name)
         if own != other:
@@ -87,7 +87,7 @@ def _started_by(name: str) -> tuple[str, ...]:
 
 
 def _check_fusion_callers(computation: Computation) -> Iterator[Diagnostic]:
-    """A fused computation belongs to fusions alone."""
+    """Check that a fused computation is called by fusions only."""
     callers = list(computation.callers)
     if not computation.is_fusion:
         return
@@ -107,7 +107,7 @@ def _check_started(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagn
         second = list(inst.users)[1]
         yield fault("HLOC0316", f"is ended a second time by '{second.name}'", inst)
     elif inst.is_root and not inst.users:
-        return  # a computation may hand a started operation to its caller
+        return  # a computation may return a started operation to its caller
     elif not inst.users:
         yield fault("HLOC0329", f"is never ended by {wanted}", inst)
 
@@ -123,7 +123,7 @@ def _check_ended(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagnos
 
 
 def _check_aliasing(inst: Instruction) -> Iterator[Diagnostic]:
-    """Check `{{0}: (0, {}), {1}: (1, {0})}`: both ends exist and nothing is named twice."""
+    """Check `{{0}: (0, {}), {1}: (1, {0})}`: both sides exist and nothing is named twice."""
     outputs: set[tuple[int, ...]] = set()
     for alias in operand_aliases(inst):
         output, number = alias.output, alias.operand
