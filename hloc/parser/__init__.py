@@ -26,7 +26,7 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
 
     Args:
         source: a module, with or without its `HloModule` line, or a single instruction.
-        verify: check every shape and attribute too, not only what the syntax asks for.
+        verify: check every shape and attribute too, not only the syntax.
 
     Raises:
         HloError: with a diagnostic for every fault, in text order.
@@ -42,12 +42,12 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
 
 
 class Reading(NamedTuple):
-    """What could be read of a text, for editors.
+    """The readable part of a text, for editors.
 
     Attributes:
         module: None if the text has faults.
         instructions: all that could be read, those of computations with faults last. Operands and
-            users are known inside a computation with faults too.
+            users are set inside a computation with faults too.
         diagnostics: every fault, in text order.
     """
 
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 
 
 def parse_leniently(source: SourceFile) -> Reading:
-    """Return what `parse` returns or raises, and the sound instructions of a faulty text."""
+    """Return the module, or the diagnostics and the sound instructions of a faulty text."""
     with collection_paused():
         module, instructions, diagnostics = _read(source, fast=True, verify=True)
         if not diagnostics and module is not None:
@@ -76,8 +76,8 @@ def read_module(source: SourceFile, fast: bool = True, *, verify: bool = False) 
     Args:
         source: a module or a single instruction.
         fast: read XLA's spelling without the grammar; off only for the test that compares both.
-        verify: if the text has faults, tell as well which of the other instructions have wrong
-            shapes, so that one round of corrections is enough.
+        verify: if the text has faults, also report wrong shapes of the other instructions,
+            so that one round of corrections is enough.
 
     Raises:
         HloError: with a diagnostic for every fault, in text order.

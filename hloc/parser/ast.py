@@ -1,4 +1,4 @@
-"""The syntax tree: what the text says, before any name, shape or attribute is looked up.
+"""The syntax tree, before any name, shape or attribute is resolved.
 
 Every text carries the offset it was found at. Named tuples instead of dataclasses, because a
 20,000-instruction module makes 60,000 of them: 0.4 us each against 2 us for a frozen dataclass.
@@ -36,8 +36,8 @@ class InstructionAst(NamedTuple):
         name: as written, with `%`; empty for a nameless single instruction.
         shape: None if left out.
         operands: the text between the parentheses.
-        attributes: all but `metadata`, places relative to `attributes_at`, so that equal texts
-            give equal tuples wherever they stand.
+        attributes: all but `metadata`, with offsets relative to `attributes_at`, so that
+            equal texts give equal tuples.
         metadata: the raw `{...}`, decoded on demand.
     """
 
@@ -56,7 +56,7 @@ class InstructionAst(NamedTuple):
 
 
 class BrokenAst(NamedTuple):
-    """An instruction with a syntax fault that has been reported; `name` if it is known."""
+    """An instruction with a syntax fault that has been reported, and its name if known."""
 
     name: str
     at: int

@@ -85,10 +85,10 @@ def check_async(
     """Check an async-start, async-update or async-done of `computation`; set a start's thread.
 
     Raises:
-        HloError: a shape of the wrong form, two starts of one computation in one place (a loop that
-            carries a started computation starts it before and inside), or an update or done whose
-            operand cannot be a link, or is one of another opcode. Of the state of a loop the
-            verifier sees it: the loop has not been read yet.
+        HloError: a shape of the wrong form, two starts of one computation in one computation (a
+            loop that carries a started computation starts it before and inside), or an update or
+            done whose operand cannot be a link, or is one of another opcode. For the state of a
+            loop the verifier checks this: the loop has not been read yet.
     """
     if row.name != "async-done":
         wrapped_shape(shape, row, span)
@@ -134,7 +134,8 @@ def _continues(before: Shape, after: Shape | None) -> bool:
 
 
 def bind_late(inst: Instruction) -> None:
-    """Give what `X-start` wraps the operands and the result of an `X-update` or `X-done`."""
+    """Give the computation of `X-start` operands and the result of an `X-update` or
+    `X-done`."""
     start = async_start_of(inst)
     before = producer_of(inst.operands[0])
     if start is None or before is None:

@@ -1,7 +1,7 @@
 """The attributes of an instruction: from text to the row's record, common attributes, references.
 
 Nothing here depends on the position of the instruction, so equal attribute lists of one opcode are
-read once (`AttributeReader` remembers); names of computations and instructions stay names.
+read once (`AttributeReader` caches them); names of computations and instructions stay names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMMON_NAMES = (
     "parameter_replication", "sharding", "statistics",
 )  # fmt: skip
 
-# What XLA reads and drops: opcode -> names.
+# Attributes that XLA reads and drops: opcode -> names.
 _DROPPED = {
     "all-reduce": ("mode",),
     "all-reduce-start": ("mode",),
@@ -54,7 +54,7 @@ _DROPPED = {
     "async-update": ("calls", "async_execution_thread"),
     "async-done": ("calls", "async_execution_thread"),
 }
-# Attributes whose rule is known by name, whatever kind the row gives them.
+# Attributes whose rule is determined by their name, whatever their kind in the row.
 _RULE_OF_NAME = {
     "output_to_operand_aliasing": "output_to_operand_aliasing",
     "domain": "domain",
@@ -72,7 +72,7 @@ _NAME = re.compile(NAME)
 
 @dataclass(frozen=True, slots=True)
 class CalledReference:
-    """A computation that an attribute names, or holds inline (starting with `{`)."""
+    """A computation that an attribute names, or contains inline (starting with `{`)."""
 
     role: str
     pieces: tuple[Piece, ...]
@@ -113,7 +113,7 @@ class AttributeReader:
         """Return the attributes of an instruction of `row`; their offsets count from `base`.
 
         Raises:
-            HloError: an attribute that the row does not have, or has twice, or a wrong value.
+            HloError: an unknown or repeated attribute, or an invalid value.
         """
         if not attributes:
             return _NOTHING
@@ -172,7 +172,7 @@ class AttributeReader:
     # ---- values by kind
 
     def value(self, field: AttributeField, text: str, at: int) -> Any:
-        """Return the value of an attribute declared as `field` whose text stands at `at`."""
+        """Return the value of an attribute declared as `field` whose text is at `at`."""
         rule = _RULE_OF_NAME.get(field.name) or _RULE_OF_KIND.get(field.kind)
         if rule is not None:
             return self.values.read(rule, text, at)
@@ -292,7 +292,7 @@ class AttributeReader:
         return self._string(name, text, at)
 
     def frontend_attributes(self, text: str, at: int) -> tuple[tuple[str, str], ...]:
-        """Return sorted pairs of key and printed value; the last of equal keys counts."""
+        """Return sorted pairs of key and printed value; the last of equal keys wins."""
         source, end = self.source.text, at + len(text) - 1
         if not text.startswith("{"):
             raise self._bad_value("frontend_attributes", text, at, "{key=value, ...}")

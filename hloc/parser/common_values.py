@@ -67,9 +67,9 @@ class CommonValueCallbacks:
         return (unquote(name), index[0] if index else ()), records
 
     def debug_attributes(self, children: list[Any]) -> RawText | None:
-        """Return the table in XLA's order, a line each; the last entry of an array counts.
+        """Return the table in XLA's order, one per line; the last entry of an array wins.
 
-        Records at their default say nothing, and XLA cannot read `{}`: they are left out.
+        Records at their default are omitted, since XLA cannot read `{}`.
         """
         lines = []
         for (name, index), found in sorted(dict(children).items()):
@@ -105,7 +105,7 @@ _LOG_MODES = ("default", "fusion_debugger")
 
 
 def debug_field_of(name: str, token: Any) -> tuple[str, str]:
-    """Return a debug attribute and its print, which is empty for its default.
+    """Return a debug attribute and its text, which is empty for its default.
 
     Raises:
         BadValue: an unknown name, or a value of another kind.

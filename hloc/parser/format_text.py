@@ -1,7 +1,7 @@
 """The formatter: HLO text in one layout; comments, names and order are kept.
 
 It works on the coarse tokens of the lexer and the text between them, never on the module, so
-nothing gets lost. Literals and attribute values are left as they are.
+nothing gets lost. Literals and attribute values are unchanged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def format_text(source: SourceFile) -> str:
     """Return the text of `source` in hloc's layout.
 
     One instruction per line, indented by two; one blank between tokens; one empty line between
-    computations, at most one elsewhere. Comments stay on a line of their own, or behind what they
-    stand behind. Formatting a formatted text changes nothing.
+    computations, at most one elsewhere. Comments stay on their own line, or
+    after the token they follow. Formatting is idempotent.
 
     Args:
         source: one module or several, divided by lines `// -----`.
@@ -52,7 +52,7 @@ def format_text(source: SourceFile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A token or a comment, the text it gets, and the line ends before it in the source."""
+    """A token or a comment, its formatted text, and the line ends before it in the source."""
 
     kind: str
     text: str
@@ -96,7 +96,7 @@ def _comments(text: str, at: int, end: int) -> Iterator[_Item]:
 
 
 def _line_ends_before(text: str, at: int, end: int) -> int:
-    """Return how many line ends stand directly before `end`, not going back beyond `at`."""
+    """Return the number of line ends directly before `end`, at or after `at`."""
     blank = len(text[at:end].rstrip(" \t\r\n"))
     return text.count("\n", at + blank, end)
 
@@ -109,9 +109,9 @@ class _Layout:
     """Lines that grow item by item.
 
     Attributes:
-        line: the line that is being written.
+        line: the current line.
         depth: 1 inside the body of a computation.
-        empty_due: an empty line stands before the next line.
+        empty_due: an empty line precedes the next line.
         opened: the last line opened a body, so no empty line follows.
     """
 
@@ -140,7 +140,7 @@ class _Layout:
         self.previous = item.kind
 
     def end(self, comments: list[_Item]) -> None:
-        """Add the comments behind the last token."""
+        """Add the comments after the last token."""
         self._comments_between(comments)
         self._flush()
 
@@ -154,7 +154,7 @@ class _Layout:
         return item.kind == "COMMA" or (item.kind == "OPERANDS" and self.previous == "OPCODE")
 
     def _comments_between(self, comments: list[_Item]) -> bool:
-        """Write comments between statements; True if the next token goes on behind the last."""
+        """Write comments between statements; True if the next token continues their line."""
         joins = False
         for item in comments:
             if item.line_ends or not self.line:
@@ -167,7 +167,7 @@ class _Layout:
         return joins
 
     def _comments_inside(self, comments: list[_Item]) -> None:
-        """Write comments inside a statement, which goes on in a deeper line behind a `//`."""
+        """Write comments inside a statement, which continues on an indented line after a `//`."""
         for item in comments:
             if item.kind == "//":
                 if item.line_ends and self.line.strip():
@@ -217,10 +217,10 @@ def _token_text(token: Token, text: str, opcode: str) -> str:
 
 
 def _one_line(written: str) -> str:
-    """Return a list in brackets with one blank for many, and one behind each outer comma.
+    """Return a list in brackets with single blanks, and one after each outer comma.
 
-    Inside `[]` and `{}`, and so in shapes and layouts, no blanks are put in. A list with a comment
-    to the end of the line is left as it is.
+    No blanks are inserted inside `[]` and `{}`, and so in shapes and layouts. A list with a comment
+    to the end of the line is unchanged.
     """
     out: list[str] = []
     opened: list[str] = []

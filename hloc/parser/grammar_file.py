@@ -1,7 +1,7 @@
 """The grammar `hlo.lark`: its path, and regular expressions made from its terminals and rules.
 
-The fast ways of reading (`whole_text.py`, `plain_values.py`, `literals.py`, `scanner.py`) take
-their patterns from here, so that the format has one definition.
+The fast readers (`whole_text.py`, `plain_values.py`, `literals.py`, `scanner.py`) take their
+patterns from here, so that the format has one definition.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def rule_pattern(rule: str, nesting: int = 1, instead: dict[str, str] | None = N
     """Return a regular expression for texts of `rule`, comments blanked out.
 
     Alternatives are tried in order without backtracking, as in a parsing expression grammar. Every
-    match fits the rule; the pattern misses only what exceeds the bounds below.
+    match conforms to the rule; only texts beyond the bounds below are not matched.
 
     Args:
         rule: the name of a rule over characters.
-        nesting: how often a rule may stand inside itself, the outermost one counted.
+        nesting: how often a rule may be nested in itself, including the outermost.
         instead: patterns for rules that are not expanded.
     """
     return _expanded(rule, nesting, instead or {}, Counter())

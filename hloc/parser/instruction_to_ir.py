@@ -46,11 +46,11 @@ _PARAMETER_NUMBER = re.compile(r"[0-9]{1,9}|-0++")
 
 
 class Form(NamedTuple):
-    """What instructions share whose opcode, shape text and attributes are equal.
+    """The common part of instructions whose opcode, shape text and attributes are equal.
 
     Attributes:
-        written: the shape in the text, `shape` what the instruction has.
-        record: the row's attributes; None where the parenthesis says them.
+        written: the shape in the text; `shape` is that of the instruction.
+        record: the row's attributes; None if they are in the parentheses.
         texts: keeps the attribute list alive, whose identity is part of the key.
     """
 
@@ -116,7 +116,7 @@ class InstructionReader(OperandReader, CalledReader):
         return self._first(tree, name, scope)
 
     def _another(self, form: Form, tree: InstructionAst, name: str, scope: Scope) -> Instruction:
-        """Add one more instruction of `form`: nine of ten in a large module, at half the cost."""
+        """Add an instruction of a known `form`: nine of ten in a large module, at half the cost."""
         row, written, shape, attributes, record, _ = form
         span = Span(self.source, tree.at, tree.opcode_at + len(tree.opcode))
         operands: tuple[Instruction, ...] = ()
@@ -135,13 +135,13 @@ class InstructionReader(OperandReader, CalledReader):
     def _remember(
         self, tree: InstructionAst, row: Opcode, shape: Shape, attributes: InstructionAttributes
     ) -> None:
-        """Keep the form of an instruction, if the next one like it differs in operands only."""
+        """Store the form of an instruction, if others of the form differ in operands only."""
         special = row.calls or row.name in SPECIAL_CASES or row.name.startswith("async-")
         if tree.shape is None or attributes.control or (special and not row.parenthesis):
             return
         record = self._records.get((row.name, id(attributes)))
         if record is None and row.attributes is not None and not row.parenthesis:
-            return  # the operands say what an attribute is that the text leaves out
+            return  # the operands determine an attribute that the text omits
         written = self.values.shape(tree.shape, tree.shape_at)
         form = Form(row, written, shape, attributes, record, tree.attributes)
         self._forms[tree.opcode, tree.shape, id(tree.attributes)] = form
@@ -173,7 +173,7 @@ class InstructionReader(OperandReader, CalledReader):
         called: tuple[Computation, ...] = ()
         if row.calls:
             called = self._called(row, attributes, operands, tree, span)
-        if len(operands) != row.arity:  # also where the number varies
+        if len(operands) != row.arity:  # also if the number varies
             check_operand_count(row, operands, called, span)
             operands = drop_extra_operands(row, operands)
         if row.name.startswith("async-"):
@@ -224,7 +224,7 @@ class InstructionReader(OperandReader, CalledReader):
         )  # fmt: skip
         inner_called = self._called(wrapped, inner_attributes, operands, tree, span)
         is_late = len(operands) < (wrapped.arity or 0) or inner_shape == TupleShape(())
-        if not is_late:  # else updates bring the others, and the verifier counts them
+        if not is_late:  # else updates add the others, and the verifier counts them
             check_operand_count(wrapped, operands, inner_called, span)
         common = self._common(tree, inner_attributes, shape, span)
         root = self._add(
@@ -315,8 +315,8 @@ class InstructionReader(OperandReader, CalledReader):
                 return row.attributes(**{**values, f.field: implied})
         made = row.attributes(**values)
         if row.calls:
-            # One object for equal records, though the lists name other computations: the verifier
-            # then sees that it has checked such an instruction before.
+            # One object for equal records, even if they call other computations, so that
+            # the verifier recognises instructions that it has checked before.
             made = self._equal_records.setdefault((row.name, made), made)
         self._records[key] = made
         return made

@@ -1,7 +1,7 @@
 """The coarse tokens of level 1 of the grammar: instructions, shapes, operand lists, attributes.
 
-`Lexer` looks at the next characters and the previous token, never at the state of the parser, so an
-error in one instruction does not affect the others. Runs of instructions or computations in the
+`Lexer` depends on the next characters and the previous token, never on the state of the parser, so
+an error in one instruction does not affect the others. Runs of instructions or computations in the
 spelling that XLA prints become one token (`whole_text.py`); all other text is read token by token.
 """
 
@@ -32,7 +32,7 @@ Mode = Literal["module", "single", "operands", "body"]
 
 
 class Token:
-    """A coarse token: the `type` that Lark needs, the value and the offsets."""
+    """A coarse token: the `type` for Lark, the value and the offsets."""
 
     __slots__ = ("end", "start", "type", "value")
 
@@ -61,7 +61,7 @@ _TABLES = re.compile(
 )
 _BARE_VALUE = re.compile(r"[^ \t\r\n,(){}\[\]\"'/]++")
 _IN_LAYOUT = re.compile(r"[-0-9:]")
-"""What follows the brace of a layout, and not that of a computation."""
+"""What follows the opening brace of a layout, but not that of a computation."""
 
 _DEVICE_IDS_AHEAD = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+device_ids=")
 _JSON_KEYS = frozenset({"backend_config", "frontend_attributes"})
@@ -86,7 +86,7 @@ class Lexer:
         source: the text.
         at: start offset.
         end: end offset; the end of the text if None.
-        mode: what is being read, which decides which words are names.
+        mode: the kind of text, which decides which words are names.
         fast: recognise whole instructions and computations.
     """
 
@@ -110,7 +110,7 @@ class Lexer:
         self._whole = WholeText(source.text, self.end) if fast else None
 
     def whole_module(self) -> ModuleAst | None:
-        """Return the module if all of the text is in XLA's spelling; no token is read then."""
+        """Return the module if all of the text is in XLA's spelling, without reading tokens."""
         return None if self._whole is None else self._whole.module()
 
     def next_token(self) -> Token | None:
@@ -124,7 +124,7 @@ class Lexer:
                 self.instruction_at = at
         elif not self.in_body and self.previous in _COMPUTATION_ENDS:
             self.computation_at = at
-            # Behind whole computations one more can only stand if a comment parts it from them.
+            # After a run of whole computations another can follow only after a comment.
             is_new = self.previous != "COMPUTATIONS" or "/" in self.text[last:at]
             if is_new and (token := self._whole_computations(at)):
                 return token
@@ -141,7 +141,7 @@ class Lexer:
         return token
 
     def _whole_instructions(self, at: int) -> Token | None:
-        """Return all instructions in XLA's spelling that follow each other as one token."""
+        """Return a run of instructions in XLA's spelling as one token."""
         if self._whole is None:
             return None
         run, end = self._whole.instructions(at)
@@ -151,7 +151,7 @@ class Lexer:
         return self._run("INSTRUCTIONS", run, at, end)
 
     def _whole_computations(self, at: int) -> Token | None:
-        """Return all computations in XLA's spelling that follow each other as one token."""
+        """Return a run of computations in XLA's spelling as one token."""
         if self._whole is None or self.mode != "module":
             return None
         run, end = self._whole.computations(at)
@@ -187,7 +187,7 @@ class Lexer:
         return Token(_PUNCTUATION[found.group()], found.group(), at, found.end())
 
     def _element(self, at: int) -> Token:
-        """Return the token for `#1`, which picks an element of a tuple."""
+        """Return the token for `#1`, which selects an element of a tuple."""
         number = _INT.match(self.text, after_blanks(self.text, at + 1, self.end), self.end)
         if number is None:
             note = "`p#0` is element 0 of the tuple `p`"
@@ -289,7 +289,7 @@ class Lexer:
         return end
 
     def _continues(self, key: str, here: int) -> bool:
-        """Tell whether a value goes on after a blank: only with brackets or an iota list."""
+        """Tell whether a value continues after a blank: only with brackets or an iota list."""
         if self.text[here] in "({[":
             return True
         return key == "replica_groups" and self.text.startswith(("<=", "T("), here)

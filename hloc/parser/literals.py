@@ -28,7 +28,7 @@ _NUMBER = rf"(?:{terminal('DECIMAL')}|{terminal('INT')})"
 _ELEMENT = rf"(?:{_NUMBER}|{terminal('NON_FINITE')}|{terminal('TRUTH')})"
 _TOKEN = re.compile(rf"({_ELEMENT})|(\.\.\.)|([{{}}(),])")
 _NUMBERS = re.compile(rf"(?:{_NUMBER}[ ]?)*+")
-# Elements stand in the innermost braces only, with a blank, a comma or a brace behind each.
+# Elements are in the innermost braces only, each followed by a blank, a comma or a brace.
 _INNERMOST = rf"\{{(?:[ \t\r\n,]|{_ELEMENT}(?=[ \t\r\n,}}]))*+\}}"
 _PLAIN_ARRAY = re.compile(rf"(?:{_INNERMOST}|[{{}} \t\r\n,])*+")
 _ROW = re.compile(r"\{([^{}]*+)\}")
@@ -141,7 +141,7 @@ class _Reader:
         return _literal(shape, flat)
 
     def _array_end(self, shape: ArrayShape) -> int:
-        """Return the offset behind the braces that open here; brackets are known to match."""
+        """Return the offset after the braces that open here; brackets are known to match."""
         if not self.text.startswith("{", self.at):
             return self.end
         depth = 0
@@ -155,7 +155,7 @@ class _Reader:
         raise self.fail(self.at, f"unterminated literal of shape {shape}")
 
     def _scalar_text(self, shape: ArrayShape, start: int) -> Literal:
-        """One element without braces; for an array XLA sets the first element, the others are 0."""
+        """Read one element without braces; in an array XLA sets the first, the rest is 0."""
         if shape.rank == 0 and self.fast and not shape.dtype.is_complex:
             written = written_scalar(shape, self._word())
             if written is not None:
@@ -291,7 +291,7 @@ def _plain_tokens(text: str, shape: ArrayShape) -> list[str] | None:
             return None
         tokens += found
         rows += 1
-    # Rows are right; now the braces around them: one string comparison against the only legal form.
+    # The rows are valid; now compare the braces around them with the only legal form.
     braces = re.sub(r"[^{}]++", "", text)
     groups = list(accumulate(dims[:-1], lambda a, b: a * b, initial=1))
     if rows != groups[-1] or len(braces) > 2 * sum(groups):
@@ -326,7 +326,7 @@ def _pred(index: int, token: str) -> bool:
 def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
     low = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
     high = 2 ** (dtype.bits - 1) - 1 if dtype.is_signed else 2**dtype.bits - 1
-    if dtype.bits == 64:  # XLA reads 64 bits and does not mind the sign
+    if dtype.bits == 64:  # XLA reads 64 bits and ignores the sign
         low, high = -(2**63), 2**64 - 1
     values = []
     for index, token in enumerate(tokens):
@@ -353,7 +353,7 @@ def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
         index = int(np.argmin(np.isfinite(wide)))
         if "inf" not in tokens[index] and "nan" not in tokens[index]:
             raise _BadElement(index, f"{tokens[index]} is beyond the range of a double")
-    # By way of f32, as XLA rounds; only f32 and f64 are rounded once.
+    # Through f32, as XLA rounds; only f32 and f64 are rounded once.
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = wide.astype(np.float32) if dtype.name in ("f16", "bf16") else wide
         values = narrow.astype(dtype.numpy)
@@ -367,7 +367,7 @@ def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
-    """Check every token; return them as `float` takes them, and the NaNs with their indices."""
+    """Check every token; return them for `float`, and the NaNs with their indices."""
     out, nans = [], []
     for index, token in enumerate(tokens):
         if _NAN_PAYLOAD.fullmatch(token):
@@ -385,7 +385,7 @@ def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
 
 
 def _wrapped(index: int, token: str) -> str:
-    """Integers are read with 64 bits, so 2^63 and above come out negative, as in XLA.
+    """Return an integer read with 64 bits: 2^63 and above become negative, as in XLA.
 
     `-0` keeps its sign: XLA and JAX print -0.0 so.
     """

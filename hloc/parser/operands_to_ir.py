@@ -44,7 +44,7 @@ class OperandReader(SourceReader):
         return found  # type: ignore[return-value]
 
     def _operand_trees(self, text: str, at: int) -> list[OperandAst]:
-        """Split an operand list: by pattern if it holds names and arrays, else by the grammar."""
+        """Split an operand list: by pattern if it has only names and arrays, else by grammar."""
         trees = _typed_names(text, at) if self.fast else None
         if trees is not None:
             return trees
@@ -82,7 +82,7 @@ class OperandReader(SourceReader):
     def _places_apart(
         self, operands: tuple[Instruction, ...], record: Any, span: Span, scope: Scope
     ) -> tuple[tuple[Instruction, ...], Any]:
-        """Take sparse operands of a convolution that are tuples, as before August 2026, apart."""
+        """Split sparse operands of a convolution that are tuples, as before August 2026."""
         parts = list(operands)
         for number, side in enumerate(SIDES[: len(operands)]):
             sparsity = sparsities(record.sparsity_config).get(side)
@@ -103,7 +103,7 @@ class OperandReader(SourceReader):
     def _element(self, inst: Instruction, tree: NamedOperand, scope: Scope) -> Instruction:
         """Return `tree.path` of the tuple `inst`: each get-tuple-element is made at its first use.
 
-        They are kept in the scope as `p#1`, which no name can be, so the fast way finds them too.
+        They are in the scope as `p#1`, which no name can be, so the fast reader finds them too.
         """
         row = OPCODES["get-tuple-element"]
         assert row.attributes is not None

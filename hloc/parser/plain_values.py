@@ -1,8 +1,8 @@
-"""Values read without Lark, for the rules that most modules need.
+"""Reads values of the most common rules without Lark.
 
 A text is read here if the pattern of its rule matches (`grammar_file.rule_pattern`); all other
-texts, malformed ones too, are left to the grammar. Importing Lark and its tables costs tens of
-milliseconds, as much as all else of reading a small module.
+texts, malformed ones too, are left to the grammar. Importing Lark and its tables takes tens of
+milliseconds, as much as the rest of reading a small module.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _all_names = re.compile(f"%?{_IDENT}").findall
 _all_window_fields = re.compile(
     f"({_IDENT}){_BLANKS}={_BLANKS}({terminal('PAD')}|{terminal('DXD')}|{_INT})"
 ).findall
-# metadata: "{" (metadata_field ","?)* "}", cut at its fields: 5 us a text, 10 with `rule_pattern`.
+# metadata: "{" (metadata_field ","?)* "}", split at its fields: 5 us a text, 10 with
+# `rule_pattern`.
 _metadata_pieces = re.compile(
     rf"(?<![A-Za-z0-9_.\-])({_IDENT})=(?:({terminal('DOUBLE_QUOTED')})|({_INT}))"
 ).split
@@ -114,21 +115,21 @@ _IN_SHAPES = {"array": _MARK, "buffer": _NEVER, "name": _NEVER}
 @cache
 def _pattern(rule: str) -> re.Pattern[str]:
     instead = _IN_SHAPES if rule in _NESTING else _INSTEAD.get(rule)
-    if rule == "array":  # looked for in texts: not in every tail of a name
+    if rule == "array":  # searched for inside texts: must not match the tail of a name
         return re.compile(r"(?<![A-Za-z0-9_.\-])" + rule_pattern(rule, 1, instead))
     return re.compile(rule_pattern(rule, _NESTING.get(rule, 1), instead))
 
 
 def read_plain(rule: str, text: str, shape_of: Callable[[str, int], Shape]) -> Any:
-    """Return the value of `text`, which has no comments, by `rule`; None if the grammar must.
+    """Return the value of `text`, without comments, by `rule`; None to leave it to the grammar.
 
     Args:
         rule: a rule of the grammar.
         text: an attribute value or shape.
-        shape_of: gives the array that stands at an offset of the text.
+        shape_of: returns the array at an offset of the text.
 
     Raises:
-        BadValue, ValueError: the text fits the rule, but means nothing.
+        BadValue, ValueError: the text conforms to the rule, but its value is invalid.
     """
     if rule == "metadata":
         return _metadata(text)

@@ -56,7 +56,7 @@ class Scope:
             self.places[name] = at
 
     def place_of(self, name: str) -> int:
-        """Return where the instruction `name` stands."""
+        """Return the offset of the instruction `name`."""
         inst = self.named[name]
         return self.places[name] if inst is None or inst.span is None else inst.span.start
 
@@ -75,14 +75,14 @@ class SourceReader(ABC):
         self.module = Module("", source=source)
         self._computations: dict[str, Computation | None] = {}
         self._places: dict[str, int] = {}
-        self._of_broken: list[Instruction] = []  # read, but their computation has faults
+        self._of_broken: list[Instruction] = []  # read, but in a computation with faults
         self._last_of_text: Computation | None = None
         self._depth = 0
         self._parentheses: dict[tuple[str, str, int], Any] = {}
         self._records: dict[tuple[str, int], Any] = {}
         self._equal_records: dict[tuple[str, Any], Any] = {}
         self._plain_common: dict[str, CommonAttributes] = {}
-        # Names of nested instructions are made unique against every name so far; see `_anonymous`.
+        # Names of nested instructions must differ from every name so far; see `_anonymous`.
         self._seen_names: list[str] = []
         self._nested_names = NameUniquer()
 
@@ -113,7 +113,7 @@ class SourceReader(ABC):
         operands: tuple[Instruction, ...], record: Any, called: tuple[Computation, ...],
         common: Any, control: tuple[Instruction, ...], span: Span | None,
     ) -> Instruction:  # fmt: skip
-        # Not `Computation.add`: names become final when the whole computation is known.
+        # Not `Computation.add`: names become final once the whole computation is read.
         inst = Instruction(
             self.module.new_uid(), name, row, shape, operands, record, called, scope.computation,
             common, control, {}, span,

@@ -1,4 +1,4 @@
-"""Blanks, comments, strings and brackets: where a piece of HLO text ends.
+"""Finds the ends of blanks, comments, strings and brackets in HLO text.
 
 Everything is linear in the length of the text: the patterns use possessive quantifiers, and the
 bracket matcher walks from bracket to bracket.
@@ -29,7 +29,7 @@ _BRACKET = re.compile(
     rf"[^(){{}}\[\]\"'/]*+(?:([({{\[])|([)}}\]])|{STRING.pattern}|{COMMENT}|(\"|'|/\*)|/)"
 )
 
-# In a dictionary other brackets, single quotes and comments mean nothing.
+# In a dictionary other brackets, single quotes and comments are plain text.
 _DICTIONARY_BRACE = re.compile(rf'[^{{}}"]*+(?:(\{{)|(\}})|{terminal("DOUBLE_QUOTED")}|("))')
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
@@ -49,7 +49,7 @@ def unterminated(source: SourceFile, at: int) -> HloError:
 
 
 def after_bracket(source: SourceFile, at: int, end: int, json: bool = False) -> int:
-    """Return the offset behind the bracket that closes the one at `at`.
+    """Return the offset after the bracket that closes the one at `at`.
 
     Args:
         source: the text.
@@ -79,7 +79,7 @@ def after_bracket(source: SourceFile, at: int, end: int, json: bool = False) -> 
             if _CLOSING[text[opener]] != text[here - 1]:
                 found_at = Span(source, here - 1, here).place()
                 if opened and "\n" in text[opened[0] : opener]:
-                    opener = opened[0]  # the older one is more likely at fault
+                    opener = opened[0]  # the outer one is more likely at fault
                 note = f"found '{text[here - 1]}' at {found_at} before it was closed"
                 raise fault(
                     source, opener, opener + 1, f"unterminated '{text[opener]}'", "HLOC0102", note
@@ -92,7 +92,7 @@ def after_bracket(source: SourceFile, at: int, end: int, json: bool = False) -> 
 
 
 def after_string(source: SourceFile, at: int, end: int) -> int:
-    """Return the offset behind the string that starts at `at`; HloError if it never ends."""
+    """Return the offset after the string that starts at `at`; HloError if it never ends."""
     found = STRING.match(source.text, at, end)
     if found is None:
         raise unterminated(source, at)
@@ -114,7 +114,7 @@ def strip_comments(text: str) -> str:
 
 
 def raw_text(source: SourceFile, text: str, at: int) -> RawText:
-    """Return the value of an attribute that is kept as written, without comments.
+    """Return the value of an attribute as written, without comments.
 
     Raises:
         HloError: `text`, found at offset `at`, has a bracket or string that does not end.

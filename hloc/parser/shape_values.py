@@ -93,7 +93,7 @@ def array_of(text: str) -> ArrayShape:
     """Return the array `text` spells by the rule `array`, without layout attributes.
 
     Raises:
-        BadValue: an unknown element type, a size beyond 63 bits, or a layout that does not fit.
+        BadValue: an unknown element type, a size beyond 63 bits, or a layout that does not match.
     """
     name, _, rest = text.partition("[")
     inside, _, layout = rest.partition("]")

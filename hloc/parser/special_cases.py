@@ -55,7 +55,7 @@ def check_operand_count(
 
 
 def _check_indices(row: Opcode, operands: tuple[Instruction, ...], span: Span) -> None:
-    """One index per dimension of the operand, or a single vector of them."""
+    """Check for one index per dimension of the operand, or a single vector of them."""
     first = 1 if row.name == "dynamic-slice" else 2
     count = len(operands) - first
     if count < 0 or (count == 0 and first == 2):
@@ -93,7 +93,7 @@ def adjust_attributes(row: Opcode, record: Any, operands: tuple[Instruction, ...
     return record
 
 
-# Opcodes whose list of dimensions has one entry.
+# Opcodes whose `dimensions` has one entry.
 _ONE_DIMENSION = frozenset(
     (
         "concatenate", "sort", "scan", "all-gather", "all-gather-start", "get-dimension-size",
@@ -109,7 +109,7 @@ SPECIAL_CASES = _ONE_DIMENSION | frozenset(
         "collective-permute", "collective-permute-start",
     )
 )  # fmt: skip
-"""Opcodes that `adjust_attributes`, `check_attributes` or `adjust_shape` do something for."""
+"""Opcodes that `adjust_attributes`, `check_attributes` or `adjust_shape` handle."""
 
 
 def check_attributes(
@@ -171,7 +171,7 @@ def _without_element_size(layout: Layout) -> Layout | None:
 def check_conditional_roles(
     seen: frozenset[str], operands: tuple[Instruction, ...], span: Span
 ) -> None:
-    """Raise `HloError` if a conditional names its branches as for the other index type."""
+    """Raise `HloError` if a conditional uses the attributes of the other index type."""
     if not operands:
         return
     shape = operands[0].shape

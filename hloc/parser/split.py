@@ -14,7 +14,7 @@ _SEPARATOR_LINE = re.compile(r"^// -----[ \t\r]*$", re.MULTILINE)
 def split_modules(text: str | SourceFile) -> tuple[SourceFile, ...]:
     """Return the modules between the lines `// -----`, each with its position in the file.
 
-    Pieces of nothing but blanks and comments are left out, unless there is no other. Diagnostics of
+    Pieces of only blanks and comments are omitted, unless there is no other. Diagnostics of
     a piece have the line numbers of the whole file.
     """
     pieces = pieces_of(SourceFile(text) if isinstance(text, str) else text)
@@ -22,7 +22,7 @@ def split_modules(text: str | SourceFile) -> tuple[SourceFile, ...]:
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether `text` holds nothing but blanks and comments."""
+    """Tell whether `text` contains only blanks and comments."""
     return after_blanks(text, 0, len(text)) == len(text)
 
 

@@ -48,10 +48,10 @@ _SAYS = {
 
 
 class HloLexer(LarkLexer):
-    """The coarse lexer as Lark wants it: `Lark(..., lexer=HloLexer)`, text = a `Lexer`."""
+    """The coarse lexer in Lark's interface: `Lark(..., lexer=HloLexer)`, text = a `Lexer`."""
 
     def __init__(self, lexer_conf: Any) -> None:
-        """Take Lark's configuration, of which nothing is needed."""
+        """Ignore Lark's configuration."""
 
     def lex(self, lexer: Any, parser_state: Any = None) -> Iterator[Any]:
         """Yield the tokens of `lexer`."""
@@ -201,10 +201,10 @@ def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> 
     """Parse the tokens of `lexer` from rule `start`; faults are appended to `diagnostics`.
 
     Returns:
-        What the callback of `start` makes, or None if there is no recovery.
+        The value of the callback of `start`, or None if there is no recovery.
     """
-    # The loop of Lark's interactive parser, written out: it takes one token at a time, and its
-    # wrappers would double the time of a large module.
+    # The loop of Lark's interactive parser, written out: its wrappers take one token at a time
+    # and would double the time of a large module.
     state = _lark().parse_interactive(None, start=start).parser_state
     feed: Any = state.feed_token  # takes any object with a `type`
     next_token = lexer.next_token
@@ -221,7 +221,7 @@ def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> 
         except HloError as error:
             diagnostics.extend(error.diagnostics)
             if diagnostics[-1].code == "HLOC0103":
-                return None  # what is nested too deeply has no end worth looking for
+                return None  # do not search for the end of a text nested too deeply
             at = _behind(lexer, diagnostics[-1])
         except UnexpectedToken as error:
             assert token is not None
@@ -263,7 +263,7 @@ def _feed_after_popping(state: Any, token: Token) -> bool:
                 state.feed_token(token)
                 return True
             except UnexpectedToken:
-                pass  # it was the lookahead of a reduction to a state that does not take it
+                pass  # it was the lookahead of a reduction to a state that does not accept it
         if len(state.state_stack) == 1:
             return False
         state.state_stack.pop()

@@ -1,8 +1,8 @@
-"""Parsers made from the grammar, with their tables kept between runs.
+"""Parsers generated from the grammar, with tables cached between runs.
 
-Lark needs about 0.1 s to make LALR tables. They come with the installation or are kept in the cache
+Lark needs about 0.1 s to generate LALR tables. They are installed with hloc or kept in the cache
 directory, as JSON, under a name that is a digest of all they depend on; reading JSON runs no code.
-Each file begins with a digest of its name and contents: one that was changed is made again.
+Each file begins with a digest of its name and contents: a changed file is regenerated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def make_parser(
     Args:
         starts: the rules at which a text may begin.
         lexer: a lexer of Lark by name, or a lexer class.
-        transformer: callbacks that make values of what is parsed.
+        transformer: callbacks that turn parsed rules into values.
     """
     name = file_name(starts, lexer)
     for contents in (read_file(INSTALLED_FILES, name), read_cached(name)):
@@ -76,7 +76,7 @@ def _tables_of(parser: Lark) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
-    return None  # the lexer class: `_from_tables` puts it back
+    return None  # the lexer class: `_from_tables` restores it
 
 
 def _from_tables(kept: bytes, lexer: str | type[Any], transformer: Transformer[Any, Any]) -> Lark:

@@ -25,7 +25,7 @@ def is_module_text(source: SourceFile) -> bool:
     return text.startswith("{", second)
 
 
-# Bytes that are no UTF-8 come as U+DC80 to U+DCFF and may stand in strings and comments.
+# Bytes that are no UTF-8 appear as U+DC80 to U+DCFF and are allowed in strings and comments.
 _LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _FIRST_WORD = re.compile(NAME)
 
@@ -35,7 +35,7 @@ def parse_ast(source: SourceFile, fast: bool = True) -> tuple[ModuleAst | None, 
 
     Args:
         source: a module or a single instruction.
-        fast: take modules, computations and instructions in XLA's spelling as a whole.
+        fast: read modules, computations and instructions in XLA's spelling as a whole.
     """
     diagnostics: list[Diagnostic] = []
     nul = source.text.find("\0")

@@ -1,6 +1,6 @@
 """Syntax tree to module: the header, computations in text order, the entry.
 
-One pass: everything is defined before it is used, so nothing is patched later.
+One pass: everything is defined before its use, so nothing is patched later.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class ModuleReader(InstructionReader):
         return self._finish(scope, result)
 
     def _finish(self, scope: Scope, result: Piece | None) -> Computation | None:
-        """Name the instructions, set the root, check what concerns the whole computation."""
+        """Name the instructions, set the root, check the computation as a whole."""
         computation = scope.computation
         if not scope.complete:
             self._of_broken += scope.order
@@ -195,7 +195,7 @@ class ModuleReader(InstructionReader):
         return computation
 
     def _check_parameters(self, parameters: Piece | None) -> None:
-        """Report a malformed parameter list; XLA compares it with nothing either."""
+        """Report a malformed parameter list; like XLA, do not compare it with the parameters."""
         try:
             if parameters is not None:
                 self.values.read("parameters", parameters.text, parameters.at, "HLOC0201")

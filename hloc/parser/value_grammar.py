@@ -69,8 +69,8 @@ def parse_value(rule: str, text: str) -> Any:
     """Return the value of `text` by grammar rule `rule`.
 
     Raises:
-        BadText: it does not fit the rule.
-        BadValue, ValueError: it fits, but its value is invalid.
+        BadText: it does not conform to the rule.
+        BadValue, ValueError: it conforms, but its value is invalid.
     """
     try:
         return _lark().parse(text, start=rule)

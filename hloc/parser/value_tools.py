@@ -9,7 +9,7 @@ _LARGEST = 2**63 - 1
 
 
 class BadText(Exception):
-    """A text that does not fit its rule; becomes an `HloError` at `offset` of the text."""
+    """A text that does not conform to its rule; becomes an `HloError` at `offset` of the text."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -21,21 +21,21 @@ class BadValue(Exception):
 
 
 Callback: TypeAlias = Callable[[Any, list[Any]], Any]
-"""What Lark calls, as a method, with the values of the parts of a rule."""
+"""A method that Lark calls with the values of the parts of a rule."""
 
 
 def constant(value: Any) -> Callback:
-    """Return a callback that gives `value`."""
+    """Return a callback that returns `value`."""
     return lambda _self, _children: value
 
 
 def of_first(convert: Callable[[Any], Any] = lambda value: value) -> Callback:
-    """Return a callback that gives the first part, converted."""
+    """Return a callback that returns the first part, converted."""
     return lambda _self, children: convert(children[0])
 
 
 def of_all(convert: Callable[[tuple[Any, ...]], Any] = tuple) -> Callback:
-    """Return a callback that gives all parts as a tuple, converted."""
+    """Return a callback that returns all parts as a tuple, converted."""
     return lambda _self, children: convert(tuple(children))
 
 
@@ -45,7 +45,7 @@ def of_pair(convert: Callable[[Any], Any] = str) -> Callback:
 
 
 def tagged(tag: str, value: Callback) -> Callback:
-    """Return a callback that gives `(tag, what the callback value gives)`."""
+    """Return a callback that returns `(tag, value(...))`."""
     return lambda self, children: (tag, value(self, children))
 
 
