@@ -57,8 +57,7 @@ class FactorDraft:
         return len(self.sizes) - 1
 
     def link(self, dims: Iterable[int], sizes: Sequence[int]) -> None:
-        """Give factors to `dims` of the results and of all operands of the rank
-        of `sizes`.
+        """Give factors to `dims` of results and of operands of the rank of `sizes`.
 
         Args:
             dims: the dimensions, at the same positions in operands and results.
