@@ -134,8 +134,7 @@ def _continues(before: Shape, after: Shape | None) -> bool:
 
 
 def bind_late(inst: Instruction) -> None:
-    """Give the computation of `X-start` operands and the result of an `X-update` or
-    `X-done`."""
+    """Give the computation of `X-start` the operands and the result of a later link."""
     start = async_start_of(inst)
     before = producer_of(inst.operands[0])
     if start is None or before is None:
