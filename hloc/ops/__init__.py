@@ -1,7 +1,7 @@
-"""Every opcode, one row each, in themed files; importing this package fills the table.
+"""Every opcode, one row each, in files by theme; importing this package fills the table.
 
-Nothing else registers rows. `opcode_row` finds one; `OPCODES` holds all; `names_of`
-those of one kind.
+Nothing else registers rows. `opcode_row` returns one; `OPCODES` holds all; `names_of` returns those
+with a property.
 """
 
 from hloc.ir.opcode import OPCODES, Opcode, names_of, opcode_row

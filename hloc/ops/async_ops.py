@@ -1,7 +1,7 @@
 """Asynchronous halves: async-start, async-update, async-done, copy-start, copy-done.
 
-`X-start` in the text is an `async-start` that calls a computation of parameters and the one
-instruction X. One device runs the whole of it at the start.
+`X-start` in the text is an `async-start` that calls a computation of parameters and the single
+instruction X. A single device runs all of it at the start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AsyncUpdateAttributes:
 def infer_async_start(request: ShapeRequest) -> Shape:
     """Check `((operands), result, contexts...)` against the called computation.
 
-    Operands may be the first ones only, and the result `()`: updates bring the others.
+    Operands may be the first ones only, and the result `()`: updates add the others.
     """
     declared = _link_shape("async-start", request)
     computation = request.called[0]
@@ -73,7 +73,7 @@ def infer_async_start(request: ShapeRequest) -> Shape:
 def infer_async_update(request: ShapeRequest) -> Shape:
     """Check the declared shape: that of operand 0 with the shapes of the other operands added.
 
-    The place for the result may appear, or grow.
+    The result may be added, or extended.
     """
     before, declared = _started("async-update", request), _link_shape("async-update", request)
     bound = before.elements[0]
@@ -93,7 +93,7 @@ def infer_async_update(request: ShapeRequest) -> Shape:
 
 
 def infer_async_done(request: ShapeRequest) -> Shape:
-    """Return element 1 of the operand, or the declared shape of which it is the beginning."""
+    """Return element 1 of the operand, or the declared shape of which it is a prefix."""
     found = _started("async-done", request).elements[1]
     declared = request.declared
     return found if declared is None or not is_prefix(found, declared) else declared
@@ -121,7 +121,7 @@ def _started(name: str, request: ShapeRequest) -> TupleShape:
 
 
 def infer_copy_start(request: ShapeRequest) -> Shape:
-    """Check `(destination, source, u32[])`; destination and source are as the operand."""
+    """Check `(destination, source, u32[])`; destination and source have the operand's shape."""
     operand = array_operand("copy-start", request, 0)
     declared = declared_tuple("copy-start", request, 3)
     check_compatible("copy-start", "the result", declared, TupleShape((operand, operand, _CONTEXT)))
@@ -145,7 +145,7 @@ def _evaluate_async_start(inst: Instruction, operands: Operands, call: CallFunct
 
 
 def _evaluate_async_update(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
-    """Add operands; what runs late runs at the done, so there is no result to hand on yet."""
+    """Add operands; a late-bound computation runs at the done, so there is no result yet."""
     before, *more = operands
     if inst.shape == inst.operands[0].shape:
         return before

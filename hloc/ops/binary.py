@@ -37,7 +37,7 @@ from hloc.ops.shared import (
 
 
 def _minus_one_or_zero(y: Array) -> Array:
-    """Return where dividing by `y` needs care: 0, and -1 because INT_MIN / -1 overflows."""
+    """Return where dividing by `y` is a special case: 0, and -1 since INT_MIN / -1 overflows."""
     return np.asarray((y == 0) | (y == -1)) if y.dtype.kind == "i" else np.asarray(y == 0)
 
 
@@ -173,7 +173,7 @@ def _emit_divide(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 
 def _emit_remainder(b: ScalarBuilder, x: Value, y: Value) -> Value:
-    # The rest of x by the 1 that stands for -1 is 0, as it should be.
+    # The remainder of x by the 1 that replaces -1 is 0, as required.
     by_zero, _, safe = _guarded_divisor(b, y)
     return b.select(by_zero, x, b.irem(x, safe))
 

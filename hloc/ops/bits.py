@@ -145,7 +145,7 @@ def _safe_amount(b: ScalarBuilder, y: Value, instead: int) -> tuple[Value, Value
     """Return "the amount is the width or more" and the amount with `instead` in that case."""
     dtype = y.dtype
     unsigned = y if dtype.is_unsigned else b.bitcast(y, unsigned_of(dtype))
-    # The width does not fit into types of 1 or 2 bits; the greatest amount always does.
+    # The width does not fit into types of 1 or 2 bits; the largest amount always does.
     beyond = b.compare("GT", unsigned, b.const(unsigned.dtype, dtype.bits - 1))
     return beyond, b.select(beyond, b.const(dtype, instead), y)
 

@@ -1,6 +1,6 @@
 """Matrix products by SciPy's BLAS: custom calls `hloc_blas_TT_gemm`.
 
-The letters give the layout of each matrix: `n` as it is multiplied, `t` transposed. Dimensions
+The letters give the layout of each matrix: `n` for as multiplied, `t` for transposed. Dimensions
 before the last two are a batch. The functions are those of `scipy.linalg.cython_blas`; SciPy is the
 extra `lapack`.
 """
@@ -33,7 +33,7 @@ _Function = ctypes.CFUNCTYPE(None, *[_Pointer] * 13)
 
 @dataclass(frozen=True, slots=True)
 class BlasGemm:
-    """Matrices of one product, and how they lie in memory."""
+    """The matrices of one gemm, and their layouts."""
 
     lhs_transposed: bool
     rhs_transposed: bool
@@ -49,20 +49,20 @@ TARGETS = tuple(BlasGemm(*sides).target for sides in product((False, True), repe
 
 
 def blas_gemm(inst: Instruction) -> BlasGemm | None:
-    """Return the product that a custom call stands for, None if it is none of BLAS."""
+    """Return the gemm that a custom call stands for, None if it is no BLAS call."""
     found = _TARGET.fullmatch(inst.attributes.custom_call_target)
     return BlasGemm(found[1] == "t", found[2] == "t") if found else None
 
 
 def has_routine(shapes: Sequence[ArrayShape]) -> bool:
-    """True if BLAS has a product for operands and a result of these types and sizes."""
+    """True if BLAS has a gemm for operands and a result of these types and sizes."""
     dtypes = {shape.dtype.name for shape in shapes}
     sizes = [size for shape in shapes for size in shape.dims]
     return len(dtypes) == 1 and dtypes <= {*_LETTERS} and 0 < min(sizes) <= max(sizes) <= _MAX_SIZE
 
 
 def fits_blas(inst: Instruction) -> bool:
-    """True if the shapes of a custom call are those of a product."""
+    """True if the shapes of a custom call are those of a gemm."""
     found = blas_gemm(inst)
     shapes = [operand.shape for operand in inst.operands] + [inst.shape]
     if found is None or len(shapes) != 3:
@@ -108,7 +108,7 @@ def multiply_into(inst: Instruction, lhs: Array, rhs: Array, result: Array) -> N
     (*batch, m, n) = result.shape
     k = lhs.shape[-2] if found.lhs_transposed else lhs.shape[-1]
     one, zero = (np.full(1, value, result.dtype) for value in (1, 0))
-    # BLAS counts columns first, so the result is the product of the transposed matrices.
+    # BLAS is column-major, so the result is the product of the transposed matrices.
     letters = [b"T" if side else b"N" for side in (found.rhs_transposed, found.lhs_transposed)]
     texts = [ctypes.create_string_buffer(letter) for letter in letters]
     numbers = [ctypes.c_int(size) for size in (n, m, k, rhs.shape[-1], lhs.shape[-1], n)]
@@ -143,7 +143,7 @@ def gemm(letter: str) -> Any:
 
 
 def address_in(capsule: Any) -> int:
-    """Return the address of the function that a capsule of Cython holds."""
+    """Return the address of the function in a Cython capsule."""
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -1,10 +1,10 @@
-"""Sparse operands of convolutions: of each block of elements one is stored, with its place.
+"""Sparse operands of convolutions: of each block of elements one is stored, with its position.
 
     sparsity_config={rhs={sparsity=1x4 dimension=0 stride=1 idx=2}}
 
-Operand 2 holds the places in blocks of 4 of the values in operand 1, along dimension 0. Text of
-before August 2026 has no `idx`; there the operand is a tuple of values and places, which the parser
-takes apart.
+Operand 2 holds the positions in blocks of 4 of the values in operand 1, along dimension 0.
+Text before August 2026 has no `idx`; there the operand is a tuple of values and positions, which
+the parser splits.
 Source: `MaterializeSparseOperand` in XLA's `literal_util.cc`.
 """
 
@@ -31,7 +31,7 @@ _FIELD = re.compile(r"(sparsity|dimension|stride|idx)\s*=\s*(-?[0-9]{1,18})(?:x(
 
 @dataclass(frozen=True, slots=True)
 class BlockSparsity:
-    """One of `block` elements along `dimension` is stored; `places` is the operand with places."""
+    """One of `block` elements along `dimension` is stored; `places` is their operand."""
 
     stored: int
     block: int
@@ -55,7 +55,7 @@ def with_places(config: RawText, side: str, places: int) -> RawText:
 
 
 def sparsities(config: RawText | None) -> dict[str, BlockSparsity]:
-    """Return what the text says of each side; `places` is 0 without `idx`."""
+    """Return the sparsity of each side; `places` is 0 without `idx`."""
     return _sparsities(config.text) if config is not None else {}
 
 
@@ -71,7 +71,7 @@ def _sparsities(text: str) -> dict[str, BlockSparsity]:
 
 
 def dense_operands(name: str, request: ShapeRequest) -> tuple[Shape, ...]:
-    """Return the shapes of both sides as whole arrays; HloError for places that do not fit."""
+    """Return the shapes of both sides as whole arrays; HloError for positions that do not match."""
     operands, found = request.operands, sparsities(request.attributes.sparsity_config)
     require(len(operands) >= 2, f"{name}: expected at least 2 operands, but found {len(operands)}")
     used = [s.places for s in found.values() if s.places]
@@ -125,7 +125,7 @@ def _dense(
 def whole_arrays(config: RawText | None, operands: Operands) -> tuple[Array, Array]:
     """Return both sides as whole arrays.
 
-    A place outside of its block stores nothing.
+    A position outside of its block stores nothing.
     """
     found = sparsities(config)
     lhs, rhs = (

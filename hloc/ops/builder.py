@@ -34,7 +34,7 @@ class Builder:
 
     A method takes the operands, attributes by name, `called=`, and `shape=` where it cannot be
     inferred: `b.multiply(x, y)`, `b.logical_and(x, y)`, `b.sort(x, dimensions=(0,), called=(f,))`.
-    Opcodes that are easier to write with other arguments have methods below. Operands or
+    Opcodes that are easier to write with other arguments have their own methods below. Operands or
     attributes that break the shape rule raise `HloError`, as in text.
     """
 
@@ -51,7 +51,7 @@ class Builder:
     ) -> Instruction:
         """Add opcode `name`; rows that cannot infer the result need `shape`.
 
-        Attributes are one record, or values by name; what is not given has the row's default.
+        Attributes are one record, or values by name; the others have the row's defaults.
         """
         row = opcode_row(name)
         if attributes is None and row.attributes is not None:

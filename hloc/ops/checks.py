@@ -141,7 +141,7 @@ _CLASSES = ("special", "pred", "unsigned", "signed", "float", "complex")
 
 
 def result_type(name: str, inferred: DType, declared: Shape | None) -> DType:
-    """Return the element type the text asks for, or `inferred`; integers may not get narrower."""
+    """Return the declared element type, or `inferred`; integers must not get narrower."""
     if not isinstance(declared, ArrayShape) or declared.dtype is inferred:
         return inferred
     wanted = declared.dtype

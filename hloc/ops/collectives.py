@@ -1,7 +1,7 @@
 """Collectives: all-reduce and its relatives.
 
-`exchanges.py` defines their results for any number of participants, `ir/device_groups.py` says who
-takes part, `codegen/plan/exchange.py` plans them. A collective of one participant is mostly the
+`exchanges.py` defines their results for any number of participants, `ir/device_groups.py` the
+participants, `codegen/plan/exchange.py` plans them. A collective of one participant is mostly the
 identity (`all-reduce-simplifier`).
 """
 
@@ -133,7 +133,7 @@ def infer_all_reduce_start(request: ShapeRequest) -> Shape:
 
 
 def _check_scaled(name: str, request: ShapeRequest, result: Shape, *, grows: bool) -> None:
-    """Check results that differ from the operands in one dimension by a whole factor."""
+    """Check results that differ from the operands in one dimension by an integer factor."""
     shapes = array_operands(name, request)
     require(bool(shapes), f"{name}: expected at least 1 operand, but found 0")
     dimensions = request.attributes.dimensions
@@ -202,7 +202,7 @@ def infer_all_gather_start(request: ShapeRequest) -> Shape:
 
 
 def infer_all_to_all(request: ShapeRequest) -> Shape:
-    """Check the declared shape: of one operand all elements, of several one result each."""
+    """Check the declared shape: one operand keeps its elements, several give one result each."""
     shapes = array_operands("all-to-all", request)
     declared = declared_shape("all-to-all", request)
     dimensions = request.attributes.dimensions
@@ -284,7 +284,7 @@ def _check_pairs(name: str, request: ShapeRequest) -> None:
         sources.append(pair[0])
         targets.append(pair[1])
     if len(request.operands) > 1:
-        return  # the pairs of several slices stand one behind the other
+        return  # the pairs of several slices are concatenated
     for what, ids in (("source", sources), ("target", targets)):
         require(len(set(ids)) == len(ids), f"{name}: a {what} occurs twice in {ids}")
 

@@ -22,7 +22,7 @@ from hloc.ops.ordering import total_order_key
 from hloc.ops.shared import Array
 
 _LARGEST = 100
-"""Comparators with more instructions are not looked into."""
+"""Comparators with more instructions are not analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _first_key(root: Instruction) -> tuple[Key | None, Instruction | None]:
 
 
 def _key_of(inst: Instruction) -> Key | None:
-    """Return the key of `inst` if it compares an expression of left and right with LT or GT."""
+    """Return the key of `inst` if it compares one expression of left and right by LT or GT."""
     if not inst.is_a("compare") or inst.attributes.direction not in ("LT", "GT"):
         return None
     kind = inst.attributes.type

@@ -104,7 +104,7 @@ def divide(b: ScalarBuilder, z: Value, w: Value) -> Value:
     square = b.fadd(b.fmul(u, u), b.fmul(v, v))
     real = b.fdiv(b.fadd(b.fmul(x, u), b.fmul(y, v)), square)
     imag = b.fdiv(b.fsub(b.fmul(y, u), b.fmul(x, v)), square)
-    # The scales differ by up to 2^2043, so they are taken back in two steps.
+    # The scales differ by up to 2^2043, so they are undone in two steps.
     integer, _, bias = _format(real)
     step = b.isub(below, above)
     half = b.ashr(step, b.const(integer, 1))
@@ -213,7 +213,7 @@ def sqrt(b: ScalarBuilder, z: Value) -> Value:
 
 
 def log_magnitude(b: ScalarBuilder, z: Value) -> Value:
-    """Emit log |z|; near |z| = 1 by log1p of |z|^2 - 1, else as log of the larger part and more."""
+    """Emit log |z|; near |z| = 1 by log1p of |z|^2 - 1, else by log of the larger part."""
     one, half, two, zero = (constant_like(b, z, v) for v in (1.0, 0.5, 2.0, 0.0))
     large, small = ordered_sizes(b, z)
     near = b.and_(b.compare("GT", large, half), b.compare("LT", large, two))
@@ -237,7 +237,7 @@ def log(b: ScalarBuilder, z: Value) -> Value:
 # ---------------------------------------------------------------- exponential
 
 _SINGLE, _DOUBLE = 80.0, 700.0
-"""Beyond these, e^x is taken as e^(x - these) times the factor below."""
+"""Above these, e^x is computed as e^(x - these) times the factor below."""
 
 
 def growth(b: ScalarBuilder, x: Value) -> tuple[Value, Value]:

@@ -35,13 +35,13 @@ def either(b: ScalarBuilder, pred: Value, z: Value, w: Value) -> Value:
 
 
 def _is_small(b: ScalarBuilder, z: Value) -> Value:
-    """Emit a pred: z^3 is lost beside z."""
+    """Emit a pred: z^3 is negligible beside z."""
     large = ordered_sizes(b, z)[0]
     return b.compare("LT", large, by_width(b, large, 2.0**-13, 2.0**-27))
 
 
 def _is_large(b: ScalarBuilder, z: Value) -> Value:
-    """Emit a pred: 1 is lost beside z^2; also where a part is infinite."""
+    """Emit a pred: 1 is negligible beside z^2; also if a part is infinite."""
     x, y = (absolute(b, part) for part in parts(b, z))
     limit = by_width(b, x, 2.0**13, 2.0**28)
     return b.or_(b.compare("GT", x, limit), b.compare("GT", y, limit))
@@ -135,7 +135,7 @@ def expm1(b: ScalarBuilder, z: Value) -> Value:
     lost = b.fmul(two, b.fmul(half, half))
     near = b.fsub(b.fmul(b.math("expm1", x), b.math("cos", y)), lost)
     power = exponential(b, z)
-    # Beyond the limit, 1 is lost; at -inf the direction is not needed.
+    # Above the limit, 1 is negligible; at -inf the direction is not needed.
     real = b.select(b.compare("GT", x, limit), b.real(power), near)
     end = b.compare("EQ", x, constant_like(b, x, -INFINITY))
     real = b.select(end, constant_like(b, x, -1.0), real)
@@ -228,7 +228,7 @@ def _cross(b: ScalarBuilder, z: Value, w: Value) -> Value:
 
 
 def _log_double(b: ScalarBuilder, z: Value) -> Value:
-    """Emit log |2 z|, which all inverse functions of sine and cosine grow with."""
+    """Emit log |2 z|, the growth of all inverses of sine and cosine."""
     return b.fadd(log_magnitude(b, z), constant_like(b, z, log(2)))
 
 

@@ -1,4 +1,4 @@
-"""Products of arrays for the evaluator: accurate enough for an oracle, and fast through BLAS.
+"""Matrix products for the evaluator: accurate enough for an oracle, and fast through BLAS.
 
 Floats are multiplied and summed in f64 and rounded once to the result type, integers wrap in the
 result type, predicates are or-ed.
@@ -41,7 +41,7 @@ def batched_matmul(lhs: Array, rhs: Array, dtype: DType) -> Array:
 
 
 def wide_matmul(lhs: Array, rhs: Array) -> Array:
-    """Return the product in s64, f64 or c128; s64 wraps, which is right for narrower types too."""
+    """Return the product in s64, f64 or c128; s64 wraps, which is valid for narrower types too."""
     if is_integer(lhs.dtype) and is_integer(rhs.dtype):
         return _integer_matmul(lhs, rhs)
     wide = np.complex128 if "c" in (lhs.dtype.kind, rhs.dtype.kind) else np.float64
@@ -49,12 +49,12 @@ def wide_matmul(lhs: Array, rhs: Array) -> Array:
 
 
 def rounded_sum(wide: Array, dtype: DType) -> Array:
-    """Round or wrap sums of products to `dtype`; of predicates any product makes true."""
+    """Round or wrap sums of products to `dtype`; for predicates any true product gives true."""
     return np.asarray(wide != 0) if dtype.is_pred else narrowed(wide, dtype)
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """True for integers and predicates, those below a byte too."""
+    """True for integers and predicates, including those below a byte."""
     return dtype.kind in "iub" or dtype.name.startswith(("int", "uint"))
 
 

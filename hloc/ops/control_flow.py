@@ -95,7 +95,7 @@ def infer_while(request: ShapeRequest) -> Shape:
 
 
 def infer_conditional(request: ShapeRequest) -> Shape:
-    """Return the one shape that all branches give.
+    """Return the shape that all branches return.
 
     Operand 0 is a `pred[]` with two branches or an `s32[]` with one or more; operand i + 1 is the
     argument of branch i.
@@ -151,7 +151,7 @@ def _evaluate_while(inst: Instruction, operands: Operands, call: CallFunction) -
 
 
 def branch_taken(index: HostValue, branches: int) -> int:
-    """Return the branch that `index` picks: true is 0; out of range is the last one."""
+    """Return the branch that `index` selects: true is 0; out of range is the last one."""
     if index.dtype == bool:
         return 0 if index else 1
     return int(index) if 0 <= index < branches else branches - 1

@@ -89,7 +89,7 @@ def converted(x: Array, source: DType, target: DType) -> Array:
 
 
 def _wide(dtype: DType) -> np.dtype[Any]:
-    """Return a NumPy type of NumPy's own that holds every value of `dtype`."""
+    """Return a built-in NumPy type that holds every value of `dtype`."""
     return np.dtype(np.uint8) if dtype.is_pred else compute_type(dtype)
 
 
@@ -101,7 +101,7 @@ def _saturated(x: Array, target: DType) -> Array:
     """Truncate float64 to an integer type, clamped to its range."""
     bits = target.bits - target.is_signed
     low, high = (-(1 << bits) if target.is_signed else 0), (1 << bits) - 1
-    # 2^63 and 2^64 are floats, the greatest integers below them are not.
+    # 2^63 and 2^64 are floats; the largest integers below them are not.
     inside = (x > low - 1.0) & (x < float(1 << bits)) & ~np.isnan(x)
     wide = np.int64 if target.is_signed else np.uint64
     whole = np.trunc(np.where(inside, x, 0.0)).astype(wide)
@@ -110,7 +110,7 @@ def _saturated(x: Array, target: DType) -> Array:
 
 
 def _sticky_float64(x: Array) -> Array:
-    """Return integers as float64 that round to a narrow float as the integers would."""
+    """Return integers as float64 values that round to a narrow float as the integers would."""
     if x.dtype.itemsize < 8:
         return x.astype(np.float64)
     low = x.dtype.type((1 << 11) - 1)

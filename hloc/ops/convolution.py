@@ -171,13 +171,13 @@ def _grouped(lhs: Array, rhs: Array, attributes: ConvolutionAttributes) -> tuple
 def _by_kernel_position(
     base: Array, kernel: Array, window: Window, spatial: tuple[int, ...]
 ) -> Array:
-    """Add up one product of matrices per element of the kernel: `[group, batch, out, ...]`."""
+    """Sum one matrix product per element of the kernel: `[group, batch, out, ...]`."""
     groups, outputs, features = kernel.shape[:3]
     batch, sizes = base.shape[1], base.shape[3:]
     total = _zeros(base, kernel, (groups, batch, *spatial, outputs))
     if not base.size or not kernel.size:
         return np.moveaxis(total, -1, 2)
-    # Features last and floats widened once: every step below reads rows of them.
+    # Features last and floats widened once, since every step below reads rows of them.
     rows = np.ascontiguousarray(np.moveaxis(base, 2, -1))
     matrices = np.ascontiguousarray(np.moveaxis(kernel, (2, 1), (-2, -1)))
     if not is_integer(total.dtype):
@@ -200,7 +200,7 @@ def _by_kernel_position(
 def _by_output_position(
     base: Array, kernel: Array, window: Window, spatial: tuple[int, ...]
 ) -> Array:
-    """Compute one product of matrices per element of the result; for kernels larger than it."""
+    """Compute one matrix product per element of the result; for kernels larger than it."""
     groups, outputs = kernel.shape[:2]
     batch = base.shape[1]
     total = _zeros(base, kernel, (groups, batch, outputs, *spatial))
@@ -221,7 +221,7 @@ def _by_output_position(
 
 
 def _at(leading: int, index: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the index of everything in the `leading` dimensions and of `index` after them."""
+    """Return a full index of the `leading` dimensions, followed by `index`."""
     return (*[slice(None)] * leading, *index)
 
 

@@ -1,4 +1,4 @@
-"""custom-call: attributes, shape rule and row; `custom_call_targets.py` says what targets do."""
+"""custom-call: attributes, shape rule and row; `custom_call_targets.py` defines the targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ API_VERSIONS = (
 PRECISIONS = ("default", "high", "highest", "packed_nibble")
 
 LINALG_PREFIX = "hloc_linalg_"
-"""How targets with kernels of hloc's own begin (`codegen/kernels/linalg`)."""
+"""Prefix of targets with kernels of hloc's own (`codegen/kernels/linalg`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def is_linalg(inst: Instruction) -> bool:
 
 
 def infer_custom_call(request: ShapeRequest) -> Shape:
-    """Return the declared shape; layout constraints fit the operands one by one."""
+    """Return the declared shape; each layout constraint must match its operand."""
     constraints = request.attributes.operand_layout_constraints
     if constraints is not None:
         require(
@@ -79,7 +79,7 @@ def _evaluate_custom_call(inst: Instruction, operands: Operands, _call: CallFunc
 
 
 def batch_dims(inst: Instruction) -> int:
-    """Return how many leading dimensions a custom call works on one by one, as it says itself.
+    """Return the number of leading batch dimensions that a custom call declares.
 
     JAX writes `frontend_attributes={num_batch_dims="1"}` on its calls of LAPACK.
     """
@@ -88,7 +88,7 @@ def batch_dims(inst: Instruction) -> int:
 
 
 def _factors(draft: FactorDraft, inst: Instruction) -> None:
-    """Link the batch dimensions, in equal parts: a library may not bear what is in padding."""
+    """Link the batch dimensions, in equal parts: a library may fail on padding."""
     shapes = [operand.array for operand in inst.operands]
     shapes += [shape for _, shape in leaves(inst.shape) if isinstance(shape, ArrayShape)]
     for dim in range(min([batch_dims(inst), *(shape.rank for shape in shapes)])):

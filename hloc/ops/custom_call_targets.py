@@ -76,7 +76,7 @@ def _fits_nothing(inst: Instruction) -> bool:
 
 
 def _fits_pad_to_static(inst: Instruction) -> bool:
-    """The operand at its bound, then one size per dimension."""
+    """Check for the operand at its bound, then one size per dimension."""
     operand = inst.operands[0].shape if len(inst.operands) == 1 else None
     if not isinstance(operand, ArrayShape):
         return False
@@ -94,7 +94,7 @@ def _pad_to_static(inst: Instruction, operands: Operands) -> HostValue:
 
 
 def _fits_slice_to_dynamic(inst: Instruction) -> bool:
-    """An array and one size per dimension."""
+    """Check for an array and one size per dimension."""
     if not inst.operands or not isinstance(inst.shape, ArrayShape):
         return False
     array, *sizes = (operand.shape for operand in inst.operands)
@@ -123,7 +123,7 @@ def _has_no_operands(inst: Instruction) -> bool:
 
 
 def _makes_no_elements(inst: Instruction) -> bool:
-    """True if the result has no elements and the call no side effect."""
+    """True if the result has no elements and the call has no side effect."""
     a = inst.attributes
     return not a.custom_call_has_side_effect and not any(
         shape.elements for shape in array_leaves(inst.shape)
@@ -139,12 +139,12 @@ class CustomCallTarget:
 
     Attributes:
         reads: the law in one line.
-        fits: the operands and the result have shapes this implementation handles.
+        fits: whether this implementation handles the shapes of the operands and the result.
         evaluate: NumPy semantics.
         is_identity: returns its operand (or all operands), so that code generation may forward it.
-        fill: gets an instruction ready when it is compiled; the function that it returns does the
-            same on arrays where they lie, one per leaf without tokens: takes those of the operands,
-            which it only reads, and writes those of the results.
+        fill: prepares an instruction at compile time; the function that it returns takes the
+            arrays of the operands, one per leaf without tokens, which it only reads, and those of
+            the results, which it writes.
     """
 
     reads: str
@@ -203,26 +203,26 @@ TARGETS: dict[str, CustomCallTarget] = {
     "AllocateBuffer": CustomCallTarget("memory, here zeros", _has_no_operands, _zeros),
     "TopK": CustomCallTarget("the k largest values of each row and where", _fits_topk, _topk),
 }
-"""Custom-call targets by name; those of LAPACK stand in `lapack.py`."""
+"""Custom-call targets by name; those of LAPACK are in `lapack.py`."""
 
 _EMPTY = CustomCallTarget("no elements", _makes_no_elements, _zeros)
 _LAPACK = CustomCallTarget("a LAPACK routine", lapack.fits_lapack, lapack.evaluate_lapack)
 
 
 _OTHERS: dict[str, CustomCallTarget] = {}
-"""What runs calls of a target whose shapes hloc's own does not know."""
+"""Targets that run calls whose shapes hloc's own does not support."""
 
 
 def add_target(name: str, target: CustomCallTarget) -> None:
-    """Let hloc run custom calls of `name` in this process, with the instruction at hand.
+    """Register a target for custom calls of `name` in this process.
 
-    Where hloc has a target of that name, it serves calls with shapes that hloc's does not know.
+    If hloc has a target of that name, this one runs calls with shapes that hloc's does not support.
     """
     (_OTHERS if is_target(name) else TARGETS)[name] = target
 
 
 def is_target(name: str) -> bool:
-    """True if hloc itself can run custom calls of `name`, or `add_target` made it so."""
+    """True if hloc can run custom calls of `name`, by itself or through `add_target`."""
     return name in TARGETS or lapack.lapack_function(name) is not None
 
 
@@ -241,7 +241,7 @@ def checked_results(inst: Instruction, found: Any) -> list[Array]:
     """Return what a host function returned as one array per result leaf.
 
     Raises:
-        HloError: another number of arrays, or another shape or type.
+        HloError: the number of arrays, a shape or a type is wrong.
     """
     results = array_leaves(inst.shape)
     if len(results) == 1 and not isinstance(found, (tuple, list)):
@@ -290,7 +290,7 @@ def nested_value(shape: Shape, arrays: Iterator[Array]) -> HostValue:
 def target_of(inst: Instruction) -> CustomCallTarget | None:
     """Return the target of a custom-call that hloc can run with these shapes, or None.
 
-    What was registered in this process comes first.
+    A target registered in this process takes precedence.
     """
     name = inst.attributes.custom_call_target
     function = registered_function(name)
@@ -306,7 +306,7 @@ def target_of(inst: Instruction) -> CustomCallTarget | None:
 
 
 def is_call_of(inst: Instruction, target: str) -> bool:
-    """True for a custom-call of hloc's own `target` with operands and a result that fit it."""
+    """True for a custom-call of hloc's own `target` with supported shapes."""
     return (
         inst.is_a("custom-call")
         and inst.attributes.custom_call_target == target

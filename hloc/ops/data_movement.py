@@ -78,7 +78,7 @@ def _infer_broadcast(request: ShapeRequest) -> Shape:
 
 
 MAX_INFERRED_RANK = 64
-"""A `dimensions` entry beyond this asks for an array of absurd rank."""
+"""Largest accepted `dimensions` entry: beyond it the rank would be absurd."""
 
 
 def _smallest_broadcast(operand: ArrayShape, dims: tuple[int, ...]) -> ArrayShape:
@@ -93,7 +93,7 @@ def _smallest_broadcast(operand: ArrayShape, dims: tuple[int, ...]) -> ArrayShap
 
 def _evaluate_broadcast(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dims, array = inst.array.dims, operands[0]
-    if not dims:  # a scalar of a reducer that is evaluated for all elements at once
+    if not dims:  # a scalar in a reducer that is evaluated for all elements at once
         return array
     places: list[int] = [1] * len(dims)
     for i, dim in enumerate(inst.attributes.dimensions):
@@ -137,7 +137,7 @@ def _infer_transpose(request: ShapeRequest) -> Shape:
 
 
 def _permuted_layout(operand: ArrayShape, dims: tuple[int, ...]) -> Layout:
-    """Return the layout that makes the transpose a mere change of view."""
+    """Return the layout that makes the transpose a change of view only."""
     place = {dim: i for i, dim in enumerate(dims)}
     order = tuple(place[dim] for dim in operand.minor_to_major)
     return replace(operand.layout or row_major(operand.rank), minor_to_major=order)
@@ -158,7 +158,7 @@ def _factors_of_transpose(draft: FactorDraft, inst: Instruction) -> None:
 
 
 def _factors_of_reshape(draft: FactorDraft, inst: Instruction) -> None:
-    """Split the major dimensions of groups of dimensions with equal products, in equal parts."""
+    """Link the major dimensions of groups of dimensions with equal products, in equal parts."""
     old, new = inst.operands[0].array.dims, inst.array.dims
     if 0 in old:
         return

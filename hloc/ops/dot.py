@@ -44,7 +44,7 @@ class DotAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaggedDotAttributes:
-    """As a dot, with the dimension of lhs that is cut into groups and that of rhs that picks one.
+    """A dot, with the dimension of lhs that is divided into groups and that of rhs that picks one.
 
     `algorithm` is no attribute of ragged-dot.
     """
@@ -147,7 +147,7 @@ def infer_ragged_dot(request: ShapeRequest) -> Shape:
 
 
 def _outer_dims(rank: int, a: RaggedDotAttributes) -> tuple[int, ...]:
-    """Return the lhs dimensions that each have group sizes of their own."""
+    """Return the lhs dimensions with separate group sizes."""
     (ragged,) = a.lhs_ragged_dims
     if ragged in a.lhs_batch_dims:
         return a.lhs_batch_dims[: a.lhs_batch_dims.index(ragged)]

@@ -128,7 +128,7 @@ DYNAMIC_SLICE = define(
 
 
 def _infer_dynamic_update_slice(request: ShapeRequest) -> Shape:
-    """Return the operand's shape; the update is nowhere larger, one scalar start per dimension."""
+    """Return the operand's shape; the update must not be larger; one scalar start per dimension."""
     if len(request.operands) < 2:
         raise HloError("dynamic-update-slice needs an operand, an update and start indices")
     operand, update = array_operand(request, 0), array_operand(request, 1)
@@ -193,7 +193,7 @@ def _infer_set_dimension_size(request: ShapeRequest) -> Shape:
 def _evaluate_set_dimension_size(
     inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
-    """Sizes outside the bound are clamped; elements that were not there before are zero."""
+    """Clamp sizes to the bound; new elements are zero."""
     array, bounds = operands[0], inst.operands[0].array.dims
     (dim,) = inst.attributes.dimensions
     size = min(max(int(operands[1]), 0), bounds[dim])

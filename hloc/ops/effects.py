@@ -1,7 +1,8 @@
-"""Transfers and the place of a program among others: infeed, send, partition-id and relatives.
+"""Transfers and device ids: infeed, send, partition-id and relatives.
 
-The rows say what one device alone does: its ids are 0, and it has no peer to send to. What several
-do stands in `hloc/evaluator/devices.py` and `hloc/codegen/plan/exchange.py`.
+The rows define a single device: its ids are 0, and it has no
+peer to send to. Several devices are in `hloc/evaluator/devices.py` and
+`hloc/codegen/plan/exchange.py`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def by_type(
     complexes: Emit | None = None,
     pred: Emit | None = None,
 ) -> ElementalFunction:
-    """Return the emitter that takes the branch of the result's type and converts operands to it."""
+    """Return an emitter that selects the branch of the result's type and converts to it."""
 
     def emit(b: ScalarBuilder, inst: Instruction, *operands: Value) -> Value:
         dtype = inst.array.dtype
@@ -72,7 +72,7 @@ def intrinsic(name: str) -> Emit:
 
 
 def one_bit_in_bytes(emit: Emit) -> Emit:
-    """Return `emit` computed in bytes for s1 and u1, where constants as 1 or -1 do not fit."""
+    """Return `emit` computed in bytes for s1 and u1, where constants such as 1 or -1 do not fit."""
 
     def wide(b: ScalarBuilder, *values: Value) -> Value:
         dtype = values[0].dtype

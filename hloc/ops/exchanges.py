@@ -1,6 +1,6 @@
-"""What collectives compute: from the operands of all participants, the result of each.
+"""The semantics of collectives: from the operands of all participants, the result of each.
 
-Participants are in the order of their rank, their place in the list of the group
+Participants are in the order of their rank, their position in the list of the group
 (`hloc/ir/device_groups.py`). Sums run in the order of the ranks.
 Source: XLA operation semantics, the sections of the opcodes.
 """
@@ -23,7 +23,7 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
 def all_reduce(inst: Instruction, meeting: Meeting) -> list[HostValue]:
-    """Reduce over the participants, element by element, each operand by itself."""
+    """Reduce over the participants, element by element, each operand separately."""
     return [_one_or_tuple(_sums(inst, meeting))] * len(meeting.parts)
 
 
@@ -50,9 +50,9 @@ def all_to_all(inst: Instruction, meeting: Meeting) -> list[HostValue]:
 
 
 def collective_broadcast(inst: Instruction, meeting: Meeting) -> list[HostValue]:
-    """Send the operands of rank 0 to all, or each operand of the rank that the receiver names.
+    """Send the operands of rank 0 to all, or each operand of the rank that the last operand names.
 
-    A rank beyond the group is taken as the nearest one in it, as by dynamic-slice.
+    A rank beyond the group is clamped, as by dynamic-slice.
     """
     if not inst.attributes.has_dynamic_root:
         return [_one_or_tuple(meeting.parts[0])] * len(meeting.parts)
@@ -64,7 +64,7 @@ def collective_broadcast(inst: Instruction, meeting: Meeting) -> list[HostValue]
 
 
 def collective_permute(inst: Instruction, meeting: Meeting) -> list[HostValue]:
-    """Send along `source_target_pairs`; a device to which none sends gets zeros."""
+    """Send along `source_target_pairs`; a device that is no target gets zeros."""
     if inst.attributes.slice_sizes:
         raise UnsupportedError(f"{inst.name}: slices of a permute are not supported", inst.span)
     rank_of = {device: rank for rank, device in enumerate(meeting.members)}
@@ -78,7 +78,7 @@ def ragged_all_to_all(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Write rows of each participant's operand 0 into operand 1 of the others.
 
     Operands 2 to 4 hold, for each receiver, one or several starts, counts, and starts in the
-    receiver's array; operand 5, the counts it will receive, says nothing more.
+    receiver's array; operand 5, the counts it will receive, is redundant.
     """
     results = [np.array(part[1]) for part in meeting.parts]
     for part in meeting.parts:
@@ -104,7 +104,7 @@ def exchanged(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Return the result of a collective for each participant.
 
     Args:
-        inst: the collective, or what starts it.
+        inst: the collective, or its start.
         meeting: the participants and their operands.
     """
     assert inst.opcode.exchange is not None
@@ -126,7 +126,7 @@ def evaluate_alone(inst: Instruction, operands: Operands, call: CallFunction) ->
 
 
 def result_apart(inst: Instruction, device: int) -> HostValue:
-    """Return the result of a device that is in no group: zeros, if the opcode may leave it out."""
+    """Return the result of a device that is in no group: zeros, if the opcode allows that."""
     if inst.is_a(*PERMUTES, "collective-broadcast"):
         return zeros_of(inst.shape)
     raise HloError(

@@ -1,6 +1,6 @@
 """The factor rule of an instruction, and the rules that several opcodes share.
 
-Rules of single opcodes stand beside their rows. What factors are: `hloc/ir/factors.py`.
+Rules of single opcodes are beside their rows; `hloc/ir/factors.py` defines factors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hloc.shapes import ArrayShape, TupleShape
 
 
 def factor_rule(inst: Instruction) -> FactorRule:
-    """Return the rule of `inst`, whose operands are arrays; at worst every dimension is whole."""
+    """Return the rule of `inst`, whose operands are arrays; without one no dimension is linked."""
     shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
     draft = FactorDraft(
         [[WHOLE] * operand.array.rank for operand in inst.operands],
@@ -40,7 +40,7 @@ def dims_not_named(draft: FactorDraft, inst: Instruction) -> None:
 
 
 def windows_of_one(draft: FactorDraft, inst: Instruction) -> None:
-    """Link dimensions whose windows hold one element, and whose result is as large as operand 0."""
+    """Link dimensions with windows of one element, whose result is as large as operand 0."""
     dims = (
         dim
         for dim, window in enumerate(inst.attributes.window.dimensions)

@@ -19,23 +19,23 @@ from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 LONG_SUM = 4096
-"""Sums of more addends than this are made in f64 where they would be chains of additions."""
+"""Sums of more addends are computed in f64 if they would be chains of additions."""
 
 _PASSIVE = ("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion", "map")
 
 
 def recognised_reducer(computation: Computation) -> str:
-    """Return the opcode of a two-parameter computation that does one plain thing, else "".
+    """Return the opcode of a two-parameter computation of a single operation, else "".
 
-    The opcodes are those whose operands may change places; "second" stands for a computation that
-    returns its second parameter, as a scatter that overwrites has.
+    The opcodes are commutative; "second" stands for a computation that returns its
+    second parameter, as that of a scatter that overwrites.
     """
     kinds = recognised_results(computation)
     return kinds[0] if len(kinds) == 1 and isinstance(computation.root.shape, ArrayShape) else ""
 
 
 def recognised_results(computation: Computation) -> tuple[str, ...]:
-    """Return for each result of a reducer what `recognised_reducer` would say of it alone.
+    """Return `recognised_reducer` for each result of a reducer separately.
 
     The reducer `(add(p0, p2), subtract(p1, p3))` has `("add", "")`.
     """
@@ -65,7 +65,7 @@ def _recognised(result: Instruction, current: Instruction, element: Instruction)
 
 
 def vectorises(computation: Computation) -> bool:
-    """True if evaluating on arrays gives what evaluating every element on its own would."""
+    """True if evaluating on arrays equals evaluating every element separately."""
     for inst in computation.instructions:
         if not works_per_element(inst) and inst.opcode.name not in _PASSIVE:
             return False
@@ -122,7 +122,7 @@ def result_types(shape: Shape) -> tuple[DType, ...]:
 
 
 def as_tuple(value: HostValue) -> tuple[Array, ...]:
-    """Return a tuple value as it is and one array as a tuple of one."""
+    """Return a tuple unchanged and an array as a tuple of one."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -135,7 +135,7 @@ def ufunc_of(kind: str, dtype: np.dtype[Any]) -> np.ufunc:
 
 
 OF_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""What recognised reducers do with pred."""
+"""Recognised reducers on pred."""
 
 _UFUNCS = {
     "add": "add",
@@ -169,7 +169,7 @@ def fold_general(
     inits: Sequence[Array],
     dims: tuple[int, ...],
 ) -> tuple[Array, ...]:
-    """Reduce `arrays` over `dims` with any reducer, left to right; all other elements at once."""
+    """Reduce `arrays` over `dims` with any reducer, left to right, for all elements at once."""
     types = result_types(computation.root.shape)
     kept = tuple(size for dim, size in enumerate(arrays[0].shape) if dim not in dims)
     rows = [
@@ -194,15 +194,16 @@ def fold_general(
 
 
 _FIRST_LOOK = 8
-"""Steps that are tried at once, then twice as many, and so on."""
+"""Number of steps tried at once at first; it doubles each time."""
 
 
 def _idle_steps(
     call: CallFunction, computation: Computation, values: Sequence[Array], rows: Sequence[Array]
 ) -> int:
-    """Return a number of first `rows` that leave `values` as they are, bit for bit.
+    """Return a number of leading `rows` that leave `values` unchanged, bit for bit.
 
-    The argmax of a million numbers changes a few times; all steps between two changes are one here.
+    The argmax of a million numbers changes a few times; all steps between two changes take one
+    here.
     """
     found, count = 0, _FIRST_LOOK
     while vectorises(computation) and found < len(rows[0]):
@@ -231,7 +232,7 @@ def _bytes_of(array: Array) -> Array:
 
 
 def identity_of(kind: str, dtype: np.dtype[Any]) -> Array:
-    """Return the value that a recognised reducer leaves alone: 0 of add, inf of minimum ..."""
+    """Return the identity of a recognised reducer: 0 of add, inf of minimum ..."""
     if kind in ("minimum", "maximum") and dtype != np.bool_:
         if dtype.kind == "c":
             return np.asarray(complex(np.inf if kind == "minimum" else -np.inf), dtype)
@@ -265,7 +266,7 @@ def combine_at(
         places: index into the targets per update; an index may occur more than once.
         updates: one value per place for each target.
         update_first: the computation takes the update before the current value.
-        addends: most updates that may have one place.
+        addends: largest number of updates of one place.
     """
     kind = recognised_reducer(computation) if len(targets) == 1 else ""
     if kind == "add" and addends > LONG_SUM and _is_real_float(targets[0].dtype):
@@ -291,7 +292,7 @@ def combine_at(
 
 
 def _is_real_float(dtype: np.dtype[Any]) -> bool:
-    """Tell whether elements are floats of HLO, narrow ones included."""
+    """Tell whether elements are HLO floats, including narrow ones."""
     found = dtype_of_numpy(dtype)
     return found is not None and found.is_float
 

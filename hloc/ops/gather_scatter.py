@@ -257,7 +257,7 @@ def _check_scatter_dims(
 def _start_indices(indices: Array, vector_dim: int, index_map: tuple[int, ...]) -> dict[int, Array]:
     """Return, for each indexed operand dimension, an s64 array of start indices `[batch...]`.
 
-    Unsigned values beyond s64 become its largest, which is out of bounds just the same.
+    Unsigned values beyond s64 become its largest, which is out of bounds too.
     """
     if vector_dim == indices.ndim:
         indices = indices[..., np.newaxis]

@@ -1,6 +1,6 @@
 """Householder reflectors `H = I - tau v v^H` as LAPACK computes and stores them.
 
-`v` starts with 1, which is not stored; the rest is stored where it eliminated elements.
+`v` starts with 1, which is not stored; the rest is stored in the eliminated elements.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def reflector(column: Array) -> tuple[Any, Array, Any]:
 
 
 def _from_left(vector: Array, tau: Any, matrix: Array) -> None:
-    """Let `matrix` become `(I - tau v v^H) matrix`."""
+    """Replace `matrix` by `(I - tau v v^H) matrix`."""
     matrix -= tau * np.outer(vector, np.conj(vector) @ matrix)
 
 
 def _from_right(vector: Array, tau: Any, matrix: Array) -> None:
-    """Let `matrix` become `matrix (I - tau v v^H)`."""
+    """Replace `matrix` by `matrix (I - tau v v^H)`."""
     matrix -= tau * np.outer(matrix @ vector, np.conj(vector))
 
 
 def qr(matrix: Array) -> tuple[Array, Array]:
-    """Return R above the reflectors that make it, and their tau: LAPACK's `geqrf`."""
+    """Return R above its reflectors, and their tau: LAPACK's `geqrf`."""
     result = np.array(matrix)
     tau = np.zeros(min(result.shape), result.dtype)
     for k in range(len(tau)):
@@ -112,7 +112,7 @@ def hessenberg(matrix: Array, low: int, high: int) -> tuple[Array, Array]:
 def tridiagonal(matrix: Array, *, lower: bool) -> tuple[Array, Array, Array, Array]:
     """Return reflectors, diagonal, the diagonal beside it, and tau: `sytrd`.
 
-    The upper triangle goes the same way from the other end.
+    The upper triangle is processed from the other end.
     """
     if not lower:
         flipped = np.array(matrix)[::-1, ::-1]

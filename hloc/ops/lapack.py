@@ -40,7 +40,7 @@ _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(-?\d+|true|false)")
 
 
 def lapack_function(target: str) -> MatrixFunction | None:
-    """Return what a target does with single matrices, None if it is no known LAPACK target."""
+    """Return the function of a target for single matrices, None if it is no known LAPACK target."""
     if target == PERTURBED_TRIDIAGONAL:
         return _perturbed_tridiagonal
     found = _TARGET.fullmatch(target)
@@ -51,7 +51,7 @@ def evaluate_lapack(inst: Instruction, operands: Sequence[Any]) -> Any:
     """Run a LAPACK custom call, batch element by batch element.
 
     Raises:
-        HloError: the number, shapes or attributes are not those of the target.
+        HloError: the number of arrays, their shapes or the attributes do not match the target.
     """
     function = lapack_function(inst.attributes.custom_call_target)
     assert function is not None
@@ -74,7 +74,7 @@ def evaluate_lapack(inst: Instruction, operands: Sequence[Any]) -> Any:
 
 
 def _computable(operand: Array) -> Array:
-    """Return floats of 16 bits and less as f32, in which NumPy's linear algebra computes."""
+    """Return floats of 16 bits and less as f32, which NumPy's linear algebra supports."""
     is_known = operand.dtype in (np.float32, np.float64, np.complex64, np.complex128)
     is_index = operand.dtype.kind in "iub"
     return operand if is_known or is_index else operand.astype(np.float32)
@@ -169,7 +169,7 @@ def _orgqr(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 
 
 def _ormqr(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    """Multiply by Q or Q^H; JAX says so with `left` and `transpose`, not with LAPACK's letters."""
+    """Multiply by Q or Q^H; JAX passes `left` and `transpose` instead of LAPACK's letters."""
     reflectors, tau, matrix = operands
     return (multiply_by_reflectors(reflectors, tau, matrix, bool(a["left"]), bool(a["transpose"])),)
 
@@ -188,7 +188,7 @@ def _syevd(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 
 
 def _gesdd(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    """Return the operand, singular values, U and V^H (of which modes N, S, A want more)."""
+    """Return the operand, singular values, U and V^H (in increasing extent for modes N, S, A)."""
     (matrix,) = operands
     mode = a.get("mode", "A")
     rows, columns = matrix.shape
@@ -282,7 +282,7 @@ def _sytrd(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 
 
 def _trsm(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    """Solve op(A) X = B or X op(A) = B; the other triangle is not looked at."""
+    """Solve op(A) X = B or X op(A) = B; the other triangle is not read."""
     matrix, right = operands
     lower, unit = a.get("uplo", "L") == "L", a.get("diag") == "U"
     transposed = a.get("trans_x", "N")
@@ -295,7 +295,7 @@ def _trsm(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 
 
 def _gtsv(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    """Solve a tridiagonal system; the diagonals come back as they were."""
+    """Solve a tridiagonal system; the diagonals are returned unchanged."""
     below, diagonal, above, right = operands
     lower = below if len(below) == len(diagonal) else np.append(diagonal[:1], below)
     return below, diagonal, above, *solve_tridiagonal(lower, diagonal, above, right)
@@ -332,13 +332,13 @@ _FUNCTIONS: dict[str, MatrixFunction] = {
 
 
 def _eigh(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    """Return eigenvectors and eigenvalues, in ascending order whether asked for or not."""
+    """Return eigenvectors and eigenvalues, always in ascending order."""
     vectors, values, _ = _syevd(a, operands)
     return vectors, values
 
 
 def _lu(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    """Return LU, pivots counted from 0, and the permutation of the rows that they make."""
+    """Return LU, pivots counted from 0, and the row permutation that they define."""
     lu, pivots, _ = _getrf(a, operands)
     rows = np.arange(len(lu), dtype=np.int32)
     for k, pivot in enumerate(pivots - 1):

@@ -21,7 +21,7 @@ def has_lapack() -> bool:
 
 @cache
 def lapack_address(name: str) -> int:
-    """Return the address of a routine such as `ssyevd`, of Fortran's calling convention.
+    """Return the address of a routine such as `ssyevd`, with Fortran's calling convention.
 
     Raises:
         UnsupportedError: SciPy is not installed.
@@ -36,7 +36,7 @@ def lapack_address(name: str) -> int:
 
 
 def call_lapack(name: str, arguments: Sequence[Any]) -> None:
-    """Call a routine with pointers to the arguments: values of ctypes, or None.
+    """Call a routine with pointers to the arguments, which are ctypes values or None.
 
     Raises:
         UnsupportedError: SciPy is not installed.

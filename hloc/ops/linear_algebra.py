@@ -28,7 +28,7 @@ class CholeskyAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriangularSolveAttributes:
-    """`transpose_a` "" is invalid and refused by the shape rule."""
+    """`transpose_a` "" is invalid and rejected by the shape rule."""
 
     left_side: bool = attr("bool", default=False)
     lower: bool = attr("bool", default=False)

@@ -1,7 +1,7 @@
-"""Whether the instructions at which devices stand are one collective.
+"""Checks that the instructions that devices have reached are one collective.
 
-Branches of a conditional may each have their own instruction for the same meeting; then operands,
-dimensions and reducers have to agree.
+Branches of a conditional may have separate instructions for the same rendezvous; then operands,
+dimensions and reducers must agree.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ _MEANINGS = ("dimensions", "source_target_pairs", "slice_sizes")
 
 
 def meeting_fault(one: Instruction, other: Instruction) -> str:
-    """Return what differs between two instructions that should be one meeting, "" if nothing.
+    """Return the difference between two instructions that should be one collective, or "".
 
-    Both have the same opcode, but for `-start`, the same group and the same channel.
+    Both have the same opcode, up to `-start`, the same group and the same channel.
     """
     if one is other:
         return ""

@@ -18,7 +18,8 @@ Precedes = Callable[[tuple[Array, ...], tuple[Array, ...]], Array]
 def total_order_key(values: Array) -> Array:
     """Return integers in the order -NaN < -inf < ... < -0 < +0 < ... < inf < NaN of floats.
 
-    Integers and predicates are returned as s64 or u64; f8e8m0fnu has no sign, and its bits count.
+    Integers and predicates are returned as s64 or u64; f8e8m0fnu has no sign and is ordered by its
+    bits.
     """
     if is_integer(values.dtype):
         wide: type[Any] = np.uint64 if values.dtype == np.uint64 else np.int64

@@ -1,6 +1,6 @@
-"""How many devices must work together: the participants of a collective, the number behind an id.
+"""The number of devices that an instruction needs: participants of a collective, range of an id.
 
-Who they are stands in `hloc/ir/device_groups.py`.
+`hloc/ir/device_groups.py` determines which.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, leaves
 
 ADVICE = "only one runs it here: the target cpu runs all of them (--devices, run_devices)"
-"""What to do about it, in a message."""
+"""Advice in a message."""
 
 
 def devices_reason(inst: Instruction, *, can_exchange: bool = False) -> str:
@@ -35,8 +35,8 @@ def devices_reason(inst: Instruction, *, can_exchange: bool = False) -> str:
 def participants(inst: Instruction) -> int:
     """Return how many devices take part in a collective: the largest group that is written.
 
-    `{}` is one group of all replicas, or of all partitions, or of both; shapes and pairs may tell
-    of more participants than the module's header, which then is wrong.
+    `{}` is one group of all replicas, or of all partitions, or of both; shapes and pairs
+    may imply more participants than the module's header, which is then wrong.
     """
     attributes, mode = inst.attributes, group_mode(inst)
     counts = header_devices(inst.computation.module)
@@ -51,7 +51,7 @@ def participants(inst: Instruction) -> int:
 
 
 def _participants_of_shapes(inst: Instruction) -> int:
-    """Return how many devices the shapes tell of: `f32[8] all-gather(f32[2])` has four."""
+    """Return how many devices the shapes imply: `f32[8] all-gather(f32[2])` has four."""
     if inst.is_a("all-to-all") and inst.attributes.dimensions is None:
         return len(inst.operands)
     if not inst.is_a("all-gather", "all-gather-start", "reduce-scatter"):

@@ -56,7 +56,7 @@ def _integer_power(x: Array, y: Array) -> Array:
 
 
 def _emit_power(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Value:
-    """Emit x^y; of plus or minus 1/2, 3/2 and 5/2 by a square root, within 2 ulp."""
+    """Emit x^y; exponents of plus or minus 1/2, 3/2 and 5/2 use a square root, within 2 ulp."""
     exponent = _fused_exponent(inst)
     if abs(exponent) in (0.5, 1.5, 2.5):
         return emit.in_f32(lambda b, x: _root_power(b, x, exponent))(b, x)
@@ -64,9 +64,9 @@ def _emit_power(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Valu
 
 
 def _fused_exponent(inst: Instruction) -> float:
-    """Return the exponent where it is one number that the code may depend on, else 0.
+    """Return the exponent if it is a single constant that the code may depend on, else 0.
 
-    A kernel of one instruction has its operands in memory, and serves others of their shapes.
+    A kernel of one instruction has its operands in memory, and is shared by all of these shapes.
     """
     exponent = inst.operands[1]
     if exponent.is_a("broadcast"):

@@ -1,8 +1,8 @@
 """Dynamic dimensions in the evaluator: arrays have their present size, not their bound.
 
 An instruction with such operands is evaluated as the static instruction of the present sizes: its
-shape is inferred again, and attributes that cover whole dimensions are adapted. This shares nothing
-with the dynamic padder, which keeps bounds and masks.
+shape is inferred again, and attributes that cover whole dimensions are adapted. This is independent
+of the dynamic padder, which keeps bounds and masks.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _CONTROL = (
     "copy",
     "async-start",
 )
-"""Opcodes whose evaluation does not look at sizes in shapes."""
+"""Opcodes whose evaluation does not depend on the sizes in shapes."""
 
 
 def has_present_sizes(inst: Instruction, operands: Sequence[HostValue]) -> bool:
-    """True if an operand is smaller than its shape says."""
+    """True if an operand is smaller than its bound."""
     if inst.is_a(*_CONTROL):
         return False
     return any(
@@ -60,10 +60,10 @@ def _is_smaller(shape: Shape, value: HostValue) -> bool:
 def with_present_sizes(
     inst: Instruction, operands: Sequence[HostValue]
 ) -> tuple[Instruction, tuple[HostValue, ...]]:
-    """Return `inst` as it would be for the present sizes, and the operands it takes.
+    """Return `inst` rewritten for the present sizes, and its operands.
 
     Raises:
-        UnsupportedError: it is not clear what the sizes of the result are.
+        UnsupportedError: the sizes of the result cannot be determined.
     """
     values = tuple(operands)
     if inst.opcode.elementwise or inst.is_a("map"):
@@ -97,7 +97,7 @@ def _shape_of(operand: Instruction, value: HostValue) -> Shape:
 
 
 def _agreed(inst: Instruction, values: tuple[HostValue, ...]) -> tuple[HostValue, ...]:
-    """Return operands of one size: static ones are cut, those of size 1 repeated."""
+    """Return operands of equal sizes: static ones are cut, those of size 1 repeated."""
     rank = inst.array.rank
     full = [v for v in values if v.ndim == rank]
     sizes = []
@@ -115,7 +115,7 @@ def _agreed(inst: Instruction, values: tuple[HostValue, ...]) -> tuple[HostValue
 
 
 def _paired(inst: Instruction, values: tuple[HostValue, ...]) -> tuple[HostValue, ...]:
-    """Return operands in which dimensions that belong together have the smaller size of both."""
+    """Return operands in which paired dimensions have the smaller of both sizes."""
     found = list(values)
     for places in _pairs(inst, found):
         size = min(found[number].shape[dim] for number, dim in places)
@@ -130,7 +130,7 @@ Place: TypeAlias = tuple[int, int]
 
 
 def _pairs(inst: Instruction, values: Sequence[HostValue]) -> Iterator[list[Place]]:
-    """Yield the dimensions of operands that must have one size."""
+    """Yield the pairs of operand dimensions that must have equal sizes."""
     a = inst.attributes
     if inst.is_a("dot"):
         for left, right in (
@@ -162,9 +162,9 @@ def _is_dynamic(inst: Instruction, number: int, dim: int) -> bool:
 
 
 def _at_bound_where_cut(inst: Instruction, array: Array) -> Array:
-    """Return the operand at its bound along dimensions of which a part is taken.
+    """Return the operand at its bound along dimensions that are sliced.
 
-    The elements outside the present size have no meaning; here they are zero.
+    Elements outside the present size are undefined; here they are zero.
     """
     bounds = inst.operands[0].array.dims
     if inst.is_a("slice"):
@@ -188,7 +188,7 @@ def _ranges(inst: Instruction) -> list[slice]:
 
 
 def _attributes(inst: Instruction, values: tuple[HostValue, ...]) -> Any:
-    """Return attributes in which a whole dimension has its present size."""
+    """Return attributes in which full dimensions have their present size."""
     a, operand = inst.attributes, inst.operands[0] if inst.operands else None
     if operand is None or not isinstance(operand.shape, ArrayShape):
         return a
@@ -211,7 +211,7 @@ def _attributes(inst: Instruction, values: tuple[HostValue, ...]) -> Any:
 
 
 def _declared(inst: Instruction, values: tuple[HostValue, ...]) -> Shape:
-    """Return the declared shape with open sizes, or known ones where no rule infers them."""
+    """Return the declared shape with open sizes, or known ones if no rule infers them."""
     if isinstance(inst.shape, TupleShape):
         return TupleShape(tuple(_open(element) for element in inst.shape.elements))
     shape = inst.array
@@ -235,7 +235,7 @@ def _open(shape: Shape) -> Shape:
 
 
 def _reshaped(inst: Instruction, present: tuple[int, ...]) -> list[int]:
-    """Return the sizes of a reshape: neighbouring dimensions that belong together share."""
+    """Return the sizes of a reshape, group by group of neighbouring dimensions."""
     before, after = inst.operands[0].array.dims, inst.array.dims
     sizes = list(after)
     i = j = 0
@@ -256,7 +256,7 @@ def _reshaped(inst: Instruction, present: tuple[int, ...]) -> list[int]:
 
 
 def _share(inst: Instruction, sizes: list[int], dims: range, count: int) -> None:
-    """Let one dimension among `dims` take what makes `count` elements."""
+    """Adjust one dimension among `dims` so that they have `count` elements."""
     candidates = [dim for dim in dims if inst.array.is_dynamic(dim)]
     if inst.attributes.inferred_dimension in dims:
         candidates = [inst.attributes.inferred_dimension]

@@ -113,7 +113,7 @@ def _evaluate_reduce_window(inst: Instruction, operands: Operands, call: CallFun
 
 
 def _fold_windows(kind: str, array: Array, init: Array, window: Window, dtype: DType) -> Array:
-    """Fold along one dimension after the other; the operation may change order freely."""
+    """Fold along one dimension after the other; the operation may be reordered."""
     wide = oracle_type(dtype)
     ufunc = ufunc_of(kind, wide)
     result = narrowed(array, dtype).astype(wide)
@@ -164,7 +164,7 @@ def _fold_generally(
 
 
 def _inside(dims: tuple[int, ...], window: Window) -> Array | None:
-    """Return where the padded base holds an element of the array; None if everywhere."""
+    """Return a mask of the elements of the padded base that are in the array; None if all are."""
     if is_plain(window):
         return None
     return padded_base(np.ones(dims, bool), window, np.zeros((), bool))
@@ -189,7 +189,7 @@ def _evaluate_select_and_scatter(
 def _selected(
     call: CallFunction, select: Computation, operand: Array, window: Window, dims: tuple[int, ...]
 ) -> Array:
-    """Return the flat index of the element each window selects, -1 if it holds none.
+    """Return the flat index of the element each window selects, -1 if it has none.
 
     The first element of a window is the candidate; another takes its place when
     select(candidate, other) is false.

@@ -22,7 +22,7 @@ def reducer_results(
     *,
     tuple_of_one: bool = False,
 ) -> tuple[ArrayShape, ...]:
-    """Check a reducer and return the scalars it gives.
+    """Check a reducer and return the scalars it returns.
 
     The reducer takes one scalar per init and one per input and returns a scalar, or a tuple of
     scalars if there are several; float precisions may differ from those of the operands. With
@@ -76,7 +76,7 @@ def check_equal_dims(name: str, inputs: tuple[ArrayShape, ...]) -> None:
 
 
 def like_root(computation: Computation, shapes: tuple[ArrayShape, ...]) -> Shape:
-    """Return the arrays in the form the reducer gives its scalars: a tuple or a single one."""
+    """Return the arrays in the form of the reducer's result: a tuple or a single one."""
     return TupleShape(shapes) if isinstance(computation.root.shape, TupleShape) else shapes[0]
 
 

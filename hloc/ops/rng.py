@@ -32,7 +32,7 @@ def draw(
         turned = np.cos(second * wide(2 * np.pi))
         return narrowed(radius * turned * high + low, dtype)
     drawn = narrowed(_unit(key, dims, wide) * (high - low) + low, dtype)
-    return np.where(drawn < b, drawn, a)  # rounding may reach the end, which is not in [a, b)
+    return np.where(drawn < b, drawn, a)  # rounding may reach b, which is not in [a, b)
 
 
 def _bits(key: int, dims: tuple[int, ...], dtype: DType) -> Array:

@@ -72,7 +72,7 @@ def _check_comparison(dtype: DType, attributes: CompareAttributes) -> None:
     direction, written = attributes.direction, attributes.type
     if dtype.is_complex and direction not in ("EQ", "NE"):
         raise HloError(f"direction is {direction}, but complex numbers have only EQ and NE")
-    # XLA runs integers and pred by the sign of their type, whichever sign is written.
+    # XLA compares integers and pred by the sign of their type, whatever `type` says.
     integers = () if dtype.is_complex else ("SIGNED", "UNSIGNED")
     allowed = ("FLOAT", "TOTALORDER") if dtype.is_float else integers or (comparison_type(dtype),)
     if written and written not in allowed:

@@ -1,7 +1,7 @@
 """Shape rules and evaluation helpers that several families of opcodes use.
 
-Where the text leaves the shape out (`declared` is None), inference is as lenient as XLA's: a scalar
-goes with an array. Where `declared` is given the rule checks it, and is as strict as XLA's
+If the text omits the shape (`declared` is None), inference is as lenient as XLA's: a scalar goes
+with an array. Where `declared` is given the rule checks it, and is as strict as XLA's
 verifier. Float types of different precision mix in both. Source: format reference 12.2.
 """
 
@@ -182,7 +182,7 @@ def _range_and_precision(dtype: DType) -> tuple[int, int, int]:
 def promote(a: DType, b: DType) -> DType | None:
     """Return the type of an operation on `a` and `b`: themselves, the wider of two floats, or None.
 
-    Of two floats the one with more range wins, then the one with more precision, as in XLA:
+    Of two floats the one with the larger range wins, then the one with more precision, as in XLA:
     `promote(BF16, F16)` is `bf16`.
     """
     if a is b:
@@ -201,7 +201,7 @@ def as_operand(request: ShapeRequest) -> Shape:
 
 
 def same_shape(allowed: TypeTest, result: Callable[[DType], DType] | None = None) -> InferFunction:
-    """Return the rule "like operand 0, layout included", with `result` of its element type."""
+    """Return the rule "as operand 0, layout included", with `result` of its element type."""
 
     def infer(request: ShapeRequest) -> Shape:
         shape = array_operand(request, 0)
@@ -217,8 +217,8 @@ def elementwise_binary(allowed: TypeTest, *, needed: TypeTest | None = None) -> 
     """Return the rule of two operands of one shape, which is that of the result.
 
     Args:
-        allowed: element types that inference takes.
-        needed: element types that make sense; asked when a written shape is checked.
+        allowed: element types that inference accepts.
+        needed: element types that are valid; required when a written shape is checked.
     """
 
     def infer(request: ShapeRequest) -> Shape:
@@ -239,7 +239,7 @@ def joined(lhs: ArrayShape, rhs: ArrayShape, *, strict: bool = False) -> ArraySh
     `strict`: a written shape is only right without implicit broadcast.
 
     Raises:
-        HloError: element types or dimensions do not fit.
+        HloError: element types or dimensions do not match.
     """
     dtype = promote(lhs.dtype, rhs.dtype)
     if dtype is None:
@@ -288,9 +288,9 @@ def compute_type(dtype: DType) -> np.dtype[Any]:
 
 
 def oracle_type(dtype: DType) -> np.dtype[Any]:
-    """Return a type with more digits than a float or complex `dtype`, others as computed.
+    """Return a more precise type for a float or complex `dtype`, else its compute type.
 
-    A type without zero has f32 as code has it: what vanishes there is NaN in the type.
+    A type without zero gets f32, as in generated code: what vanishes there is NaN in the type.
     """
     if dtype.is_float:
         return np.dtype(np.float64 if dtype.has_sign else np.float32)
@@ -343,11 +343,11 @@ def pointwise(
 ) -> EvaluateFunction:
     """Return the evaluator of a function whose operands and result have one element type.
 
-    A name is that of a NumPy function, which is looked up when it is called: the table of opcodes
-    is there before NumPy is imported.
+    A name is that of a NumPy function, looked up at the call: the table of opcodes
+    is built before NumPy is imported.
 
-    Only the element type of `inst.shape` counts: arrays may have more dimensions than it says,
-    which is how reducers are evaluated for all elements at once.
+    Only the element type of `inst.shape` is used: arrays may have more dimensions, which
+    is how reducers are evaluated for all elements at once.
     """
 
     def evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
@@ -362,7 +362,7 @@ def pointwise(
 
 
 def computed_wide(function: str | Callable[..., Any]) -> EvaluateFunction:
-    """Return the evaluator of a function computed with more digits than its type and rounded."""
+    """Return the evaluator of a function computed in a more precise type and rounded."""
     return pointwise(function, oracle_type)
 
 

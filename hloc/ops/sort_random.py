@@ -52,7 +52,7 @@ class SortAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopKAttributes:
-    """`is_stable` False lets equal values come in any order; here they keep theirs all the same."""
+    """`is_stable` False allows equal values in any order; here they keep theirs."""
 
     k: int = attr("int")
     largest: bool = attr("bool", default=True, always=True)
@@ -183,7 +183,7 @@ def _evaluate_topk(inst: Instruction, operands: Operands, _call: CallFunction) -
 
 
 def _evaluate_rng(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
-    """Draw from the stream of the instruction's id; HLO leaves the stream open."""
+    """Draw from the stream of the instruction's id; HLO does not define the stream."""
     a, b = operands
     array = inst.array
     return draw(inst.uid, inst.attributes.distribution, a, b, array.dtype, array.dims)
@@ -203,7 +203,7 @@ def _evaluate_rng_bit_generator(
 
 
 def check_generator(inst: Instruction) -> None:
-    """Raise unless an rng-bit-generator has a state and bits that its algorithm can count with."""
+    """Raise unless the state and bits of an rng-bit-generator are valid for its algorithm."""
     shape = inst.shape.elements[1] if isinstance(inst.shape, TupleShape) else inst.shape
     assert isinstance(shape, ArrayShape)
     sizes = (2,) if inst.attributes.algorithm == "rng_three_fry" else (2, 3)

@@ -1,7 +1,7 @@
-"""Sparse matrices by custom call: what `jax.experimental.sparse` emits for the CPU.
+"""Sparse matrices by custom call, as `jax.experimental.sparse` emits them for the CPU.
 
-A matrix of `rows` rows in CSR form is three arrays: the values `[nnz]`, where each row begins and
-ends in them `[rows+1]`, and the column of each value `[nnz]`. Values after the end of the last row
+A matrix of `rows` rows in CSR form is three arrays: the values `[nnz]`, the start of each
+row in them `[rows+1]`, and the column of each value `[nnz]`. Values after the end of the last row
 are padding. Source: jaxlib's `cpu/sparse_kernels.cc`.
 """
 

@@ -1,6 +1,6 @@
-"""Transfers between devices: which `send` and `recv` are, and what starts what a `-done` ends.
+"""Transfers between devices: recognises `send` and `recv`, and finds the start of a `-done`.
 
-The pairs of devices stand in the frontend attributes of the start (`hloc/ir/device_groups.py`); the
+The pairs of devices are in the frontend attributes of the start (`hloc/ir/device_groups.py`); the
 others are transfers to and from the host.
 """
 
@@ -12,7 +12,7 @@ from hloc.shapes import ArrayShape, TupleShape
 
 
 def is_between_devices(inst: Instruction) -> bool:
-    """True for `send`, `recv` and their ends, if the data goes from device to device."""
+    """True for `send`, `recv` and their dones, if the data goes from device to device."""
     if not inst.is_a(*TRANSFERS):
         return False
     start = start_of(inst)
@@ -20,7 +20,7 @@ def is_between_devices(inst: Instruction) -> bool:
 
 
 def start_of(inst: Instruction) -> Instruction | None:
-    """Return what started `inst`, by the channel if a loop is between them; itself for a start."""
+    """Return the start of `inst`, by channel if a loop is between them; itself for a start."""
     name = inst.opcode.name.removesuffix("-done")
     if inst.is_a(name):
         return inst

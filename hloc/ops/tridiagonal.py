@@ -1,7 +1,7 @@
 """Tridiagonal systems: Gaussian elimination with row exchanges, O(n) for n equations.
 
 The matrix is three arrays of n elements; the first of the lower diagonal and the last of the upper
-diagonal lie outside the matrix and are not read.
+diagonal are outside the matrix and not read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def solve_tridiagonal(
 
 
 def solve_perturbed_tridiagonal(lower: Array, diagonal: Array, upper: Array, right: Array) -> Array:
-    """Solve T X = B like LAPACK's `lagtf` and `lagts`: small pivots give way to finite answers.
+    """Solve T X = B like LAPACK's `lagtf` and `lagts`: small pivots are perturbed.
 
-    Used for eigenvectors by inverse iteration, where T is singular but for rounding.
+    Used for eigenvectors by inverse iteration, where T is singular up to rounding.
     """
     with np.errstate(all="ignore"):
         factor, solution = _eliminate(lower, diagonal, upper, right)
@@ -48,7 +48,7 @@ def solve_perturbed_tridiagonal(lower: Array, diagonal: Array, upper: Array, rig
 def _eliminate(lower: Array, diagonal: Array, upper: Array, right: Array) -> tuple[Array, Array]:
     """Return the rows of U, `[n,3]` from the diagonal to the right, and L^-1 P B.
 
-    Rows are exchanged where the lower one is the greater in proportion to its largest element.
+    Rows are exchanged if the lower one is larger in proportion to its largest element.
     """
     size = len(diagonal)
     factor = np.zeros((size, 3), diagonal.dtype)
@@ -73,7 +73,7 @@ def _eliminate(lower: Array, diagonal: Array, upper: Array, right: Array) -> tup
 
 
 def _remaining(factor: Array, solution: Array, k: int) -> Array:
-    """Return row k of the right side less what the rows below take of it."""
+    """Return row k of the right side minus the contributions of the rows below."""
     row: Array = solution[k].copy()
     for distance in (1, 2):
         if k + distance < len(solution):

@@ -1,4 +1,4 @@
-"""Window arithmetic and window walks, shared by reduce-window, select-and-scatter, convolution.
+"""Window arithmetic and iteration, shared by reduce-window, select-and-scatter, convolution.
 
 Source: system reference, parts 3.3 and 4.2: element w of window o reads the base at
 `o * stride + w * window_dilation - pad_low`, if base_dilation divides it and it is in range.
@@ -19,7 +19,7 @@ from hloc.ops.shared import Array
 from hloc.shapes import UNBOUNDED
 
 MAX_PADDED_BYTES = 4 << 30
-"""Largest padded array; the evaluator refuses results beyond the same limit."""
+"""Largest padded array in bytes; the evaluator refuses results beyond the same limit."""
 
 
 def window_of(name: str, window: Window | None, rank: int) -> Window:
@@ -41,7 +41,7 @@ def window_of(name: str, window: Window | None, rank: int) -> Window:
 
 
 def dilated(size: int, dilation: int) -> int:
-    """Return the extent of `size` elements that lie `dilation` apart: 3, 2 -> 5."""
+    """Return the extent of `size` elements spaced `dilation` apart: 3, 2 -> 5."""
     return 0 if size == 0 else (size - 1) * dilation + 1
 
 
@@ -65,9 +65,9 @@ def windowed_dims(name: str, dims: tuple[int, ...], window: Window) -> tuple[int
 
 
 def padded_base(array: Array, window: Window, fill: Array) -> Array:
-    """Return `array` dilated and padded as `window` says, holes and padding being `fill`.
+    """Return `array` dilated and padded by `window`, with `fill` in holes and padding.
 
-    Negative padding takes elements away.
+    Negative padding removes elements.
 
     Raises:
         MemoryError: it would have more than `MAX_PADDED_BYTES`.
@@ -92,7 +92,7 @@ def padded_base(array: Array, window: Window, fill: Array) -> Array:
 
 
 def is_plain(window: Window) -> bool:
-    """True if every element of every window lies in the array."""
+    """True if every element of every window is in the array."""
     return all(
         d.base_dilation == 1 and d.pad_low <= 0 and d.pad_high <= 0 for d in window.dimensions
     )
