@@ -1,6 +1,6 @@
 """Passes over the IR: each takes a verified module and leaves a verified module.
 
-The names for plug-ins are here, loaded when they are asked for: `from hloc.opt import rule, Pass`.
+The names for plug-ins are here, loaded on first use: `from hloc.opt import rule, Pass`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AUTHORING = (
 
 
 class _Package(ModuleType):
-    """Keeps `rule` the decorator: importing the file rule.py would put the file in its place."""
+    """Keeps `rule` the decorator: importing the file rule.py would replace it by the module."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "rule" or not isinstance(value, ModuleType):

@@ -1,4 +1,4 @@
-"""The laws of algebra, applied until none fires."""
+"""Algebraic rewrite rules, applied until none fires."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class BatchNormExpander(Expander):
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
-    """One batch normalisation being written; arrays are in the working type."""
+    """A batch normalisation under construction; arrays are in the working type."""
 
     inst: Instruction
     b: Builder
@@ -54,7 +54,7 @@ class _Norm:
         return (0, 4) if self.inst.is_a("batch-norm-grad") else (0,)
 
     def spread(self, vector: Instruction) -> Instruction:
-        """Return a value per feature as one per element."""
+        """Broadcast a value per feature to all elements."""
         shape = self.inst.operands[0].array
         result = ArrayShape(vector.array.dtype, shape.dims, None, shape.dynamic)
         return self.b.instruction("broadcast", (vector,), shape=result, dimensions=(self.feature,))

@@ -34,13 +34,13 @@ class Culprit:
     Attributes:
         step: number of the step in the pipeline, from 0.
         what: its pass.
-        before: the module before that pass, valid and right.
-        rewrite: number of the rewrite within the pass, from 1; 0 if the pass counted none.
+        before: the module before that pass, valid and correct.
+        rewrite: number of the rewrite within the pass, from 1; 0 if the pass counts none.
         rewrites: rewrites of the pass in total, until it ended or failed.
         rewrite_of_pipeline: number of the rewrite within the pipeline.
         by: `pass/rule`.
         text: instructions before and after it.
-        fault: what is wrong then.
+        fault: the fault after it.
         crashes: the pass failed by itself, or refused the module.
     """
 
@@ -57,7 +57,7 @@ class Culprit:
 
 
 class _Stopped(Exception):
-    """The run has come to the step before which it stops."""
+    """The run has reached the step at which it stops."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +71,7 @@ class _StopBefore(PipelineObserver):
 
 @dataclass(slots=True, eq=False)
 class _Steps(PipelineObserver):
-    """Keeps the steps of a run; the last may not have come to its end."""
+    """Records the steps of a run; the last may not have finished."""
 
     context: PassContext
     started: list[tuple[Pass, int]] = field(default_factory=list)
@@ -106,18 +106,18 @@ def find_culprit(
     """Return the first faulty rewrite, None if the final module is correct.
 
     Args:
-        original: valid and right; it is not changed.
+        original: valid and correct; it is not changed.
         pipeline: the passes.
         make_context: returns a fresh context for every run.
-        fault_of: judges a state; the verifier judges before it.
-        on_search: hears what is being looked at.
+        fault_of: judges a state that the verifier accepts.
+        on_search: called with the state being tested.
     """
     search = _Search(original, pipeline, make_context, fault_of, on_search)
     steps, crash = search.all_steps()
     changed = [run.number for run in steps.ended if run.changed]
     low, high = -1, len(changed) - 1
     if high < 0 or not search.fault_after(changed[high]):
-        # Where the module was still right before a pass failed, that pass is the culprit.
+        # If the module was still correct before a pass failed, that pass is the culprit.
         return search.within(len(steps.started) - 1, steps, crash) if crash else None
     while high - low > 1:
         middle = (low + high) // 2
@@ -180,7 +180,7 @@ class _Search:
         )
 
     def _run(self, what: Pass, before: Module, limit: int | None) -> tuple[int, str]:
-        """Run `what` over a copy of `before`; return its rewrites and what is wrong then."""
+        """Run `what` on a copy of `before`; return its rewrites and the fault after it."""
         module, context = clone_module(before), self.make_context()
         context.rewrite_limit = limit
         try:

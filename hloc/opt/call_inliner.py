@@ -21,7 +21,7 @@ class CallInliner(RewritingPass):
     max_instructions: int = 200_000
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Inline callees first, so that every body is copied complete."""
+        """Inline callees first, so that every copied body is complete."""
         room = self.max_instructions - module.instruction_count
         for computation in live_computations(module):
             calls = [i for i in computation.instructions if i.opcode.name == "call"]

@@ -1,4 +1,4 @@
-"""Expand broadcasts from a device that is known at run time only."""
+"""Expand broadcasts from a device that is known only at run time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hloc.shapes import ArrayShape, TupleShape
 class CollectiveBroadcastExpander(Expander):
     """Replace a collective-broadcast with a dynamic root by an all-gather and a dynamic-slice.
 
-    Each device takes the part of the rank that its own last operand names. Cost: the bytes of an
-    all-gather, the size of the group times those of the broadcast.
+    Each device takes the part of the rank in its own last operand. Cost: the bytes of an
+    all-gather, which are those of the broadcast times the size of the group.
     """
 
     acts_on = frozenset({"collective-broadcast"})
 
     def when(self, inst: Instruction) -> bool:
-        """Take those with a dynamic root; the others have a kernel."""
+        """Replace those with a dynamic root; the others have a kernel."""
         return bool(inst.attributes.has_dynamic_root)
 
     def expand(self, inst: Instruction) -> Instruction:

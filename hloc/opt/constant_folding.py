@@ -24,8 +24,8 @@ from hloc.shapes import ArrayShape
 
 _NOT_FOLDED = frozenset(
     {
-        "broadcast",  # is cheaper than its result
-        "copy",  # is there for its buffer
+        "broadcast",  # cheaper than its result
+        "copy",  # exists for its buffer
         "custom-call",
         "fft",
         "while",
@@ -51,7 +51,7 @@ class ConstantFolding(RewritingPass):
     max_total_flops: int = 200_000_000
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Fold, operands before users, so that whole constant expressions go at once."""
+        """Fold, operands before users, so that whole constant expressions are folded at once."""
         effectful = effectful_computations(module)
         costs: dict[Computation, Cost] = {}
         folded: deque[Computation] = deque()  # callees first
@@ -80,7 +80,7 @@ class ConstantFolding(RewritingPass):
             folded.append(computation)
 
     def _work(self, inst: Instruction, cost_of: Callable[[Computation], Cost]) -> int:
-        """Return a measure of the time to evaluate `inst`, far above the budget if too large."""
+        """Return an estimate of the work to evaluate `inst`, far above the budget if too large."""
         if empty_groups(inst.array.dims) > MAX_EMPTY_GROUPS:
             return self.max_total_flops
         elements = inst.array.elements
@@ -109,7 +109,7 @@ def _is_known(inst: Instruction) -> bool:
         and bool(inst.operands)
         and bool(inst.users or inst.is_root)
         and not inst.opcode.forwards
-        and inst.opcode.exchange is None  # `all-reduce-simplifier` knows the participants
+        and inst.opcode.exchange is None  # left to `all-reduce-simplifier`
         and inst.opcode.name not in _NOT_FOLDED
         and inst.opcode.evaluate is not None
         and not inst.control_predecessors
@@ -128,7 +128,7 @@ def _is_known_operand(inst: Instruction) -> bool:
 
 
 def _evaluate(inst: Instruction) -> np.ndarray[Any, Any] | None:
-    """Return the value, or None if the evaluator refuses or the value is not of the shape."""
+    """Return the value, or None if the evaluator refuses or the shape does not match."""
     try:
         with np.errstate(all="ignore"):
             operands = tuple(_operand_value(operand) for operand in inst.operands)

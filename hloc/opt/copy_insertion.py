@@ -69,7 +69,7 @@ class _Boundary:
 
 
 Wanted = dict[ShapeIndex, tuple[int, ArrayShape]]
-"""Leaf -> how many copies in a row, and the shape the last one has."""
+"""Leaf -> number of successive copies, and the shape of the last one."""
 
 
 def _plan(module: Module, dataflow: Dataflow) -> list[tuple[_Boundary, Wanted]]:
@@ -113,7 +113,7 @@ def _around_loop(loop: Instruction, dataflow: Dataflow) -> list[tuple[_Boundary,
 def _into_layouts(
     user: Instruction, first: int, parameters: Sequence[Instruction]
 ) -> list[tuple[_Boundary, Wanted]]:
-    """Return the copies that bring the operands from `first` on into the parameters' layouts."""
+    """Return the copies that convert the operands from `first` on to the parameters' layouts."""
     found = []
     for number, parameter in enumerate(parameters, first):
         boundary = _Boundary(user.computation, user, number)

@@ -55,7 +55,7 @@ class CommonSubexpressionElimination(RewritingPass):
             if inst in fixed:
                 continue
             if not inst.users and not inst.is_root:
-                continue  # merging into a dead one would make the next run swap the two
+                continue  # otherwise the next run would swap the two
             context.at = inst
             same = first.setdefault(structures.key(inst), inst)
             if same is not inst:
@@ -71,7 +71,7 @@ def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
 
 
 def without_channel(inst: Instruction) -> Any:
-    """Return the attributes; those of a collective say only whether it has a channel, a mode."""
+    """Return the attributes; of a collective's channel only its presence, which sets the mode."""
     attributes = inst.attributes
     if inst.opcode.exchange is None or not attributes.channel_id:
         return attributes
@@ -79,7 +79,7 @@ def without_channel(inst: Instruction) -> Any:
 
 
 class Structures:
-    """Keys that are equal for instructions of equal value, given that their operands are merged."""
+    """Keys that are equal for instructions of equal value, if their operands are merged."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -103,7 +103,7 @@ class Structures:
         )
 
     def structure(self, computation: Computation) -> int:
-        """Return a number that two computations share exactly if they are structurally equal."""
+        """Return a number that is equal exactly for structurally equal computations."""
         found = self._of.get((computation, computation.version))
         if found is None:
             places: dict[Instruction, int] = {}

@@ -76,7 +76,7 @@ def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
     place = len(kept) + rhs_free.index(group_dim)
     every = _dot(b, inst, lhs, rhs, dims, _numbers(a))
     gone = [d for d in range(lhs.array.rank) if d not in kept]
-    # What is contracted may have size 0, but the mask does not depend on it.
+    # Contracted dimensions may have size 0, but the mask does not depend on them.
     mask_dims = [1 if d in gone else n for d, n in enumerate(lhs.array.dims)] + [groups]
     mask = _group_mask(b, inst, tuple(mask_dims))
     order = [*kept, lhs.array.rank]
@@ -117,7 +117,7 @@ def _group_mask(b: Builder, inst: Instruction, dims: tuple[int, ...]) -> Instruc
 
 
 def _outer(inst: Instruction) -> list[int]:
-    """Return the lhs dimensions that have group sizes of their own, in the order of the sizes."""
+    """Return the lhs dimensions with separate group sizes, in the order of the sizes."""
     a, lhs = inst.attributes, inst.operands[0]
     (ragged,) = a.lhs_ragged_dims
     if ragged in a.lhs_contracting_dims:

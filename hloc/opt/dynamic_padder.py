@@ -1,7 +1,7 @@
 """Make bounded dynamic dimensions static: arrays at their bound, sizes as `s32[]` values.
 
 The rules per opcode are in `opt/dynamic/`; this file has the walk and the boundaries: loops and
-branches carry sizes beside their values, the entry converts with the custom calls `PadToStatic` and
+branches carry sizes with their values, the entry converts with the custom calls `PadToStatic` and
 `SliceToDynamic`, as in XLA.
 """
 
@@ -74,7 +74,7 @@ def _is_dynamic(module: Module) -> bool:
 
 
 def _is_boundary(inst: Instruction) -> bool:
-    """True for the dynamic shapes that the pass leaves."""
+    """True for the dynamic shapes that the pass does not change."""
     return (
         _is_taken(inst)
         or is_call_of(inst, "SliceToDynamic")
@@ -104,12 +104,12 @@ def _inline_fusions(computation: Computation) -> None:
 
 
 def _settle_computation(scope: Scope, depth: int) -> None:
-    """Settle every instruction of a computation that a loop or branch runs."""
+    """Resolve every instruction of a computation that a loop or branch runs."""
     _settle_all(scope, post_order(scope.computation), depth)
 
 
 def _settle_all(scope: Scope, order: Sequence[Instruction], depth: int) -> None:
-    """Settle the instructions in `order`, operands first."""
+    """Resolve the instructions in `order`, operands first."""
     for inst in order:
         if inst.is_a("while") and _touches(scope, inst):
             _settle_while(scope, inst, depth)
@@ -138,7 +138,7 @@ def _has_dynamic_operand(scope: Scope, inst: Instruction) -> bool:
 
 
 def _touches(scope: Scope, inst: Instruction) -> bool:
-    """True if a dynamic size goes into or comes out of a loop or conditional."""
+    """True if a dynamic size enters or leaves a loop or conditional."""
     shapes = [inst.shape]
     for computation in inst.called:
         shapes += [computation.root.shape, *(p.shape for p in computation.parameters)]
@@ -199,7 +199,7 @@ def _settle_conditional(scope: Scope, inst: Instruction, depth: int) -> None:
     scope.computation.remove(inst)
 
 
-# ---------------------------------------------------------------- sizes beside values
+# ---------------------------------------------------------------- sizes with values
 
 
 def _places(scope: Scope, inst: Instruction, shapes: Sequence[Shape]) -> tuple[Place, ...]:
@@ -229,7 +229,7 @@ def _packed(scope: Scope, inst: Instruction, places: Sequence[Place]) -> Instruc
 
 
 def _unpack_parameter(scope: Scope, places: Sequence[Place]) -> None:
-    """Let the only parameter hold a value and its sizes."""
+    """Make the only parameter a tuple of a value and its sizes."""
     (old,) = scope.computation.parameters
     if not places:
         return
@@ -242,7 +242,7 @@ def _unpack_parameter(scope: Scope, places: Sequence[Place]) -> None:
 
 
 def _unpack(scope: Scope, old: Instruction, packed: Instruction, places: Sequence[Place]) -> None:
-    """Let what `packed` holds stand for `old`."""
+    """Replace `old` by the contents of `packed`."""
     if not places:
         scope.computation.replace(old, packed)
         return
@@ -259,7 +259,7 @@ def _unpack(scope: Scope, old: Instruction, packed: Instruction, places: Sequenc
 
 
 def _take_parameters(scope: Scope) -> None:
-    """Put `PadToStatic` behind every dynamic leaf of the entry's parameters."""
+    """Put `PadToStatic` after every dynamic leaf of the entry's parameters."""
     for parameter in scope.computation.parameters:
         if has_dynamic(parameter.shape) and not _is_taken(parameter):
             users = list(parameter.users)

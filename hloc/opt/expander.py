@@ -31,7 +31,7 @@ class Expander(RewritingPass):
         return True
 
     def expand(self, inst: Instruction) -> Instruction:
-        """Add what stands for `inst`, and return its root."""
+        """Add the replacement of `inst`, and return its root."""
         raise NotImplementedError
 
     def rewrite(self, module: Module, context: PassContext) -> None:
@@ -62,7 +62,7 @@ def expand_all(
 
 
 def replace_with(inst: Instruction, new: Instruction) -> None:
-    """Put `new` in the place of `inst`, after which others may wait, and remove that."""
+    """Replace `inst`, also as a control predecessor, by `new` and remove it."""
     computation = inst.computation
     if not isinstance(inst.shape, TupleShape) and new.shape != inst.shape:
         new = computation.add(opcode_row("copy"), inst.shape, [new])

@@ -16,7 +16,8 @@ _DEPTH = 6
 def integer_range(inst: Instruction) -> Range:
     """Return the range of the elements of `inst`, an array of integers or pred.
 
-    Sees constants, iotas, converts, masks, remainders, bounds and moves; else the type says it.
+    Uses constants, iotas, converts, masks, remainders, bounds and data movement; else the range of
+    the type.
     Cost: looks at most 6 instructions deep, along one operand.
     """
     return _range(inst, _DEPTH)

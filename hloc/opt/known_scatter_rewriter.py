@@ -1,4 +1,4 @@
-"""Convert scatters of one window at a known place to dynamic-update-slice."""
+"""Convert scatters of one window at constant indices to dynamic-update-slice."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class KnownScatterRewriter(Expander):
 
 
 def _index_vector(inst: Instruction) -> list[int] | None:
-    """Return the only index vector, None if there are several or its numbers are not known."""
+    """Return the only index vector, None if there are several or it is not constant."""
     indices = inst.operands[1]
     size = len(inst.attributes.scatter_dims_to_operand_dims)
     if indices.array.elements != size:
@@ -65,7 +65,7 @@ def _index_vector(inst: Instruction) -> list[int] | None:
 
 
 def _starts(inst: Instruction) -> list[int]:
-    """Return where the window starts in each dimension of the operand."""
+    """Return the start of the window in each dimension of the operand."""
     starts = [0] * inst.array.rank
     vector = _index_vector(inst)
     assert vector is not None

@@ -1,4 +1,4 @@
-"""Run started computations whose operands come later as calls."""
+"""Turn started computations whose operands are bound later into calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hloc.opt.expander import Expander
 class LateBindingExpander(Expander):
     """Replace the async-done of a late-bound chain by a call of the computation.
 
-    A chain is late-bound if its start has not all operands, or no place for the result; its links
-    stay for dce. Cost: O(links).
+    A chain is late-bound if its start lacks operands, or the result in its shape; its links
+    are left to `dce`. Cost: O(links).
     """
 
     acts_on = frozenset({"async-done"})
 
     def when(self, inst: Instruction) -> bool:
-        """Take those whose start has not run."""
+        """Replace those whose start has not run."""
         start = async_start_of(inst)
         return start is not None and not is_complete(start, start)
 

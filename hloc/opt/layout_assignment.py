@@ -30,7 +30,7 @@ class LayoutAssignment(RewritingPass):
     acts_on = frozenset({"copy", "dot", "transpose"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Look at every dot, then at every transpose and copy."""
+        """Process every dot, then every transpose and copy."""
         for inst in candidates(module, context, "dot"):
             region = _region_in_no_need_of_its_order(inst)
             if region:
@@ -57,10 +57,11 @@ class LayoutAssignment(RewritingPass):
 
 
 def _region_in_no_need_of_its_order(dot: Instruction) -> list[Instruction]:
-    """Return `dot` and the elementwise work after it that lies in its order for no reader's sake.
+    """Return `dot` and the elementwise users with its layout, if no reader needs that layout.
 
-    Elementwise readers with a row-major result can take the memory of row-major operands. Empty if
-    the dot is row-major, if someone needs the order, or if the dot would write with large steps.
+    Elementwise readers with a row-major result can reuse the memory of row-major operands. Empty if
+    the dot is row-major, if a reader needs the layout, or if the dot would write with large
+    strides.
     """
     order = dot.array.minor_to_major
     region = {dot: None}
@@ -83,13 +84,13 @@ def _region_in_no_need_of_its_order(dot: Instruction) -> list[Instruction]:
 
 
 def _wanted(inst: Instruction) -> ArrayShape:
-    """Return the shape that users should see: row-major, but a copy and a result stay."""
+    """Return the shape for users: row-major, except that a copy and a result keep theirs."""
     plain = inst.opcode.name == "transpose" and not inst.is_root and _users_read_any(inst)
     return inst.array.with_layout(None) if plain else inst.array
 
 
 def _fixes_layout(user: Instruction) -> bool:
-    """True if `user` takes its operands as they lie: the bytes, or parameters of a layout."""
+    """True if `user` depends on the layout of its operands: on bytes, or as a parameter."""
     row = user.opcode
     if row.forwards or row.control_flow or row.side_effect:
         return True
@@ -97,7 +98,7 @@ def _fixes_layout(user: Instruction) -> bool:
 
 
 def _users_read_any(inst: Instruction) -> bool:
-    """False if a user fixes the layout, or if all are elementwise work in the layout at hand."""
+    """False if a user fixes the layout, or if all are elementwise in the present layout."""
     users = inst.users
     if any(not isinstance(u.shape, ArrayShape) or _fixes_layout(u) for u in users):
         return False
@@ -105,7 +106,7 @@ def _users_read_any(inst: Instruction) -> bool:
 
 
 def _written_order(inst: Instruction) -> tuple[int, ...]:
-    """Return the order, minor first, in which the operand must lie to be the wanted bytes."""
+    """Return the minor-to-major order of the operand that makes `inst` a bitcast."""
     order = _wanted(inst).minor_to_major
     if inst.opcode.name == "copy":
         return order
@@ -141,7 +142,7 @@ def _changes(inst: Instruction, dot: Instruction, order: tuple[int, ...]) -> boo
 
 
 def _large(inst: Instruction, order: tuple[int, ...]) -> list[int]:
-    """Return `order` without the dimensions of size 1, whose place does not matter."""
+    """Return `order` without the dimensions of size 1, whose position does not matter."""
     return [dim for dim in order if inst.array.dims[dim] != 1]
 
 
@@ -151,10 +152,10 @@ def _writes_well(dot: Instruction, order: tuple[int, ...]) -> bool:
 
 
 def _writes_rows_of(dot: Instruction, dim: int) -> bool:
-    """True if the operand that result dimension `dim` comes from lies along that dimension too.
+    """True if the operand that has result dimension `dim` is minor in that dimension too.
 
-    A panel of a product is read along the dimension that is written fastest; one whose contracted
-    dimension lies in memory order has to be turned around first (twice the time, measured).
+    A panel of a gemm is read along the dimension that is written fastest; one
+    whose contracted dimension is minor has to be transposed first (twice the time, measured).
     """
     attributes = dot.attributes
     batch = len(attributes.lhs_batch_dims)

@@ -14,7 +14,7 @@ from hloc.shapes import ArrayShape
 class MapInliner(RewritingPass):
     """Replace a `map` whose body is elementwise by the body on whole arrays.
 
-    Expects calls inlined; leaves other maps alone. Cost: O(instructions made).
+    Expects calls inlined; does not change other maps. Cost: O(instructions made).
     """
 
     acts_on = frozenset({"map"})

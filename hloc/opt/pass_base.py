@@ -29,7 +29,7 @@ class Remark:
     """An optimisation remark of a pass (`--remarks`).
 
     Attributes:
-        kind: `passed` (did it), `missed` (could not, or would not), `analysis` (a fact).
+        kind: `passed` (a transformation made), `missed` (one not made), `analysis` (a finding).
         by: `pass` or `pass/rule`.
         at: name of the instruction.
         text: lower case, no final period: "users: 3; recomputing costs 1,200 bytes".
@@ -43,7 +43,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class PassRun:
-    """What one pass did.
+    """One run of a pass.
 
     Attributes:
         number: position in the run, from 0.
@@ -63,7 +63,7 @@ class PassRun:
 
 
 class StepWatcher(Protocol):
-    """Observes every step: one run of one pass, each pass of each round of a fixpoint."""
+    """Observes every step: one run of one pass, also inside each round of a fixpoint."""
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None: ...
 
@@ -72,7 +72,7 @@ class StepWatcher(Protocol):
 
 @dataclass(eq=False, slots=True)
 class PassContext:
-    """State that passes of one pipeline run share.
+    """State shared by the passes of one pipeline run.
 
     Attributes:
         disabled_rules: names of rewrite rules that must not fire.
@@ -82,14 +82,14 @@ class PassContext:
         fired: how often each `pass/rule` (or `pass`) has changed something.
         warnings: warnings for the user, in order.
         remarks: collected remarks, None if they are off.
-        at, rule: the instruction that is being looked at and the rewrite in progress, for the
+        at, rule: the instruction being processed and the rewrite in progress, for the
             message of an internal error.
         on_rewrite: called with `pass/rule` after each rewrite, when it is in the change log.
         watchers: observe every run of a pass, inside a fixpoint too.
         steps: such runs so far.
         settled: by identity of a pass, the module and version at which it last changed nothing and
-            said nothing.
-        check_time: raises HloError once the passes have taken longer than they may.
+            made no remarks.
+        check_time: raises HloError once the passes exceed their time limit.
     """
 
     analyses: AnalysisCache = field(default_factory=AnalysisCache)
@@ -112,7 +112,7 @@ class PassContext:
 
     @property
     def spent(self) -> bool:
-        """True if the rewrite limit is reached; a pass then leaves the rest as it is."""
+        """True if the rewrite limit is reached; a pass then changes nothing more."""
         return self.rewrite_limit is not None and self.rewrites >= self.rewrite_limit
 
     @contextmanager
@@ -144,12 +144,12 @@ class Pass(Protocol):
     """A frozen dataclass whose fields are its options.
 
     `run` takes a verified module, leaves a verified module, and returns True exactly when it
-    changed something. It asks `context.spent` before each rewrite and does it inside
-    `context.rewriting(module, "name/rule")`. What it does depends on the module, its options and
-    the rules of the context alone.
+    changed something. It checks `context.spent` before each rewrite and does it inside
+    `context.rewriting(module, "name/rule")`. Its effect depends only on the module, its options
+    and the rules of the context.
 
-    A class may have `acts_on: ClassVar[frozenset[str]]`: opcodes, without any of which the pass
-    leaves a module as it is. A pipeline then does not run it for modules that have none of them.
+    A class may have `acts_on: ClassVar[frozenset[str]]`: the pass changes nothing unless one
+    of these opcodes is present, and pipelines skip it for other modules.
     """
 
     name: ClassVar[str]
@@ -159,7 +159,7 @@ class Pass(Protocol):
 
 @dataclass(frozen=True)
 class RewritingPass:
-    """Base of passes whose every change is a rewrite: `rewrite` makes them, `run` answers.
+    """Base of passes whose every change is a rewrite: `rewrite` makes them, `run` reports them.
 
     A pass with options is decorated as this class is; one without them need not be. A class
     `CallInliner` is called `call-inliner` unless it says another name.
@@ -173,7 +173,7 @@ class RewritingPass:
             cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Change `module`, as `Pass.run` says."""
+        """Change `module`, under the contract of `Pass.run`."""
         raise NotImplementedError
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -204,7 +204,7 @@ def make_pass(cls: type[Any], options: Sequence[tuple[str, str]]) -> Pass:
     """Return a pass of class `cls` with `options`, pairs of names and texts.
 
     Raises:
-        HloError: an option that the pass does not have, or a value that its type does not take.
+        HloError: an unknown option, or an invalid value.
     """
     fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls) if f.init}
     values: dict[str, Any] = {}

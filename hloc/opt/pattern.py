@@ -10,7 +10,7 @@ from hloc.ir.opcode import Opcode
 from hloc.lazy_dataclass import dataclass
 
 Found: TypeAlias = Mapping[str, Instruction]
-"""What the names of a pattern stand for."""
+"""The instructions bound to the names of a pattern."""
 
 Condition: TypeAlias = Callable[[Instruction], bool]
 
@@ -39,10 +39,10 @@ class P:
 
     Attributes:
         opcodes: names that match, () for any.
-        operands: a pattern for each operand; None looks no deeper. The two operands of a
+        operands: a pattern for each operand; None matches any operands. The two operands of a
             commutative opcode are tried in both orders, the written one first.
-        bind: name under which the instruction is found; a name used twice stands for the same
-            instruction both times.
+        bind: name of the matched instruction; a name used twice must match
+            the same instruction.
         when: further condition on the instruction.
         more: the instruction may have further operands, which are not looked at.
         reads: the opcode that one of its operands has, whatever its place; "" for none.
@@ -85,7 +85,7 @@ class P:
 
 
 def may_match(pattern: P, opcode: Opcode, operands: tuple[str, ...]) -> bool:
-    """False if no instruction with this opcode, and operands of these opcodes, is of the form."""
+    """False if no instruction with this opcode and operands of these opcodes matches."""
     if pattern.opcodes and opcode.name not in pattern.opcodes:
         return False
     if pattern.reads and pattern.reads not in operands:
@@ -103,10 +103,10 @@ def may_match(pattern: P, opcode: Opcode, operands: tuple[str, ...]) -> bool:
 
 
 def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
-    """Return what the names of `pattern` stand for if `inst` is of that form, else None.
+    """Return the instructions bound by `pattern` if `inst` matches it, else None.
 
-    Of several ways to match, the first counts: operands as they are written before operands that
-    have changed places.
+    Of several ways to match, the first is taken: operands as written
+    before swapped ones.
     """
     if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
         return None
@@ -122,9 +122,9 @@ def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
 
 
 def _flat_match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
-    """Return what `_matches` yields first; the opcode is known to match.
+    """Return the first result of `_matches`; the opcode is known to match.
 
-    Each operand matches in one way or none, which takes half of the time to find out.
+    Each operand matches in at most one way, which takes half the time.
     """
     patterns = pattern.operands or ()
     operands = inst.operands[: len(patterns)] if pattern.more else inst.operands
@@ -157,7 +157,7 @@ def _reads(inst: Instruction, opcode: str) -> bool:
 def _matches(
     pattern: P, inst: Instruction, found: dict[str, Instruction]
 ) -> Iterator[dict[str, Instruction]]:
-    """Yield every way to match, each with `found` and what it adds to it."""
+    """Yield every way to match, each as `found` with its own bindings added."""
     if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
         return
     if pattern.reads and not _reads(inst, pattern.reads):

@@ -25,7 +25,7 @@ def parse_pattern(text: str) -> P:
     """Return the pattern that `text` describes.
 
     Raises:
-        HloError: a text of another form, or an opcode that does not exist.
+        HloError: an invalid text, or an unknown opcode.
     """
     if len(text) > _MOST_LETTERS:
         raise HloError(f"a pattern has at most {_MOST_LETTERS} letters")
@@ -110,7 +110,7 @@ def _is_called(name: str) -> Callable[[Instruction], bool]:
 
 
 def _takes_more(opcodes: tuple[str, ...]) -> bool:
-    """An initial value and the like need not be written: `reduce(multiply(_, _))`."""
+    """True if initial values and the like may be omitted: `reduce(multiply(_, _))`."""
     return bool(opcodes) and all(name in _WITH_EXTRAS for name in opcodes)
 
 

@@ -43,9 +43,10 @@ class PipelineObserver:
 
 @dataclass(frozen=True)
 class Fixpoint:
-    """Run passes in turn until all in a row change nothing, at most `limit` rounds.
+    """Run passes in turn until a whole round changes nothing, at most `limit` rounds.
 
-    Reaching the limit leaves a warning that names what still changes; the module is fine then.
+    Reaching the limit adds a warning that names the passes that still change something; the module
+    is valid.
     """
 
     name: ClassVar[str] = "fixpoint"
@@ -82,7 +83,7 @@ def text_of(p: Pass) -> str:
 
 
 def steps_of(passes: Iterable[Pass]) -> int:
-    """Return how many passes run if each fixpoint takes one round."""
+    """Return the number of passes if each fixpoint takes one round."""
     return sum(steps_of(p.passes) if isinstance(p, Fixpoint) else 1 for p in passes)
 
 
@@ -104,13 +105,13 @@ class Pipeline:
         """Return the pipeline that `text` describes: `algsimp,dce,fusion{max-operands=8}`.
 
         Raises:
-            HloError: an unknown pass or option, or a text of another form.
+            HloError: an unknown pass or option, or an invalid text.
         """
         return Pipeline(parse_passes(text, Fixpoint), check_changed)
 
     @staticmethod
     def known(text: str) -> Pipeline:
-        """Return the pipeline of a text of hloc's own, which is read once."""
+        """Return the pipeline of a text in hloc's source; each is read once."""
         return Pipeline(_known_passes(text))
 
     def __str__(self) -> str:
@@ -140,7 +141,7 @@ class Pipeline:
         return any([run_pass(p, module, shared) for p in self.passes])
 
     def steps(self, module: Module, context: PassContext | None = None) -> Iterator[PassRun]:
-        """Run the passes one by one, each when the next item is asked for."""
+        """Run the passes one by one, each when the next item is requested."""
         shared = context or PassContext()
         new = (o for o in self._observers if not any(o is known for known in shared.watchers))
         shared.watchers = (*shared.watchers, *new)
@@ -177,7 +178,7 @@ def _measured(
     context: PassContext,
     runner: Callable[[Pass, Module, PassContext], bool],
 ) -> PassRun:
-    """Let `runner` run `p` and return what it did."""
+    """Run `p` by `runner` and return a record of the run."""
     before, rewrites = module.instruction_count, context.rewrites
     mark = len(module.log.events)
     started = time.perf_counter()
@@ -189,7 +190,7 @@ def _measured(
 
 
 def _drop_broken_schedule(module: Module) -> None:
-    """Let a module no longer count as scheduled if a pass put users before their operands."""
+    """Clear the schedule of a module if a pass put users before their operands."""
     if module.config.is_scheduled and not all(map(_is_operands_first, module.computations)):
         module.set_config(replace(module.config, is_scheduled=False))
 
@@ -215,9 +216,9 @@ def _without(passes: Sequence[Pass], names: frozenset[str]) -> tuple[Pass, ...]:
 
 
 def run_pass(p: Pass, module: Module, context: PassContext) -> bool:
-    """Run one pass; a fault inside it becomes an `InternalError` that says where it happened.
+    """Run one pass; an exception becomes an `InternalError` that names the place.
 
-    A pass that would change nothing counts as a step, but is not run.
+    A pass that cannot change anything counts as a step, but is not run.
     """
     if isinstance(p, Fixpoint):
         return p.run(module, context)
@@ -238,9 +239,9 @@ def _run_if_needed(p: Pass, module: Module, context: PassContext) -> bool:
 
 
 def has_nothing_to_do(p: Pass, module: Module, context: PassContext) -> bool:
-    """True if `p` would change nothing: no opcode it acts on, or no change since it found nothing.
+    """True if `p` cannot change anything: no opcode it acts on, or no change since its last run.
 
-    On small modules most passes change nothing, and walks to find that out add up.
+    On small modules most passes change nothing, and the time to find that out adds up.
     """
     now = (p, module, module.version)
     if context.settled.get(id(p)) == now:

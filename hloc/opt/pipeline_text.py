@@ -1,4 +1,4 @@
-"""Reading the text form of a pipeline."""
+"""Reads the text form of a pipeline."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MakeFixpoint = Callable[[tuple[Pass, ...], int], Pass]
 
 
 def parse_passes(text: str, fixpoint: MakeFixpoint) -> tuple[Pass, ...]:
-    """Return the passes that `text` names, `fixpoint(...)` or `fix(...)` made by `fixpoint`.
+    """Return the passes in `text`; `fixpoint` makes those of `fixpoint(...)` or `fix(...)`.
 
     Raises:
-        HloError: an unknown pass or option, or a text of another form.
+        HloError: an unknown pass or option, or an invalid text.
     """
     reader = _Reader(text, fixpoint)
     passes = reader.passes(0)
@@ -28,7 +28,7 @@ def parse_passes(text: str, fixpoint: MakeFixpoint) -> tuple[Pass, ...]:
 
 
 class _Reader:
-    """A cursor over the tokens of a pipeline text; passes that are written alike are one object."""
+    """A cursor over the tokens of a pipeline text; passes with equal texts are one object."""
 
     def __init__(self, text: str, fixpoint: MakeFixpoint) -> None:
         self.tokens = _tokens(text)

@@ -37,7 +37,7 @@ _SIMPLIFY = (
 
 _CONTROL_FLOW: tuple[str, ...] = (
     "while-loop-invariant-code-motion",
-    "while-loop-simplifier",  # state that only the moved instructions read
+    "while-loop-simplifier",  # removes state that only the moved instructions read
     "tuple-simplifier",
     "cse",
     "dce",
@@ -57,10 +57,10 @@ _COLLECTIVES: tuple[str, ...] = (
     "reduce-scatter-combiner",
     "dce",
 )
-"""Fewer meetings of the devices; nothing in a module without collectives."""
+"""Reduces the number of collectives; no effect in a module without them."""
 
 _WINDOWS = "long-window-rewriter{leave-pools=true}"
-"""Only processors have a kernel for pools; other targets take the pass without its option."""
+"""Only CPUs have a kernel for pools; other targets use the pass without its option."""
 
 _CANONICALISE: tuple[str, ...] = (
     "transpose-folding",
@@ -77,7 +77,7 @@ dimension numbers, groups and types; none measured faster. They run with `--pass
 """
 
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
-"""Reshapes, transposes, converts and slices to where they cost least; layouts."""
+"""Moves reshapes, transposes, converts and slices to where they cost least; layouts."""
 
 _FUSE = (
     "attention-fusion",
@@ -147,7 +147,7 @@ pay, in short loops, sorts and scatters, for more compile time (codegen/cpu/back
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Wherever both passes run, all of `first` come before all of `second`."""
+    """Wherever both passes run, all runs of `first` come before all of `second`."""
 
     first: str
     second: str
@@ -212,7 +212,7 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
     Args:
         level: of optimisation.
         target: name of the backend.
-        chip: of a GPU, as LLVM names it; "" and other names count as in `GPU_CHIPS`.
+        chip: LLVM's name of a GPU; "" and unknown names use that of `GPU_CHIPS`.
     """
     names = PIPELINES[level]
     if target in GPU_CHIPS and names == _FULL:

@@ -30,7 +30,7 @@ def load_plugin(path: str) -> ModuleType:
     stem = os.path.splitext(os.path.basename(path))[0]
     plugin = ModuleType(f"hloc_plugin_{_NOT_WORD.sub('_', stem)}")
     plugin.__file__ = path
-    sys.modules[plugin.__name__] = plugin  # dataclasses look their module up
+    sys.modules[plugin.__name__] = plugin  # dataclasses look up their module
     try:
         exec(compile(source, path, "exec"), plugin.__dict__)
         if "hloc.opt.authoring" in sys.modules:
@@ -45,7 +45,7 @@ def load_plugin(path: str) -> ModuleType:
 
 
 def _line(path: str, fault: Exception) -> str:
-    """Return `:7` for the last line of the plug-in that took part in its failure."""
+    """Return `:7` for the innermost line of the plug-in in the traceback."""
     if isinstance(fault, SyntaxError):
         return f":{fault.lineno}" if fault.lineno else ""
     lines = [f.lineno for f in traceback.extract_tb(fault.__traceback__) if f.filename == path]

@@ -1,4 +1,4 @@
-"""Names of passes; a pass is imported when it is asked for. Plug-ins add passes and rules here."""
+"""Names of passes; a pass is imported on first use. Plug-ins add passes and rules here."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ ALIASES: dict[str, str] = {
     "simplify-while-loops": "while-loop-simplifier",
     "zero_sized_hlo_elimination": "zero-sized-elimination",
 }
-"""Other names, XLA's own among them; any name may have `_` in place of `-`."""
+"""Aliases, including XLA's names; any name may have `_` in place of `-`."""
 
 _LIBRARY = "hloc.opt.library."
 
@@ -165,7 +165,7 @@ def is_in_library(name: str) -> bool:
 
 
 def has_pass(name: str) -> bool:
-    """True if `name` is the name of a pass, or another spelling of it."""
+    """True if `name` is the name of a pass, or an alias."""
     return _spelled(name) in PASSES
 
 
@@ -177,7 +177,7 @@ def canonical_name(name: str) -> str:
     """Return the name under which `name` is registered.
 
     Raises:
-        HloError: there is no such pass; a note gives the nearest name, or where to look.
+        HloError: there is no such pass; a note gives the nearest name, or a hint.
     """
     found = _spelled(name)
     if found not in PASSES:
@@ -212,7 +212,7 @@ def register_pass(cls: _PassClass) -> _PassClass:
     Registering a name again replaces the class (reloading a plug-in).
 
     Raises:
-        HloError: the name is not kebab-case, or it is that of a pass of hloc; an option that cannot
+        HloError: the name is not kebab-case, or that of a pass of hloc; or an option cannot
             be written on the command line.
     """
     name = _checked_name("pass", getattr(cls, "name", ""))
@@ -238,7 +238,7 @@ def register_rules(*rules: Rule) -> None:
     Registering a name again replaces the rule.
 
     Raises:
-        HloError: a name is not kebab-case, or it is that of a rule of hloc.
+        HloError: a name is not kebab-case, or that of a rule of hloc.
     """
     from hloc.opt.rules import ALL_RULES
 
@@ -260,7 +260,7 @@ def has_plugins() -> bool:
 
 
 def rules_of_passes() -> tuple[Rule, ...]:
-    """Return the rules of passes that plug-ins have made of rules."""
+    """Return the rules of passes that plug-ins define by rules."""
     return tuple(rule for cls in _REGISTERED.values() for rule in getattr(cls, "rule_rows", ()))
 
 

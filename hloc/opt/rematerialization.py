@@ -92,10 +92,10 @@ class _Candidate:
     """An array to free.
 
     Attributes:
-        recipe: what to compute again, operands first; the last one makes the array.
-        uses: late readers, each with the instructions between that only hand the array on.
-        relies_on: arrays that must stay, since the recipe reads them.
-        freed: bytes fewer at the worst moment.
+        recipe: instructions to recompute, operands first; the last one is the array.
+        uses: late readers, each with the forwarding instructions in between.
+        relies_on: arrays that must be kept, since the recipe reads them.
+        freed: bytes saved at the peak.
     """
 
     recipe: tuple[Instruction, ...]
@@ -111,7 +111,7 @@ class _Candidate:
 
 @dataclass(slots=True)
 class _Work:
-    """One run of the pass; `orders` are kept in step with the module."""
+    """One run of the pass; `orders` are kept consistent with the module."""
 
     module: Module
     context: PassContext
@@ -125,7 +125,7 @@ class _Work:
     _dataflow: Dataflow | None = None
 
     def measure(self) -> int:
-        """Return the bytes of temporaries at the worst moment; orders what has no order yet."""
+        """Return the peak bytes of temporaries; schedules computations without an order."""
         dataflow = self._dataflow = analyse_dataflow(self.module)
         for computation in control_flow_computations(self.module):
             facts = memory_facts(computation, dataflow, self.peaks)
@@ -156,7 +156,7 @@ class _Work:
                 return
 
     def _round(self, limit: int) -> bool:
-        """Lower the worst moment, of the entry or of what runs then; True if anything was done."""
+        """Lower the peak, in the entry or in what runs at it; True if anything changed."""
         computation = self.module.entry
         while True:
             facts, order = self.facts[computation], self.orders[computation]
@@ -172,10 +172,10 @@ class _Work:
             limit = max(0, limit - (peak.size_bytes - inner))
             computation = max(called, key=lambda c: self.peaks[c])
 
-    # ---- what to free
+    # ---- choosing arrays
 
     def _choose(self, computation: Computation, at: int, excess: int) -> list[_Candidate]:
-        """Return the cheapest candidates that together free `excess` bytes, or all there are."""
+        """Return the cheapest candidates that together free `excess` bytes, or all of them."""
         view = _View(computation, self.orders[computation], self.facts[computation], at, self)
         found = sorted(
             view.candidates(), key=lambda c: (c.cost / c.freed, view.place[c.recipe[-1]])
@@ -211,7 +211,7 @@ class _Work:
         assert self._dataflow is not None
         return self._dataflow.source(inst, index)
 
-    # ---- doing it
+    # ---- rewriting
 
     def _apply(self, computation: Computation, chosen: list[_Candidate]) -> None:
         before: dict[Instruction, list[Instruction]] = {}
@@ -231,7 +231,7 @@ class _Work:
         self.orders[computation] = [inst for inst in order if inst in computation]
 
     def store_order(self) -> None:
-        """Put all instructions in the order that was reckoned with, and say so in the module."""
+        """Store the order that was assumed, and mark the module as scheduled."""
         for computation in self.module.computations:
             order = self.orders.get(computation)
             computation.reorder(post_order(computation) if order is None else order)
@@ -239,7 +239,7 @@ class _Work:
 
 
 def _recompute(computation: Computation, candidate: _Candidate) -> list[Instruction]:
-    """Add the recipe once more and let the late readers use it; return what was added, in order."""
+    """Copy the recipe for the late readers; return the copies, in order."""
     copies: dict[Instruction, Instruction] = {}
     for inst in candidate.recipe:
         copies[inst] = _copy(computation, inst, copies)
@@ -266,7 +266,7 @@ def _copy(
 
 
 class _View:
-    """One computation at its worst moment."""
+    """One computation at its peak."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class _View:
         }
 
     def candidates(self) -> list[_Candidate]:
-        """Return what is alive at the moment, idle, and can be computed again later."""
+        """Return the arrays that are live but unused at the peak, and can be recomputed later."""
         needed_now = self.facts.reads[self.order[self.at]]
         found = []
         for inst in self.order[: self.at]:
@@ -323,7 +323,7 @@ class _View:
     def _late_uses(
         self, inst: Instruction
     ) -> list[tuple[Instruction, tuple[Instruction, ...]]] | None:
-        """Return the readers after the moment; None if one of them cannot be given a copy."""
+        """Return the readers after the peak; None if one of them cannot use a copy."""
         found: list[tuple[Instruction, tuple[Instruction, ...]]] = []
         stack: list[tuple[Instruction, tuple[Instruction, ...]]] = [(inst, ())]
         while stack:
@@ -338,7 +338,7 @@ class _View:
         return found
 
     def _is_name(self, inst: Instruction) -> bool:
-        """True for another name of one array, such as a bitcast, that is free to copy."""
+        """True for an alias of an array, such as a bitcast, that is free to copy."""
         return (
             len(inst.operands) == 1
             and isinstance(inst.shape, ArrayShape)
@@ -350,9 +350,9 @@ class _View:
     def _recipe(
         self, inst: Instruction, first: int
     ) -> tuple[list[Instruction], set[Position], int]:
-        """Return what to compute again for `inst` at place `first`.
+        """Return the instructions to recompute for `inst` at position `first`.
 
-        Also what it reads of what stays alive, and the bytes that only stay alive for its sake.
+        Also the live arrays that they read, and the bytes kept alive only for them.
         """
         recipe: dict[Instruction, None] = {inst: None}
         relied: set[Position] = set()
@@ -364,7 +364,7 @@ class _View:
                     source = self.work.source(operand, index)
                     size = self.facts.sizes.get(source)
                     if size is None or operand in recipe:
-                        continue  # not a temporary, or made again as well
+                        continue  # not a temporary, or recomputed as well
                     if self.last.get(source, 0) >= first:
                         relied.add(source)
                     elif (
@@ -382,5 +382,5 @@ class _View:
         return ordered, relied, sum(kept.values())
 
     def _is_cheap(self, inst: Instruction) -> bool:
-        """True for what costs about as much as reading it from memory would."""
+        """True if computing `inst` costs about as much as reading it from memory."""
         return self._may_repeat(inst) and not inst.is_a("dot", "convolution", "fft", "scatter")

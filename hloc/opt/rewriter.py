@@ -1,4 +1,4 @@
-"""The driver of rewrite rules: a worklist that revisits only what changed."""
+"""The driver of rewrite rules: a worklist that revisits only changed instructions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Rewriter:
                 return
 
     def _apply(self, rule: Rule, inst: Instruction, found: dict[str, Instruction]) -> bool:
-        """Let `rule` replace `inst`; False if it declined."""
+        """Apply `rule` to `inst`; False if it declined."""
         module = self.computation.module
         by = f"{self.pass_name}/{rule.name}"
         self.context.at, self.context.rule = inst, by
@@ -140,7 +140,7 @@ class _Rewriter:
             self.worklist.append(inst)
 
     def _remove_dead(self, inst: Instruction) -> None:
-        """Remove `inst` if nothing needs it, and then its operands in the same way."""
+        """Remove `inst` if it is dead, and then its operands likewise."""
         stack = [inst]
         while stack:
             dead = stack.pop()
@@ -164,7 +164,7 @@ class _Rewriter:
         )
 
     def _queue_single_user(self, operand: Instruction) -> None:
-        """A rule that needs a single user of `operand` may fire now."""
+        """Queue instructions for which `operand` now has a single user."""
         if len(operand.users) == 1:
             self._queue(next(iter(operand.users)))
 
@@ -178,7 +178,7 @@ def _is_dynamic(inst: Instruction) -> bool:
 
 
 def _newer_than(new: Instruction, uid: int) -> list[Instruction]:
-    """Return `new` and what it depends on, as far as made after `uid`, operands first."""
+    """Return `new` and those of its operands that were added after `uid`, operands first."""
     found: dict[Instruction, None] = {}
     stack = [new]
     while stack:

@@ -11,15 +11,15 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pattern import Found, P
 
 Exactness: TypeAlias = Literal["exact", "ignores-zero-sign", "reassociates", "assumes-finite"]
-"""What a rule may do to a result.
+"""How a rule may change a result.
 
-`exact`: nothing (except the payload and sign of a NaN). `ignores-zero-sign`: -0 may become +0.
+`exact`: not at all (except the payload and sign of a NaN). `ignores-zero-sign`: -0 may become +0.
 `reassociates`: roundings differ. `assumes-finite`: wrong where an infinity or NaN takes part.
 All but `exact` need fast_math.
 """
 
 Build: TypeAlias = Callable[[Computation, Instruction, Found], Instruction | None]
-"""Return what stands for the instruction, or None, having added nothing, to leave it."""
+"""Return the replacement, or None to decline without having added anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Rule:
 
     Attributes:
         name: kebab-case, unique; seen in logs, goldens and `--disable-rule`.
-        pattern: what to look for; the opcodes of its root index the rule.
-        build: makes the replacement, of exactly the same shape.
-        when: guard over the whole match; says which values the law needs.
+        pattern: the pattern to match; the opcodes of its root index the rule.
+        build: builds the replacement, of exactly the same shape.
+        when: guard on the whole match.
         exactness: see `Exactness`.
     """
 

@@ -1,4 +1,4 @@
-"""Make sparse operands of convolutions whole."""
+"""Make sparse operands of convolutions dense."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class SparseConvolutionExpander(Expander):
-    """Replace a convolution with sparse operands by one of whole operands.
+    """Replace a convolution with sparse operands by one of dense operands.
 
-    Each stored value is compared with the places of its block. Cost: the memory of the whole
-    operand, and the multiplications with its zeros.
+    Each stored value is compared with the positions of its block. Cost: the memory of
+    the dense operand, and the multiplications by its zeros.
     """
 
     acts_on = frozenset({"convolution"})
 
     def when(self, inst: Instruction) -> bool:
-        """Take those with a `sparsity_config`."""
+        """Replace those with a `sparsity_config`."""
         return bool(sparsities(inst.attributes.sparsity_config))
 
     def expand(self, inst: Instruction) -> Instruction:

@@ -54,9 +54,9 @@ def has_one_user(inst: Instruction) -> bool:
 
 
 def splat_value(inst: Instruction) -> Any:
-    """Return the one value of all elements, a NumPy scalar, or None if unknown or not one.
+    """Return the value of a splat, a NumPy scalar, or None if it is unknown or none.
 
-    Sees a constant and a broadcast of a constant; arrays without elements have none.
+    Recognises a constant and a broadcast of a constant; arrays without elements have none.
     """
     if inst.opcode.name == "broadcast":
         inst = inst.operands[0]
@@ -89,7 +89,7 @@ def splat_of(value: float) -> Callable[[Instruction], bool]:
 
 @of_splats
 def is_zero(inst: Instruction) -> bool:
-    """All elements are 0, in floats of either sign."""
+    """All elements are 0, for floats of either sign."""
     found = splat_value(inst)
     return found is not None and not found
 
@@ -135,7 +135,7 @@ _MOST_LOOKED_AT = 64
 
 
 def makes_no_nan(inst: Instruction) -> bool:
-    """True if `inst` is finite where parameters are and nothing overflows; bounded search."""
+    """True if `inst` is finite if parameters are and nothing overflows; bounded search."""
     seen, stack = {inst}, [inst]
     while stack and len(seen) <= _MOST_LOOKED_AT:
         at = stack.pop()
@@ -153,9 +153,9 @@ def makes_no_nan(inst: Instruction) -> bool:
 
 
 def is_above_zero(inst: Instruction) -> bool:
-    """True if every number of `inst` is above 0 (or NaN), as its last operations show.
+    """True if every element of `inst` is above 0 or NaN, by its last operations.
 
-    Sees constants and bounds by `maximum` and `clamp`.
+    Recognises constants and bounds by `maximum` and `clamp`.
     """
     value = splat_value(inst)
     if value is not None:

@@ -13,7 +13,7 @@ from hloc.opt.pass_base import PassContext
 def each_instruction(module: Module, context: PassContext, *opcodes: str) -> Iterator[Instruction]:
     """Yield the instructions of `opcodes` (all) in every computation; end at the rewrite limit.
 
-    Passes may change a computation meanwhile: each is a snapshot from when the walk reaches it.
+    Passes may change computations during the walk: each is a snapshot taken when it is reached.
     """
     for computation in live_computations(module):
         for inst in computation.instructions:

@@ -63,6 +63,6 @@ def _is_empty(inst: Instruction) -> bool:
 
 
 def _is_scalar_broadcast(inst: Instruction) -> bool:
-    """True for what `_empty` makes of a shape whose constant would be long."""
+    """True for the result of `_empty` for a shape whose constant would be long."""
     is_long = empty_groups(inst.array.dims) > MAX_EMPTY_GROUPS
     return is_long and inst.is_a("broadcast") and inst.operands[0].is_a("constant")

@@ -48,7 +48,7 @@ class RuleBuilder:
     def __getattr__(self, name: str) -> Callable[..., Value]:
         if name.startswith("_"):
             raise AttributeError(name)
-        opcode_of(name)  # names an opcode that is near
+        opcode_of(name)  # its error names a similar opcode
         method = getattr(self._builder, name)
 
         def add(*operands: Any, **values: Any) -> Value:
@@ -59,7 +59,7 @@ class RuleBuilder:
 
 
 def fitted(new: Instruction, wanted: Instruction) -> bool:
-    """Give `new` the layout of `wanted`; False if the shapes differ in more than the layout."""
+    """Give `new` the layout of `wanted`; return False if the shapes differ otherwise."""
     if new.shape == wanted.shape:
         return True
     a, b = new.shape, wanted.shape

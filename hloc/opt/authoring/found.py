@@ -10,7 +10,7 @@ from hloc.opt.values import splat_value
 
 
 class Value:
-    """An instruction as a rule reads it: its fields, its attributes, its dims and dtype.
+    """An instruction as seen by a rule: its fields, its attributes, its dims and dtype.
 
     `m.x.users`, `m.outer.dimensions`, `m.x.dims`. Two values are equal if they are the same
     instruction. A rule reads values and returns one; it changes nothing.
@@ -55,7 +55,7 @@ class Value:
 
     @property
     def value(self) -> Any:
-        """The one value of all elements of a constant or a broadcast of one, else None."""
+        """The single value of a splat constant or a broadcast of one, else None."""
         return splat_value(self.inst)
 
     def __getattr__(self, name: str) -> Any:

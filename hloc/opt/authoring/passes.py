@@ -24,7 +24,7 @@ class Pass:
     Args:
         name: kebab-case, not that of a pass of hloc.
         rules: from `@rule`, or `hloc.opt.rule.Rule` rows; tried in this order.
-        doc: what it is for.
+        doc: its purpose.
     """
 
     def __init__(self, name: str, rules: Sequence[Rule], doc: str = "") -> None:
@@ -59,7 +59,7 @@ class Pass:
         return RulePass
 
     def documentation(self) -> str:
-        """Return what `hloc explain` prints: each rule, where it is, its law, how exact it is."""
+        """Return the text of `hloc explain`: each rule with its place, law and exactness."""
         lines = [self.doc, ""]
         for made in self.rules:
             about = [made.where] if isinstance(made, AuthoredRule) else []
@@ -74,8 +74,9 @@ class ModulePass:
     """Base class of passes with their own walk: define `name` and `run(module, context)`.
 
     `run` returns True exactly when it changed something; each rewrite is done inside
-    `with context.rewriting(module, self.name)`, after a look at `context.spent`. Fields with a
-    default are options, as of any pass: `limit: int = 3`.
+    `with context.rewriting(module, self.name)`, after checking `context.spent`. Fields with a
+    default are options,
+    as for any pass: `limit: int = 3`.
     """
 
     name: ClassVar[str] = ""
@@ -100,7 +101,7 @@ def passes_of(names: Mapping[str, Any], module_name: str) -> dict[str, type[Any]
 
 
 def _is_own_pass(value: object, module_name: str) -> bool:
-    """True of a subclass of `ModulePass` with a name that is defined in the module itself."""
+    """True for a subclass of `ModulePass` with a name that is defined in the module itself."""
     is_pass = isinstance(value, type) and issubclass(value, ModulePass) and bool(value.name)
     return is_pass and value.__module__ == module_name
 
@@ -109,7 +110,7 @@ def register_found(names: Mapping[str, Any], module_name: str) -> None:
     """Register the passes among the global names of a plug-in.
 
     Raises:
-        HloError: a name that is taken or not kebab-case, an option of another type.
+        HloError: a name is taken or not kebab-case, or an option has an unsupported type.
     """
     for cls in passes_of(names, module_name).values():
         register_pass(cls)

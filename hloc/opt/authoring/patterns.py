@@ -50,9 +50,9 @@ def const(value: Any = None, *, name: str = "", dtypes: DTypes = ()) -> P:
 class Opcodes:
     """`ops`: every opcode is a method that takes patterns of the operands.
 
-    Dashes are written as underscores, words of Python with one at the end: `o.get_tuple_element`,
-    `o.not_`. Without operands any match. Keywords: `name=`, `when=` a condition on the instruction,
-    and attributes that must have a value: `o.compare(x, y, direction="EQ")`.
+    Dashes are written as underscores, Python keywords with one at the end: `o.get_tuple_element`,
+    `o.not_`. Without operands any operands match. Keywords: `name=`, `when=` a condition on
+    the instruction, and required values of attributes: `o.compare(x, y, direction="EQ")`.
     """
 
     def __getattr__(self, name: str) -> Callable[..., P]:

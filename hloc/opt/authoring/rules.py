@@ -42,7 +42,7 @@ class AuthoredRule(Rule):
     Attributes:
         where: `mypass.py:6`.
         doc: the docstring of its function.
-        example: HLO text in which it should fire, "" for none.
+        example: HLO text in which it must fire, "" for none.
     """
 
     where: str = ""
@@ -65,15 +65,15 @@ def rule(
     (`b.negate(m.x)`), or None to decline. Its docstring states the law.
 
     Args:
-        pattern: what to look for.
+        pattern: the pattern to match.
         dtypes: element types of the instruction; all if not given.
         exact: how the rule may change a result; anything but True needs `--fast-math`.
         when: condition on the whole match.
         name: kebab-case; that of the function if not given.
-        example: HLO text in which the rule should fire.
+        example: HLO text in which the rule must fire.
 
     Raises:
-        HloError: there is no docstring, or the function takes other arguments.
+        HloError: there is no docstring, or the function has the wrong parameters.
     """
 
     def decorate(function: RuleFunction) -> AuthoredRule:
@@ -156,7 +156,7 @@ class _Caller:
         return result.inst
 
     def _check(self, made: Instruction, inst: Instruction) -> None:
-        """Raise if `made` and `inst` differ in type; a layout of its own only declines."""
+        """Raise if `made` and `inst` differ in type; if only the layout differs, decline."""
         if made.shape.text_without_layout != inst.shape.text_without_layout:
             got, want = made.shape.text_without_layout, inst.shape.text_without_layout
             raise self._fault(f"returned {made.name} of shape {got}, expected {want}", inst)

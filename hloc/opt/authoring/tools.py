@@ -30,7 +30,7 @@ def fuse(members: Sequence[Instruction]) -> Instruction:
         members: operands before users, all of one computation; the last is the root of the fusion.
 
     Raises:
-        HloError: fewer than two members, or a member that is not needed by the last one.
+        HloError: fewer than two members, or a member that the last one does not depend on.
     """
     if len(members) < 2:
         raise HloError("a fusion has two members or more")

@@ -1,1 +1,1 @@
-"""Passes that make collectives fewer and smaller, the same on every device."""
+"""Passes that reduce the number and size of collectives, identically on every device."""

@@ -20,11 +20,11 @@ from hloc.shapes import ArrayShape, TupleShape
 
 @dataclass(frozen=True)
 class Combiner(RewritingPass):
-    """Combines collectives of one opcode that all devices run and that do not need each other.
+    """Combines independent collectives of one opcode that all devices run.
 
     Attributes:
-        combine_threshold_bytes: operands of one combined collective are no larger together.
-        combine_threshold_count: nor are there more of them.
+        combine_threshold_bytes: limit on the operands of one combined collective together.
+        combine_threshold_count: limit on their number.
     """
 
     combine_threshold_bytes: int = 30 << 20
@@ -50,7 +50,7 @@ class Combiner(RewritingPass):
     def _found(
         self, computation: Computation, structures: Structures
     ) -> Iterator[tuple[Instruction, Hashable]]:
-        """Yield the collectives that may be combined, and what those of one set share."""
+        """Yield the collectives that may be combined, with the key that sets must share."""
         order = post_order(computation)
         pinned = {p for inst in order for p in inst.control_predecessors}
         for inst in order:
@@ -65,7 +65,7 @@ class Combiner(RewritingPass):
     def _sets(
         self, computation: Computation, found: Sequence[Instruction]
     ) -> Iterator[list[Instruction]]:
-        """Yield sets of at least two, by the number of others of `found` that each comes after."""
+        """Yield sets of at least two, grouped by how many of `found` precede each."""
         depths = _depths(computation, set(found))
         for depth in sorted({depths[inst] for inst in found}):
             members: list[Instruction] = []
@@ -84,9 +84,9 @@ class Combiner(RewritingPass):
 
 
 def _depths(computation: Computation, counted: set[Instruction]) -> dict[Instruction, int]:
-    """Return how many of `counted` lie one after the other before each instruction.
+    """Return the length of the longest chain of `counted` before each instruction.
 
-    Those at one depth do not need each other, and stay so when others are combined.
+    Those of equal depth are independent, and stay so when others are combined.
     """
     found: dict[Instruction, int] = {}
     for inst in post_order(computation):
@@ -96,7 +96,7 @@ def _depths(computation: Computation, counted: set[Instruction]) -> dict[Instruc
 
 
 def combine(computation: Computation, members: Sequence[Instruction]) -> Instruction:
-    """Replace `members` by one collective of all operands, which is returned."""
+    """Replace `members` by one collective of all operands, and return it."""
     first, b = members[0], Builder(computation)
     combined = computation.add(
         first.opcode,

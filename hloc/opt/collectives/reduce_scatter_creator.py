@@ -17,17 +17,17 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 _LONGEST = 24
-"""Most instructions that compute where a slice starts."""
+"""Limit on the instructions that compute the start of a slice."""
 
 _MOST_DEVICES = 512
-"""The start of a slice is computed for every device, so not for more than these."""
+"""Limit on devices: the start of a slice is computed for each of them."""
 
 
 class ReduceScatterCreator(RewritingPass):
     """Replace a dynamic-slice of an all-reduce by a reduce-scatter: half of the bytes.
 
-    The slice is the only user, and each device takes the part that its rank has in its group, in
-    one dimension. The start is computed for every device, from partition-id, replica-id and
+    The slice is the only user, and each device takes the part of its rank in its group,
+    in one dimension. The start is computed for every device, from partition-id, replica-id and
     constants. Cost: O(instructions), and a few operations per all-reduce and device.
     """
 
@@ -76,7 +76,7 @@ def _scatter(inst: Instruction, part: Instruction, dim: int) -> None:
 
 
 def _scattered(inst: Instruction) -> int | None:
-    """Return the dimension of which each device takes its part, None if that is not so."""
+    """Return the dimension of which each device takes its part, None if there is none."""
     if not inst.is_a("all-reduce") or len(inst.operands) != 1 or len(inst.users) != 1:
         return None
     (part,) = inst.users
@@ -114,7 +114,7 @@ def _is_plain(whole: Any, part: Instruction) -> bool:
 
 
 def _starts(start: Instruction) -> dict[int, int] | None:
-    """Return the value of a scalar on each device by its flattened id; None if it reads data."""
+    """Return the value of a scalar on each device, by flattened id; None if it depends on data."""
     order = post_order_from([start])
     ids = ("partition-id", "replica-id")
     if len(order) > _LONGEST or any(inst.is_a("parameter") for inst in order):

@@ -25,7 +25,7 @@ class Places:
 
     @property
     def labels(self) -> ConvolutionDimensions:
-        """The attribute with these places."""
+        """The attribute with these dimension numbers."""
         texts = (
             _label_text("bf", self.input),
             _label_text("io", self.kernel),
@@ -52,7 +52,7 @@ def _label_text(roles: str, places: Sequence[int]) -> str:
 
 
 def places_of(inst: Instruction) -> Places:
-    """Return the places that the labels of a convolution say."""
+    """Return the dimension numbers of a convolution."""
     d: ConvolutionDimensions = inst.attributes.dim_labels
     return Places(
         (d.input_batch, d.input_feature, *d.input_spatial),

@@ -1,4 +1,4 @@
-"""Dimension numbers of a dot, side by side, for passes."""
+"""Dimension numbers of a dot, operand by operand, for passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One operand of a dot and what its dimensions are."""
+    """One operand of a dot and the roles of its dimensions."""
 
     operand: Instruction
     batch: tuple[int, ...]

@@ -67,7 +67,7 @@ def _keeps_free_order(side: Side) -> bool:
 
 
 def _sources(transpose: Instruction, dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions of the operand that `dims` of a transpose are."""
+    """Return the operand dimensions of `dims` of a transpose."""
     permutation = transpose.attributes.dimensions
     return tuple(permutation[dim] for dim in dims)
 

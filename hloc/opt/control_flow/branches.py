@@ -24,7 +24,7 @@ class Branches:
         conditional: the instruction.
         indices: index of each leaf of the result.
         shapes: shape of each leaf of the result.
-        sources: for each branch, what each leaf of its result is, a position in the branch.
+        sources: for each branch and leaf of its result, its source, a position in the branch.
     """
 
     conditional: Instruction
@@ -37,7 +37,7 @@ class Branches:
         return self.conditional.operands[0]
 
     def outside(self, branch: int, at: Position) -> Position | None:
-        """Return the position beside the conditional that `at` is, None if the branch makes it."""
+        """Return the position outside the conditional that `at` forwards, None if there is none."""
         inst, index = at
         if not inst.is_a("parameter"):
             return None

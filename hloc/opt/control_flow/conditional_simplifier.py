@@ -81,7 +81,7 @@ class ConditionalSimplifier(RewritingPass):
 
 
 def _known_branch(conditional: Instruction) -> int | None:
-    """Return the branch that is always taken, None if that is not known."""
+    """Return the branch that is always taken, None if unknown."""
     if len(conditional.called) == 1:
         return 0
     predicate, _ = leaf_source(conditional.operands[0])
@@ -94,7 +94,7 @@ def _known_branch(conditional: Instruction) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How a conditional becomes smaller.
+    """How to shrink a conditional.
 
     Attributes:
         kept: the leaves of the result that branches still return.
@@ -176,7 +176,7 @@ def _is_equal(a: Position | None, b: Position | None) -> bool:
 
 
 def _value(branches: Branches, branch: int, n: int) -> Position | None:
-    """Return what leaf `n` of a branch is, beside the conditional or a constant of the branch."""
+    """Return the source of leaf `n` of a branch: outside the conditional, or a constant."""
     inst, index = branches.sources[branch][n]
     if inst.is_a("constant"):
         return inst, index
@@ -186,7 +186,7 @@ def _value(branches: Branches, branch: int, n: int) -> Position | None:
 def _arguments(
     branches: Branches, branch: int, kept: tuple[int, ...], effects: Effects
 ) -> tuple[ShapeIndex, ...]:
-    """Return the leaves of the argument that `branch` has to be passed."""
+    """Return the leaves of the argument that `branch` needs."""
     walk = SourceWalk()
     for inst in effects(branches.conditional.called[branch]):
         walk.add(inst)

@@ -33,8 +33,8 @@ class ConditionalToSelect(RewritingPass):
 
     Attributes:
         max_instructions: most instructions of all branches together.
-        max_elements: most elements of their results together; beyond that many, computing what is
-            not selected may cost more than a branch that the processor predicts wrongly.
+        max_elements: most elements of their results together; beyond it, computing the
+            unselected values may cost more than a mispredicted branch.
     """
 
     acts_on = frozenset({"conditional"})
@@ -61,7 +61,7 @@ class ConditionalToSelect(RewritingPass):
                     _select(branches)
 
     def _refusal(self, conditional: Instruction, applied: bool, effects: Effects) -> str:
-        """Return why `conditional` stays, "" if it goes."""
+        """Return why `conditional` is kept, "" if it is replaced."""
         if effects.any_in(conditional):
             return "a branch has a side effect"
         branches = branches_of(conditional)

@@ -1,7 +1,8 @@
-"""Control flow that no longer depends on data, so that a benchmark runs the same work each time.
+"""Makes control flow independent of data, so that a benchmark always runs the same work.
 
-No pass: results change. Loops whose number of rounds is not known get one, conditionals take one
-branch, infeeds are zeros and outfeeds nothing. Source: XLA's tool hlo_control_flow_flattening.
+Not a pass, since results change. Loops with an unknown trip count get a fixed one, conditionals
+take one branch, infeeds become zeros and outfeeds nothing. Source: XLA's tool
+hlo_control_flow_flattening.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 
 @dataclass(frozen=True, slots=True)
 class Flattening:
-    """What to make of control flow.
+    """How to flatten control flow.
 
     Attributes:
-        trips: rounds of a loop whose number is not known.
-        most_trips: rounds at most of a loop whose number is known; None for as many as it has.
+        trips: trip count of loops whose own is unknown.
+        most_trips: largest trip count of loops with a known one; None for no limit.
         branch: number of the branch that every conditional takes, its last one if it has fewer;
             None leaves conditionals.
     """
@@ -37,7 +38,7 @@ class Flattening:
 
 @dataclass(slots=True)
 class Flattened:
-    """How many instructions were changed."""
+    """The number of changed instructions."""
 
     loops: int = 0
     conditionals: int = 0
@@ -48,11 +49,11 @@ def flatten(module: Module, how: Flattening) -> Flattened:
     """Change `module` in place, computations that others call first.
 
     Args:
-        module: verified; its results are others afterwards, of the same shapes.
-        how: what to make of it.
+        module: verified; its results change, but not their shapes.
+        how: the options.
 
     Returns:
-        What was changed; a loop with a known number of rounds that it may have is left as it is.
+        The changes; a loop with a known trip count within the limit is not changed.
     """
     done = Flattened()
     for computation in live_computations(module):
@@ -69,7 +70,7 @@ def flatten(module: Module, how: Flattening) -> Flattened:
 
 
 def _flatten_loop(loop: Instruction, how: Flattening) -> bool:
-    """Give a loop a counter of its own, which ends it; the old body is called."""
+    """Give a loop its own counter, which ends it; the old body is called."""
     known = trip_count(loop)
     rounds = how.trips
     if known is not None:

@@ -16,14 +16,14 @@ from hloc.shapes import Shape, ShapeIndex, TupleShape
 
 
 def has_control_dependencies(inst: Instruction) -> bool:
-    """True if `inst` must run before or after another for more than its operands."""
+    """True if `inst` has control predecessors or successors."""
     return bool(inst.control_predecessors) or any(
         inst in other.control_predecessors for other in inst.computation.controlled
     )
 
 
 def part_of(inst: Instruction, index: ShapeIndex) -> Instruction:
-    """Return part `index` of `inst`, behind tuples; adds `get-tuple-element` where needed."""
+    """Return part `index` of `inst`, looking through tuples; adds `get-tuple-element` if needed."""
     inst, index = leaf_source(inst, index)
     for i in index:
         assert isinstance(inst.shape, TupleShape)
@@ -44,13 +44,13 @@ def assembled(computation: Computation, shape: Shape, parts: Sequence[Instructio
 
 
 def copied_constant(known: Instruction, into: Computation) -> Instruction:
-    """Add a copy of `known` and what it needs, a few instructions over constants."""
+    """Add a copy of `known` and its operands, a few instructions over constants."""
     operands = [copied_constant(operand, into) for operand in known.operands]
     return into.add(known.opcode, known.shape, operands, known.attributes, name=known.name)
 
 
 def remove_uncalled(*computations: Computation) -> None:
-    """Remove those of `computations` without callers."""
+    """Remove the computations without callers."""
     for computation in dict.fromkeys(computations):
         module = computation.module
         if not computation.callers and computation is not module.entry:
@@ -84,8 +84,8 @@ class Copier:
 
     Attributes:
         into: where the copies go.
-        of_parameter: returns what a part of the old parameter is there.
-        parts: positions that were asked for, or are something else from the start.
+        of_parameter: returns the new value of a part of the old parameter.
+        parts: positions copied so far, or replaced from the start.
     """
 
     into: Computation
@@ -94,7 +94,7 @@ class Copier:
     _copies: dict[Instruction, Instruction] = field(default_factory=dict)
 
     def copy(self, positions: Iterable[Position]) -> None:
-        """Copy what `positions` need, operands first; parts of the parameter as they are needed."""
+        """Copy the operands of `positions`, operands first; parts of the parameter on demand."""
         walk = SourceWalk(frozenset(self.parts))
         for inst, index in positions:
             walk.add(inst, index)

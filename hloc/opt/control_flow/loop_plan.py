@@ -17,9 +17,9 @@ from hloc.opt.control_flow.rewrite_loop import NewState
 
 
 class Effects:
-    """Finds instructions with side effects, also in computations made since the pass began.
+    """Finds instructions with side effects, also in computations added since the pass began.
 
-    Collectives count where another device may meet them from another place.
+    Collectives count if another device may reach them elsewhere.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def plan_loop(
     else:
         kept = _needed(state, classes, copied, varying, effects)
         if not kept:
-            return None  # an endless loop that has an effect
+            return None  # an endless loop has an effect
     same_size = len(kept) == len(state) and not state.is_nested and (kept or has_effects)
     if same_size and classes.invariant.isdisjoint(asked):
         return None
@@ -102,7 +102,7 @@ def _needed(
     asked: list[int],
     effects: Effects,
 ) -> tuple[int, ...]:
-    """Return the leaves that condition, side effects and the leaves `asked` for depend on."""
+    """Return the leaves that the condition, side effects and the leaves `asked` depend on."""
     condition, body = state.loop.called
     test, step = SourceWalk(), SourceWalk()
     for inst in (*effects(condition), condition.root):

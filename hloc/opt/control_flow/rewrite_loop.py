@@ -28,7 +28,7 @@ class NewState:
     """Mapping from a loop's state to its new state.
 
     Attributes:
-        kept: numbers of the leaves that stay, in order.
+        kept: numbers of the leaves that remain, in order.
         stands_for: for each leaf, the kept one that is its value inside the loop.
         known: leaves rematerialised inside the loop: a constant, or a few instructions over
             constants.
@@ -46,10 +46,10 @@ class NewState:
 def rewrite_loop(
     state: LoopState, new: NewState, effects: Callable[[Computation], Iterable[Instruction]]
 ) -> Instruction | None:
-    """Replace the loop by one with state `new`; removes the old condition and body if uncalled.
+    """Replace the loop by one with state `new`; remove the old condition and body if uncalled.
 
     Args:
-        state: the loop as it is.
+        state: the current loop.
         new: its new state. Without any leaf or hoisted value the loop itself is removed.
         effects: the instructions of a computation that have side effects.
 
@@ -122,7 +122,7 @@ def _new_loop(
 
 
 def _common(common: CommonAttributes, state: LoopState, new: NewState) -> CommonAttributes:
-    """Return what still holds: sharding and origin list leaves, a backend config numbers them."""
+    """Return the attributes that remain valid, without those that refer to leaves."""
     if len(new.kept) < len(state) or state.is_nested:
         return replace(common, sharding=None, origin=None, backend_config=None)
     return replace(common, sharding=None, origin=None) if new.hoisted else common

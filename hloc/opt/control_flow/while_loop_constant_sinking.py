@@ -32,7 +32,7 @@ class WhileLoopConstantSinking(RewritingPass):
     broadcasts: bool = True
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Sink into outer loops first, then on into inner ones."""
+        """Sink into outer loops first, then into inner ones."""
         effects = Effects()
         waiting = deque([module.entry])
         seen = {module.entry}

@@ -37,7 +37,7 @@ class WhileLoopInvariantCodeMotion(RewritingPass):
     acts_on = frozenset({"while"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Hoist out of inner loops first, then on out of outer ones."""
+        """Hoist out of inner loops first, then out of outer ones."""
         effects = Effects()
         for inst in each_instruction(module, context, "while"):
             if not has_control_dependencies(inst):
@@ -80,12 +80,12 @@ def _found(state: LoopState, effects: Effects) -> list[Position]:
 def _movable(
     state: LoopState, order: list[Instruction], effectful: frozenset[Instruction]
 ) -> tuple[dict[Instruction, int], set[Instruction]]:
-    """Return the hoistable instructions, with the bytes they really read, and those worth it."""
+    """Return the hoistable instructions, with the bytes they read, and those worth hoisting."""
     invariant = leaf_classes(state).invariant
     pinned = {p for inst in state.loop.called[1].controlled for p in inst.control_predecessors}
     movable: dict[Instruction, int] = {}
     worth: set[Instruction] = set()
-    heavy: set[Instruction] = set()  # like `worth`, but several results: their elements move
+    heavy: set[Instruction] = set()  # like `worth`, but with several results, hoisted by element
     for inst in order:
         source, index = leaf_source(inst)
         if source is state.parameter:
@@ -115,7 +115,7 @@ def _may_move(inst: Instruction) -> bool:
     if row.control_flow or row.forwards or inst.is_a("parameter", "after-all"):
         return False  # a loop that hangs must hang only where the program reaches it
     if inst.control_predecessors or row.refusal or row.exchange is not None:
-        return False  # what is refused, or waits for others, must be so only there
+        return False  # an instruction that is refused, or waits, must stay where it is
     if any(i.is_a("while") for c in reachable_computations(*inst.called) for i in c.instructions):
         return False
     return all(

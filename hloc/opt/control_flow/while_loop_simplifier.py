@@ -86,7 +86,7 @@ class WhileLoopSimplifier(RewritingPass):
     def _inline(
         self, loop: Instruction, trips: TripCount, effects: Effects, context: PassContext
     ) -> bool:
-        """Replace a loop that runs at most once; False if it must stay."""
+        """Replace a loop that runs at most once; False if it cannot be replaced."""
         condition, body = loop.called
         computation, module = loop.computation, loop.computation.module
         (init,) = loop.operands

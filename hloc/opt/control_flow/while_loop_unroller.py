@@ -60,7 +60,7 @@ class WhileLoopUnroller(RewritingPass):
     def _refusal(
         self, loop: Instruction, trips: TripCount | None, effects: Effects, room: int
     ) -> str:
-        """Return why `loop` stays, "" if it goes."""
+        """Return why `loop` is kept, "" if it is unrolled."""
         condition, body = loop.called
         if trips is None:
             return "its trip count is unknown"
@@ -81,7 +81,7 @@ class WhileLoopUnroller(RewritingPass):
 
 
 _LARGE = 1 << 12
-"""Arrays of at least this many elements are better kept out of memory between iterations."""
+"""Arrays of at least this many elements are better not stored between iterations."""
 
 
 def _maps_large_arrays(body: Computation) -> bool:

@@ -12,9 +12,9 @@ from hloc.shapes import ArrayShape, TupleShape
 
 
 def concatenate(scope: Scope, inst: Instruction) -> None:
-    """Settle a concatenate: each operand is written where the one before ends.
+    """Resolve a concatenate: each operand is written where the previous one ends.
 
-    What lies behind the present size of an operand is overwritten by the next one.
+    Elements beyond the present size of an operand are overwritten by the next one.
     """
     (dim,) = inst.attributes.dimensions
     sizes = dict[int, Instruction]()
@@ -36,7 +36,7 @@ def concatenate(scope: Scope, inst: Instruction) -> None:
 
 
 def reverse(scope: Scope, inst: Instruction) -> None:
-    """Settle a reverse: the present elements, reversed, lie at the end and are moved forward."""
+    """Resolve a reverse: the present elements, reversed, are at the end and moved forward."""
     operand = inst.operands[0]
     sizes = scope.sizes(operand)
     moved = [dim for dim in inst.attributes.dimensions if dim in sizes]
@@ -55,7 +55,7 @@ def reverse(scope: Scope, inst: Instruction) -> None:
 
 
 def sort(scope: Scope, inst: Instruction) -> None:
-    """Settle a sort: an extra operand marks the present elements, which sort first."""
+    """Resolve a sort: an extra operand marks the present elements, which sort first."""
     (dim,) = inst.attributes.dimensions
     sizes: dict[int, Instruction] = {}
     for operand in inst.operands:
@@ -80,7 +80,7 @@ def sort(scope: Scope, inst: Instruction) -> None:
 
 
 def _present_first(comparator: Computation, count: int) -> Computation:
-    """Return `comparator` with two more parameters: are the elements present?"""
+    """Return `comparator` with two more parameters: whether the elements are present."""
     new = comparator.module.add_computation(comparator.name + ".present")
     values = copy_instructions(comparator, new, {})
     b = Builder(new)

@@ -1,7 +1,7 @@
 """Reshapes of arrays with dynamic dimensions: the elements stay dense in row-major order.
 
-Where one dynamic dimension is split or merged, elements do not lie where a static reshape of the
-bounds would look for them: a gather fetches them.
+Where a dynamic dimension is split or merged, elements are not where a static reshape of
+the bounds would expect them: a gather fetches them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _all_ones(before: Sequence[int], after: Sequence[int], i: int, j: int) -> bo
 
 
 def reshape(scope: Scope, inst: Instruction) -> None:
-    """Settle a reshape of a dynamic array."""
+    """Resolve a reshape of a dynamic array."""
     operand = inst.operands[0]
     dims = inst.array.dims
     found: dict[int, Instruction] = {}
@@ -72,7 +72,7 @@ def reshape(scope: Scope, inst: Instruction) -> None:
 
 
 def dynamic_reshape(scope: Scope, inst: Instruction) -> None:
-    """Settle a dynamic-reshape, whose sizes are operands."""
+    """Resolve a dynamic-reshape, whose sizes are operands."""
     operand, *sizes = inst.operands
     rank, dims = operand.array.rank, inst.array.dims
     found = {
@@ -146,10 +146,10 @@ def _product(scope: Scope, sizes: Sequence[Instruction]) -> Instruction:
 def _compacted(
     scope: Scope, inst: Instruction, value: Instruction, group: Group, sizes: Sizes
 ) -> Instruction:
-    """Return `value` with the elements of a group where the bounds of the result expect them.
+    """Return `value` with the elements of a group at the positions of the result's bounds.
 
-    The group becomes one flat dimension of a gather: the place in the result gives the number of
-    the element among the present ones, and that number its place in the operand.
+    The group becomes one flat dimension of a gather: the position in the result gives the number
+    of the element among the present ones, and that number its position in the operand.
     """
     b, operand, dims = scope.b, inst.operands[0], inst.array.dims
     before = operand.array.dims[: group.inputs[0]] if group.inputs else operand.array.dims

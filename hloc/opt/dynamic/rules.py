@@ -80,12 +80,12 @@ def _repeated(scope: Scope, inst: Instruction, dim: int, size: Instruction) -> I
 
 
 def _like_operand(scope: Scope, inst: Instruction) -> None:
-    """The result has the sizes of operand 0, leaf by leaf."""
+    """Give the result the sizes of operand 0, leaf by leaf."""
     scope.settle_leaves(inst, dict(scope.leaves.get(inst.operands[0], {})))
 
 
 def _like_operands(scope: Scope, inst: Instruction) -> None:
-    """The result is operand 0, or a tuple of all operands."""
+    """Resolve a result that is operand 0, or a tuple of all operands."""
     if len(inst.operands) == 1 and not isinstance(inst.shape, TupleShape):
         return _like_operand(scope, inst)
     found = {
@@ -166,7 +166,7 @@ def _transpose(scope: Scope, inst: Instruction) -> None:
 
 
 def _slice(scope: Scope, inst: Instruction) -> None:
-    """A slice that takes all of a dimension keeps its size; any other is static."""
+    """Resolve a slice: a full dimension keeps its size; any other is static."""
     operand = inst.operands[0]
     kept = {}
     for dim, size in scope.sizes(operand).items():
@@ -191,7 +191,7 @@ def _dynamic_slice(scope: Scope, inst: Instruction) -> None:
 def _dynamic_update_slice(scope: Scope, inst: Instruction) -> None:
     operand, update, *starts = inst.operands
     inside = scope.inside(update, list(range(update.array.rank)))
-    if inside is not None:  # elements outside the present update leave what is there
+    if inside is not None:  # elements outside the present update keep the old value
         there = scope.b.dynamic_slice(operand, starts, update.array.dims)
         mixed = scope.b.select(inside, update, there)
         scope.computation.set_operands(inst, [operand, mixed, *starts])
@@ -245,7 +245,7 @@ def _renamed(sizes: Sizes, places: dict[int, int]) -> Iterable[tuple[int, Instru
 
 
 def _scatter(scope: Scope, inst: Instruction) -> None:
-    """Indices outside the present size point nowhere, so their updates are skipped."""
+    """Resolve a scatter: indices outside the present size are made invalid, and skipped."""
     a, count = inst.attributes, len(inst.operands) // 2
     indices, updates = inst.operands[count], inst.operands[count + 1 :]
     places = _scatter_places(inst, indices, a.update_window_dims)
@@ -276,7 +276,7 @@ def _masked_indices(scope: Scope, indices: Instruction, dims: list[int]) -> Inst
 
 
 def _check_window(scope: Scope, inst: Instruction, place: int) -> None:
-    """Require that a dynamic window dimension of the updates is one of the operand too."""
+    """Require that a dynamic window dimension of the updates is dynamic in the operand too."""
     a, operand = inst.attributes, inst.operands[0]
     gone = {*a.inserted_window_dims, *a.input_batching_dims}
     window = [dim for dim in range(operand.array.rank) if dim not in gone]
@@ -286,7 +286,7 @@ def _check_window(scope: Scope, inst: Instruction, place: int) -> None:
 
 
 def _like_operands_of(scope: Scope, inst: Instruction, operands: Sequence[Instruction]) -> None:
-    """Each leaf of the result has the sizes of one of `operands`."""
+    """Give each leaf of the result the sizes of one of `operands`."""
     if not isinstance(inst.shape, TupleShape):
         return scope.settle(inst, scope.sizes(operands[0]))
     return scope.settle_leaves(
@@ -310,7 +310,7 @@ def _reduce(scope: Scope, inst: Instruction) -> None:
 def _masked_inputs(
     scope: Scope, inst: Instruction, count: int, dims: list[int]
 ) -> list[Instruction]:
-    """Return the inputs of a reduction, masked along `dims` by what changes nothing."""
+    """Return the inputs of a reduction, masked along `dims` by the neutral element."""
     sizes = _sizes_of_any(scope, inst.operands[:count])
     masked = []
     for operand, init in zip(inst.operands[:count], inst.operands[count:], strict=True):
@@ -322,7 +322,7 @@ def _masked_inputs(
 def _neutral(
     scope: Scope, inst: Instruction, init: Instruction, operand: Instruction
 ) -> Instruction:
-    """Return what the reducer leaves the other argument alone with: by contract, the init value."""
+    """Return the neutral element of the reducer: by contract, the init value."""
     kind = recognised_reducer(inst.called[0])
     dtype = operand.array.dtype
     if kind and kind != "second":
@@ -369,7 +369,7 @@ def _dot(scope: Scope, inst: Instruction) -> None:
     lhs, rhs = inst.operands
     pairs = list(zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True))
     lhs_sizes, rhs_sizes = dict(scope.sizes(lhs)), dict(scope.sizes(rhs))
-    for left, right in pairs:  # both sides are masked: zero times infinity is no zero
+    for left, right in pairs:  # both sides are masked: zero times infinity is NaN
         size = lhs_sizes.get(left, rhs_sizes.get(right))
         if size is not None:
             lhs_sizes[left] = rhs_sizes[right] = size
@@ -429,7 +429,7 @@ def _convolution(scope: Scope, inst: Instruction) -> None:
 
 
 def _batch_only(scope: Scope, inst: Instruction) -> None:
-    """Settle opcodes that treat leading dimensions alike: only these may be dynamic."""
+    """Resolve opcodes with leading batch dimensions: only these may be dynamic."""
     used = _USED_DIMS.get(inst.opcode.name)
     sizes = _sizes_of_any(scope, inst.operands)
     if not sizes:

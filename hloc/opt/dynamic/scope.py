@@ -1,7 +1,7 @@
-"""A computation being made static: which sizes are values, and masks by them.
+"""A computation being made static: the sizes that are values, and masks by them.
 
 Arrays keep their bounds; each dynamic dimension has an `s32[]` with its current size. Elements
-beyond the current sizes are undefined and are masked where they would matter.
+beyond the current sizes are undefined and are masked where they affect results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves
 
 Sizes: TypeAlias = Mapping[int, Instruction]
-"""Dimension -> `s32[]`; dimensions that are not there have the size in the shape."""
+"""Dimension -> `s32[]`; other dimensions have the size in the shape."""
 
 
 def static(shape: Shape) -> Shape:
@@ -40,7 +40,7 @@ def has_dynamic(shape: Shape) -> bool:
 
 @dataclass(slots=True)
 class Scope:
-    """The sizes that are known in one computation.
+    """The known sizes in one computation.
 
     Attributes:
         leaves: per instruction and leaf of its result, the sizes of dynamic dimensions.
@@ -54,7 +54,7 @@ class Scope:
         """A builder for the computation."""
         return Builder(self.computation)
 
-    # ---- what is known
+    # ---- known sizes
 
     def sizes(self, inst: Instruction, index: ShapeIndex = ()) -> Sizes:
         """Return the sizes of one leaf of `inst`."""
@@ -80,7 +80,7 @@ class Scope:
         """Add the constant `s32[]` `value`."""
         return self.b.constant(value, S32)
 
-    # ---- what is found out
+    # ---- new sizes
 
     def settle(self, inst: Instruction, sizes: Sizes | None = None) -> None:
         """Give `inst` a static shape; `sizes` are those of its only leaf."""
@@ -112,7 +112,7 @@ class Scope:
     # ---- masks
 
     def masked(self, inst: Instruction, value: Instruction, dims: list[int]) -> Instruction:
-        """Return `inst` with scalar `value` wherever it lies outside the present size of `dims`."""
+        """Return `inst` with scalar `value` outside the present sizes of `dims`."""
         inside = self.inside(inst, dims)
         if inside is None:
             return inst
@@ -121,7 +121,7 @@ class Scope:
         return self.b.instruction("select", (inside, inst, fill), shape=shape)
 
     def inside(self, inst: Instruction, dims: list[int]) -> Instruction | None:
-        """Return a `pred` array: element is inside the sizes of `dims`; None if all is."""
+        """Return a `pred` array, true inside the sizes of `dims`; None if it is true everywhere."""
         sizes = self.sizes(inst)
         return inside_of(self.b, inst.array.dims, {dim: sizes[dim] for dim in dims if dim in sizes})
 
@@ -132,7 +132,7 @@ class Scope:
 
 
 def inside_of(b: Builder, dims: tuple[int, ...], sizes: Sizes) -> Instruction | None:
-    """Return a `pred` array of `dims`: element is inside `sizes`; None if there are none."""
+    """Return a `pred` array of `dims`, true inside `sizes`; None if there are none."""
     found: Instruction | None = None
     for dim, size in sizes.items():
         below = b.compare(b.iota(S32, dims, dim), b.broadcast(size, dims), "LT")

@@ -1,8 +1,7 @@
 """Axes: map dimensions of values computed from a dot to the dot's loops.
 
-Every dimension of a dot larger than 1 is an axis. A dimension of what is computed from the dot
-stands for some axes in order, as those of a reshape do, or, of a broadcast row value, for none
-that matter.
+Every dimension of a dot larger than 1 is an axis. A dimension of a value computed from
+the dot stands for some axes in order, as after a reshape, or for none, as in a broadcast row value.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ def dims_of(inst: Instruction, known: dict[Instruction, Dims], sizes: Sequence[i
 
     Args:
         inst: elementwise, a reduce, or moves elements.
-        known: axes of what is computed from the dot; other operands do not count.
-        sizes: of the dot.
+        known: axes of values computed from the dot; other operands are ignored.
+        sizes: sizes of the dot's axes.
     """
     name = inst.opcode.name
     operands = [operand for operand in inst.operands if operand in known]
@@ -67,7 +66,7 @@ def _agreed(operands: list[Dims]) -> Dims | None:
 
 
 def regrouped(dims: Dims, new_dims: Sequence[int], sizes: Sequence[int]) -> Dims | None:
-    """Return the axes after a reshape that cuts between axes, None for one that does not."""
+    """Return the axes after a reshape, None if it splits an axis."""
     if any(axes is None for axes in dims):
         return None
     waiting = [axis for axes in dims for axis in axes or ()]

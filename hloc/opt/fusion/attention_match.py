@@ -37,18 +37,18 @@ class Attention:
     """The parts of an attention.
 
     Attributes:
-        result: the second product.
-        place: which operand of `result` the probabilities are.
-        scores: the first product; its dimensions larger than 1 are the axes.
-        key_place: which operand of `scores` the keys are.
+        result: the second dot.
+        place: operand number of the probabilities in `result`.
+        scores: the first dot; its dimensions larger than 1 are the axes.
+        key_place: operand number of the keys in `scores`.
         logits: the input of softmax, kept per block of queries.
         maximum, total: the reductions of softmax.
-        weights: exponentials of `logits` less `maximum`.
-        numerator: the weights as the second product multiplies them, before the division.
-        divisor: what they are divided by, the same for all keys.
-        dims: axes of all that is computed from `scores`, except `result`.
-        batch, queries, key: the axes; both products have those of `batch`.
-        members: all that is computed inside, operands first.
+        weights: exponentials of `logits` minus `maximum`.
+        numerator: the weights as the second dot reads them, before the division.
+        divisor: their divisor, the same for all keys.
+        dims: axes of all values computed from `scores`, except `result`.
+        batch, queries, key: the axes; both dots have those of `batch`.
+        members: all instructions inside, operands first.
     """
 
     result: Instruction
@@ -79,7 +79,7 @@ class Attention:
 
     @property
     def probabilities(self) -> Instruction:
-        """The weights after the division, as the second product reads them."""
+        """The weights after the division, as the second dot reads them."""
         return self.result.operands[self.place]
 
     @property
@@ -89,7 +89,7 @@ class Attention:
 
     @property
     def difference(self) -> Instruction:
-        """The logits less the largest one of their row."""
+        """The logits minus the largest one of their row."""
         return _through(self.weights.operands[0], _SAME_ELEMENTS)
 
     @property
@@ -109,7 +109,7 @@ class Attention:
 
     @property
     def value_dim(self) -> int:
-        """The dimension of the values that the result has too."""
+        """The free dimension of the values."""
         a, values = self.result.attributes, self.result.operands[1 - self.place]
         batch, contracted = _sides(a, 1 - self.place)
         (dim,) = _large(values, (*batch, *contracted))
@@ -123,7 +123,7 @@ class Attention:
 
 
 def attention_of(result: Instruction) -> Attention | None:
-    """Return the attention whose second product is `result`, None if there is none."""
+    """Return the attention whose second dot is `result`, None if there is none."""
     if result.opcode.name != "dot":
         return None
     found = (_Matcher(result, place).match() for place in (0, 1))
@@ -138,12 +138,12 @@ def is_attention_fusion(inst: Instruction) -> bool:
 def reads_no_array(
     attention: Attention, wanted: Iterable[Instruction], known: Iterable[Instruction]
 ) -> bool:
-    """True if `wanted` are made of `known` and of scalars: at any position, past the last key too.
+    """True if `wanted` depend only on `known` and scalars, so that any position is valid.
 
     Args:
-        attention: what they are members of.
-        wanted: made for every key.
-        known: made before them.
+        attention: the attention.
+        wanted: members computed for every key.
+        known: members computed before them.
     """
     stack, done = list(wanted), set(known)
     while stack:
@@ -173,7 +173,7 @@ def _large(inst: Instruction, without: tuple[int, ...]) -> list[int]:
 
 
 def _through(inst: Instruction, opcodes: tuple[str, ...]) -> Instruction:
-    """Return the first instruction that is not one of some opcodes of one operand."""
+    """Return the first instruction not in `opcodes`, from `inst` along first operands."""
     while inst.opcode.name in opcodes:
         inst = inst.operands[0]
     return inst
@@ -280,7 +280,7 @@ def _is_inside(inst: Instruction, parts: set[Instruction], logits: Instruction) 
 
 
 def _scores(members: tuple[Instruction, ...], result: Instruction) -> Instruction | None:
-    """Return the first product, None if there is none or several."""
+    """Return the first dot, None if there is none or several."""
     dots = [m for m in members if m.opcode.name == "dot" and m is not result]
     if len(dots) != 1:
         return None
@@ -291,7 +291,7 @@ def _scores(members: tuple[Instruction, ...], result: Instruction) -> Instructio
 def _all_dims(
     members: tuple[Instruction, ...], scores: Instruction, ends: tuple[Instruction, ...]
 ) -> dict[Instruction, Dims] | None:
-    """Return the axes of all that comes from the scores; None if something does not fit.
+    """Return the axes of all values computed from the scores; None if they are inconsistent.
 
     `ends` are both reductions and the result, the only members that are more than elements.
     """
@@ -310,7 +310,7 @@ def _all_dims(
 
 
 def _with_axes(parts: Attention) -> Attention | None:
-    """Return the attention with its axes told apart, None if they do not fit together."""
+    """Return the attention with its axes classified, None if they are inconsistent."""
     scores, dims, result = parts.scores, parts.dims, parts.result
     key_of = {
         tuple(a for d in reduce.attributes.dimensions for a in dims[reduce.operands[0]][d] or ())

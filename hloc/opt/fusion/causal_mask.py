@@ -28,7 +28,7 @@ class CausalMask:
 
 
 def causal_mask(attention: Attention) -> CausalMask | None:
-    """Return the mask that the structure of the logits proves, None if it proves none."""
+    """Return the mask that follows from the structure of the logits, or None."""
     logits = attention.logits
     if logits.opcode.name != "select" or logits.operands[0].array.dims != logits.array.dims:
         return None
@@ -46,7 +46,7 @@ def causal_mask(attention: Attention) -> CausalMask | None:
 
 
 def _keeps_distances(attention: Attention) -> bool:
-    """False if softmax rounds logits to a narrower type, where two that are far apart may meet."""
+    """False if softmax rounds logits to a narrower type, where distant ones may become equal."""
     dtype = attention.logits.array.dtype
     used = (attention.maximum.array.dtype, attention.difference.array.dtype)
     return all(x is dtype or x is F32 for x in used)
@@ -60,9 +60,9 @@ def _scalar_constant(inst: Instruction) -> Instruction | None:
 
 
 def _bound(attention: Attention, pred: Instruction, is_seen: bool) -> tuple[int, int] | None:
-    """Return query axis and reach of some comparison that holds wherever a key is seen.
+    """Return query axis and reach of a comparison that holds wherever a key is visible.
 
-    `is_seen` tells whether a key is seen where `pred` holds, or where it does not.
+    `is_seen` says whether a key is visible where `pred` holds, or where it does not.
     """
     own = tuple(range(pred.array.rank))
     waiting: list[tuple[Instruction, tuple[int, ...], bool]] = [(pred, own, is_seen)]

@@ -14,10 +14,10 @@ _INSIDE: Access = OTHER
 def shared_reduces(
     order: Sequence[Instruction], outputs: Sequence[Instruction]
 ) -> tuple[Instruction, ...]:
-    """Return the reductions of a fusion whose loops are the same, nothing if it has others too.
+    """Return the reductions of a fusion if their loops are the same, nothing otherwise.
 
-    Results are the reductions themselves, or are made of them one element from one element, as a
-    mean is of a sum.
+    Results are the reductions themselves, or elementwise in them, as a mean in
+    a sum.
 
     Args:
         order: the members, operands first.

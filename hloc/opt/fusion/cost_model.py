@@ -1,7 +1,7 @@
-"""Cost and benefit of computing a producer inside the groups that read it.
+"""Cost and benefit of fusing a producer into the groups that read it.
 
-Work is counted in adds of one element; a byte to or from memory is a quarter of that, and a kernel
-of its own is 500. Rough numbers, meaningful only relative to each other.
+The unit of work is an add of one element; a byte to or from memory is a quarter
+of that, and a separate kernel 500. Rough numbers, meaningful only relative to each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hloc.opt.fusion.group import ROOT_INDEX, SCALAR, Group, Maps
 _KERNEL = 500
 _BYTES_PER_ADD = 4
 _MAX_MAPS = 12
-"""Each index map is code of its own in the kernel."""
+"""Limit on index maps: each has separate code in the kernel."""
 
 _MAX_CONCATENATED = 4
 _MAX_COPIES = 16
@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a producer does not join its users; `numbers` fill the `{}` of `text`."""
+    """Why a producer is not fused into its users; `numbers` fill the `{}` of `text`."""
 
     text: str
     numbers: tuple[int, ...] = ()
@@ -44,12 +44,12 @@ class Refusal:
 
 
 def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits) -> Refusal | None:
-    """Return why `inst` should not be computed inside all of the groups that `reads` names.
+    """Return why `inst` should not be fused into all groups of `reads`.
 
     Args:
         inst: the producer.
-        reads: for each group, the index maps at which it reads `inst`, and how many elements.
-        limits: bounds that a group may not pass.
+        reads: for each group, the index maps at which it reads `inst`, and the number of elements.
+        limits: bounds of a group.
     """
     if not all(_has_room(inst, group, limits) for group in reads):
         return Refusal(
@@ -99,7 +99,7 @@ def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
 
 
 def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
-    """False if a branch per element would slow down expensive functions in the group."""
+    """False if a branch per element would slow down expensive functions of the group."""
     if len(inst.operands) > _MAX_CONCATENATED:
         return False
     return not any(weight_of(member) >= EXPENSIVE for group in reads for member in group.maps)
@@ -131,7 +131,7 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
 
 
 def _in_a_loop(reads: Mapping[Group, Maps]) -> bool:
-    """True if the producer is one value that a loop over many elements would compute again."""
+    """True if the producer is a single value that a loop would compute repeatedly."""
     return any(
         SCALAR in maps and elements_of(group.root.shape) > 1 for group, maps in reads.items()
     )

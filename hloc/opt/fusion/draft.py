@@ -1,8 +1,8 @@
 """A candidate GPU kernel: its members, how often each is computed, and the estimated time.
 
-Each member is read at some index maps (`index_maps`); members read at the same map are made once. A
-map also says along which dimension neighbouring threads read (`lanes`), which decides how much of
-each memory transaction is useful.
+Each member is read at some index maps (`index_maps`); members read at the same map are computed
+once. A map also says along which dimension neighbouring threads read (`lanes`), which decides how
+much of each memory transaction is useful.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from hloc.opt.fusion.region import OWN_LOOPS
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the drafts of one computation share.
+    """Data shared by the drafts of one computation.
 
     Attributes:
-        positions: places of instructions in an order with operands first.
+        positions: positions of instructions in an order with operands first.
     """
 
     device: DeviceSpec
@@ -52,12 +52,12 @@ class Draft:
         indices: at which members and operands are read.
         launches: kernel launches; 0 for a view.
         members: the index maps at which each is read.
-        operands: the same for what is read from memory.
+        operands: the same for arrays read from memory.
         operations: of all threads, in instructions on f32.
         made: values computed per thread, a proxy for code size.
-        role: of the root.
+        role: role of the root.
         results: the members that it writes to memory.
-        version: grows whenever a member joins.
+        version: incremented whenever a member joins.
     """
 
     root: Instruction
@@ -88,7 +88,7 @@ class Draft:
         setting: Setting,
         inside: Callable[[Instruction], bool],
     ) -> Draft:
-        """Return the kernel that writes `results` and whose threads `root` decides."""
+        """Return the kernel that writes `results` and whose threads are those of `root`."""
         role = role_of(root)
         launches = 0 if role is Role.VIEW else 1 if rows else launch_count(root)
         threads = thread_count(root)
@@ -102,7 +102,7 @@ class Draft:
 
     @property
     def is_view(self) -> bool:
-        """True if nothing is computed: the bytes are there already."""
+        """True if nothing is computed or copied."""
         return self.role is Role.VIEW
 
     @property
@@ -161,7 +161,7 @@ class Draft:
         return same and self.root.opcode.name not in OWN_LOOPS
 
     def made_with(self, producer: Draft) -> int:
-        """Return the values that one thread makes if `producer` joins."""
+        """Return the values that one thread computes if `producer` joins."""
         return self.made + producer.made * len(self.operands[producer.root])
 
     def _seconds(self, operations: float, memory: float, made: int) -> float:
@@ -188,7 +188,7 @@ class Draft:
                 self.operands.pop(operand, None)
 
     def _take(self, start: dict[Instruction, Maps], inside: Callable[[Instruction], bool]) -> None:
-        """Take in the members of `start` at the given maps, and what they need of `inside`."""
+        """Add the members of `start` at the given maps, and their producers in `inside`."""
         positions = self.setting.positions
         pending = start
         waiting = [(-positions[inst], inst.uid, inst) for inst in pending]
@@ -238,9 +238,9 @@ class Draft:
     # ---- lanes
 
     def patterns(self, lane: Lane | None) -> dict[Instruction, Pattern]:
-        """Return where threads read the operands if they read the result along `lane`.
+        """Return how threads read the operands if they read the result along `lane`.
 
-        None is the way of this kernel by itself, with its tiles.
+        None is this kernel's own access, with its tiles.
         """
         if lane == self.indices.lane(ROOT) and self.indices.tile is None:
             lane = None

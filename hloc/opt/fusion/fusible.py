@@ -14,7 +14,7 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
 class Role(Enum):
-    """How an instruction takes part in fusions."""
+    """The role of an instruction in fusions."""
 
     NONE = "never part of a fusion"
     VIEW = "free on its own, since no bytes move; part of a fusion only between other parts"
@@ -29,7 +29,7 @@ EXPENSIVE = 10
 
 
 def is_one_step(computation: Computation) -> bool:
-    """True if there is one instruction beside the parameters, and so nothing to fuse it with."""
+    """True if there is only one instruction besides parameters, and so nothing to fuse."""
     return len(computation) - len(computation.parameters) < 2
 
 
@@ -60,7 +60,7 @@ def role_of(inst: Instruction) -> Role:
 
 
 def _is_elementwise(inst: Instruction) -> bool:
-    """False also for a bitcast-convert that makes or takes a dimension."""
+    """True for elementwise opcodes, except a bitcast-convert that adds or removes a dimension."""
     return works_per_element(inst) and all(
         operand.array.dims in ((), inst.array.dims) for operand in inst.operands
     )
@@ -68,7 +68,7 @@ def _is_elementwise(inst: Instruction) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_plain(shape: Shape) -> bool:
-    """An array, or a tuple of arrays as a reduce of several has, of static size and not empty."""
+    """True for an array, or a tuple of arrays, of static size and not empty."""
     if isinstance(shape, TupleShape):
         return bool(shape.elements) and all(
             isinstance(e, ArrayShape) and _is_plain(e) for e in shape.elements
@@ -83,7 +83,7 @@ def _is_plain(shape: Shape) -> bool:
 
 
 def _same_elements(inst: Instruction) -> bool:
-    """False for a bitcast that cuts its bytes into other elements."""
+    """False for a bitcast that regroups bytes into other elements."""
     return inst.array.dtype is inst.operands[0].array.dtype
 
 
@@ -91,7 +91,7 @@ def weight_of(inst: Instruction) -> int:
     """Return the work for one element; moving an element to another index costs nothing."""
     is_division = inst.is_a("divide") and isinstance(inst.shape, ArrayShape)
     if is_division and not inst.array.dtype.is_float:
-        return EXPENSIVE  # an integer division is slow, and may not be moved out of a loop
+        return EXPENSIVE  # an integer division is slow, and cannot be hoisted out of a loop
     return inst.opcode.weight
 
 

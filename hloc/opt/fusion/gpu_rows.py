@@ -7,17 +7,17 @@ from hloc.analysis.gpu_performance import LAUNCH_SECONDS, Threads
 from hloc.analysis.rows import Rows
 
 LONGEST_ROW = 1 << 16
-"""Elements of the longest row that has a kernel."""
+"""Elements of the longest row with a kernel."""
 
 _MOST_THREADS = 1024
 _IN_REGISTERS = 8
-"""Threads that share a row at most, and elements of each that are all in registers."""
+"""Most threads per row, and elements per thread, all in registers."""
 
 _ELEMENT_BYTES = 4
-"""Of an element, whatever its type: an estimate."""
+"""Bytes of an element of any type: an estimate."""
 
 _STAGES = 3
-"""Kernels that softmax and norms are otherwise, each of which reads the rows again."""
+"""Number of kernels of softmax and norms otherwise, each of which reads the rows again."""
 
 
 def why_not_rows_on_gpu(rows: Rows, device: DeviceSpec) -> str:

@@ -19,10 +19,10 @@ IndexMap: TypeAlias = int
 
 
 class Reads(NamedTuple):
-    """How many elements are asked for at one index map.
+    """The number of elements read at one index map.
 
     Attributes:
-        asked: once for each element of the reader.
+        asked: one for each element of the reader.
         computed: without those that are invariant in the innermost loop, which LLVM hoists.
     """
 
@@ -37,7 +37,7 @@ Maps: TypeAlias = dict[IndexMap, Reads]
 
 ROOT_INDEX: IndexMap = 0
 SCALAR: IndexMap = -1
-"""The one map of arrays with one element, however they are read: computed once, outside loops."""
+"""The index map of arrays with one element: computed once, outside loops."""
 
 
 _ROOTS_WITH_LOOPS_OF_THEIR_OWN = frozenset({"concatenate", "dynamic-update-slice", "scatter"})
@@ -50,9 +50,9 @@ class Group:
 
     Attributes:
         root: the member that nothing else in the fusion reads; decides its loops.
-        maps: for each member, its index maps and how many elements are asked for at each.
-        operands: what the members read from outside.
-        outputs: members whose values leave the fusion, `root` first.
+        maps: for each member, its index maps and the number of elements read at each.
+        operands: arrays that the members read from outside.
+        outputs: members whose values are used outside, `root` first.
     """
 
     root: Instruction
@@ -63,7 +63,7 @@ class Group:
 
     @staticmethod
     def of(root: Instruction) -> Group:
-        """Return a group with nothing but `root`."""
+        """Return a group of `root` alone."""
         count = elements_of(root.shape)
         group = Group(root, {root: {ROOT_INDEX: Reads(count, count)}})
         group.operands.update(dict.fromkeys(root.operands))
@@ -103,7 +103,7 @@ class Group:
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
     def join(self, member: Instruction, reads: Maps) -> None:
-        """Take in `member`, which is read at `reads`."""
+        """Add `member`, which is read at `reads`."""
         self.maps[member] = reads
         self.operands.pop(member, None)
         for operand in member.operands:
@@ -120,7 +120,7 @@ class Group:
 
 
 def _repeats_innermost(broadcast: Instruction) -> bool:
-    """True if the dimensions that come new are the fastest ones."""
+    """True if the new dimensions are the minor ones."""
     dims = broadcast.attributes.dimensions
     plain = broadcast.array.layout is None and broadcast.operands[0].array.layout is None
     return plain and dims == tuple(range(len(dims)))
@@ -132,7 +132,7 @@ def _before_loop(reads: Reads, broadcast: Instruction) -> Reads:
 
 
 def _reads_by_root(root: Instruction, place: int) -> int:
-    """Return how many elements of operand `place` are read: each once, indices for each update."""
+    """Return how many elements of operand `place` the root reads."""
     if root.opcode.name == "scatter" and place == 1:
         return elements_of(root.operands[2].shape)
     return elements_of(root.operands[place].shape)
@@ -149,7 +149,7 @@ def _reads_per_element(user: Instruction, place: int) -> int:
 
 
 def read_law(user: Instruction, place: int) -> tuple[object, ...]:
-    """Return what decides the element of operand `place` that an element of `user` reads."""
+    """Return a key of the index map from `user` to operand `place`."""
     name = user.opcode.name
     if name in ("broadcast", "reshape", "transpose", "reverse", "slice", "reduce"):
         operand = user.operands[place]

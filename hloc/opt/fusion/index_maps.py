@@ -1,7 +1,7 @@
 """Index maps at which the members of a GPU kernel are read, and their lanes.
 
-An index map says how the index of an element that is read follows from that of the root. Maps are
-numbered in order of discovery; reads with equal numbers need the same elements.
+An index map gives the index of a read element as a function of the root's index. Maps
+are numbered in order of discovery; reads with equal numbers read the same elements.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hloc.shapes import ArrayShape
 
 IndexMap: TypeAlias = int
 Maps: TypeAlias = dict[IndexMap, float]
-"""How many elements are asked for at each index map."""
+"""Number of elements read at each index map."""
 
 ROOT: IndexMap = 0
 SCALAR: IndexMap = 1
-"""The index of the root, and the one of arrays with a single element."""
+"""The map of the root, and that of arrays with a single element."""
 
 _UPDATES = ("dynamic-update-slice", "scatter")
-"""As a root these loop over their operands."""
+"""As roots these loop over their operands."""
 
 
 @dataclass(eq=False, slots=True)
@@ -37,10 +37,10 @@ class IndexMaps:
     """The index maps of one kernel.
 
     Attributes:
-        root: the member from whose index all others are counted.
-        rows: by which the kernel works, if it does, so that it makes each element of a row once.
+        root: the member whose index all others derive from.
+        rows: the rows of a row-wise kernel, which computes each element of a row once.
         thread_count: threads of its largest launch.
-        loops: the kernel goes over the elements of its result.
+        loops: the kernel loops over the elements of its result.
         tile: the dimension of the root along which tiles are read, if it transposes.
     """
 
@@ -53,7 +53,7 @@ class IndexMaps:
     _lanes: list[Lane] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Give the two maps that all kernels have their lanes."""
+        """Set the lanes of the two maps that all kernels have."""
         self._lanes = [self._root_lane(), UNIFORM]
 
     def lane(self, index_map: IndexMap) -> Lane:
@@ -65,7 +65,7 @@ class IndexMaps:
         return worst_lane(shape, [self._lanes[index_map] for index_map in maps])
 
     def of_result(self, result: Instruction) -> Maps:
-        """Return the map at which a result is made; those of other sizes have maps of their own."""
+        """Return the map of a result; results of other sizes have separate maps."""
         count = elements_of(result.shape)
         if self.rows is None:
             if result.shape == self.root.shape or not isinstance(result.shape, ArrayShape):
@@ -86,7 +86,7 @@ class IndexMaps:
             count = min(elements_of(operand.shape), elements_of(user.operands[-1].shape))
             count = count if place else elements_of(operand.shape)
             return self._all_of(user, place, count)
-        if user.opcode.name == "reduce":  # each is done once, before its result is used
+        if user.opcode.name == "reduce":  # computed once, before its result is used
             return self._all_of(user, place, elements_of(operand.shape))
         factor = reads_per_element(user, place)
         rows = self.rows
@@ -98,7 +98,7 @@ class IndexMaps:
         }
 
     def _all_of(self, user: Instruction, place: int, count: int) -> Maps:
-        """Return the map at which a loop goes over an operand in the order of memory."""
+        """Return the map at which a loop reads an operand in memory order."""
         if self.rows is not None and count == self.rows.elements:
             return {ROOT: float(count)}
         lane = fastest(user.operands[place].array)
@@ -128,7 +128,7 @@ class IndexMaps:
         return lane_of_operand(user, place, lane)
 
     def _lane_of_tile(self, user: Instruction, operand: ArrayShape, written: Lane) -> Lane:
-        """Return the lane in which a transposed array is read: its own if tiles serve it."""
+        """Return the lane in which a transposed array is read: its own if it goes through tiles."""
         minor = fastest(operand)
         if minor < 0:
             return UNIFORM

@@ -1,6 +1,6 @@
 """Fusion: instructions that one kernel computes without storing intermediate values.
 
-Consumers are visited before producers, so the groups of all users are known when a producer either
+Users are visited before producers, so the groups of all users are known when a producer either
 joins them or starts its own. One pass, no search.
 """
 
@@ -81,12 +81,11 @@ def _join(
     limits: Limits,
     context: PassContext,
 ) -> tuple[Group, ...]:
-    """Let `inst` join the groups of its users; return those it is part of.
+    """Fuse `inst` into the groups of its users; return its groups.
 
-    A constant, which is written nowhere, joins where it can even if others read it too. A result
-    of the computation may become another output of the one group that reads it; nothing comes
-    after the result, so no cycle can arise. Anything else is computed inside all its users or
-    inside none.
+    A constant joins wherever it can, even if others read it too. A result of
+    the computation may become another output of the single group that reads it; no cycle can arise,
+    since nothing depends on the result. Any other instruction joins all its users or none.
     """
     if role in (Role.REDUCE, Role.SCAN, Role.UPDATE) or not inst.users:
         return ()
@@ -121,9 +120,9 @@ def _join(
 
 
 def _kept_apart_by(users: Sequence[Instruction]) -> str:
-    """Return which of `users`, or of the readers behind their tuples and views, is a kernel apart.
+    """Return which of `users`, or of the readers of their tuples and views, is a separate kernel.
 
-    "" if the results of the computation are all there is.
+    Returns "" if only results of the computation read it.
     """
     waiting = list(users)
     for reader in waiting:
@@ -160,5 +159,5 @@ def _outline(computation: Computation, group: Group) -> None:
 
 
 def _operands_first(group: Group) -> list[Instruction]:
-    """Return the members, which joined users first, with operands before users."""
+    """Return the members with operands before users."""
     return list(reversed(group.maps))

@@ -1,4 +1,4 @@
-"""Threads and launches of a GPU kernel, by the member that decides its loops."""
+"""Threads and launches of a GPU kernel, by the member that determines its loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEW_ELEMENTS = 1 << 16
 _REDUCED_PER_THREAD = 8
 _FEWEST_PER_ROW = 8
 _FEW_ROWS, _LONG_ROW = 256, 4096
-"""Results and elements of each with which a reduction takes two launches."""
+"""Most results, and fewest elements of each, of a reduction in two launches."""
 
 
 def thread_count(root: Instruction) -> float:

@@ -19,14 +19,14 @@ UNIFORM: Lane = -1
 SCATTERED: Lane = -2
 
 _NEAR_BYTES = 32
-"""Neighbours within this distance share a memory transaction."""
+"""Elements within this many bytes share a memory transaction."""
 
 _FROM_BEST = (Pattern.UNIFORM, Pattern.NEIGHBOURS, Pattern.STRIDED)
 _SAME_DIMENSION = frozenset({"concatenate", "copy", "dynamic-slice", "pad", "reverse", "slice"})
 
 
 def fastest(shape: ArrayShape) -> Lane:
-    """Return the dimension whose neighbours are neighbours in memory; `UNIFORM` for one element."""
+    """Return the minor dimension; `UNIFORM` for a single element."""
     return next((dim for dim in shape.minor_to_major if shape.dims[dim] != 1), UNIFORM)
 
 
@@ -56,7 +56,7 @@ def lane_of_operand(user: Instruction, place: int, lane: Lane) -> Lane:
 
 
 def pattern_of(shape: ArrayShape, lane: Lane) -> Pattern:
-    """Return where threads in step read an array whose lane is given."""
+    """Return the access pattern of a warp that reads an array along `lane`."""
     if lane == UNIFORM or shape.elements == 1:
         return Pattern.UNIFORM
     if lane == SCATTERED:
@@ -70,12 +70,12 @@ def pattern_of(shape: ArrayShape, lane: Lane) -> Pattern:
 
 
 def worst_lane(shape: ArrayShape, lanes: Iterable[Lane]) -> Lane:
-    """Return the one of several lanes in which reading an array takes longest."""
+    """Return the lane in which reading an array is slowest."""
     return max(lanes, key=lambda lane: _FROM_BEST.index(pattern_of(shape, lane)))
 
 
 def _of_reshape(result: ArrayShape, operand: ArrayShape, lane: Lane) -> Lane:
-    """Return the dimension of the operand that has the same step in memory."""
+    """Return the dimension of the operand with the same stride."""
     step = _step(result, lane)
     for dim in operand.minor_to_major:
         if operand.dims[dim] == 1:

@@ -16,7 +16,7 @@ from hloc.shapes import TupleShape
 
 
 def merge(computation: Computation, region: Region) -> None:
-    """Replace the kernels of `region` by one fusion, and what they made by its results."""
+    """Replace the kernels of `region` by one fusion, and their results by its results."""
     outputs = list(outputs_of(region))
     body = _Body(computation)
     for kernel in region.kernels:
@@ -45,7 +45,7 @@ def _name(region: Region) -> str:
 
 
 class _Body:
-    """The fused computation while it is written."""
+    """The fused computation under construction."""
 
     def __init__(self, outside: Computation) -> None:
         self.computation = outside.module.add_computation("fused_computation")
@@ -54,7 +54,7 @@ class _Body:
         self.known: dict[Hashable, Instruction] = {}
 
     def add(self, kernel: Kernel) -> None:
-        """Copy the members of a kernel that comes after those it reads."""
+        """Copy the members of a kernel, after the kernels that it reads."""
         found: dict[Instruction, Instruction] = {}
         inst = kernel.inst
         names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
@@ -71,7 +71,7 @@ class _Body:
     def _result(
         self, kernel: Kernel, value: Instruction, found: dict[Instruction, Instruction]
     ) -> Instruction:
-        """Return the member that makes `value`."""
+        """Return the member that computes `value`."""
         if value is kernel.inst:
             return found[kernel.outputs[0]]
         root = kernel.outputs[0]
@@ -94,7 +94,7 @@ class _Body:
         return same
 
     def finish(self, outputs: list[Instruction]) -> None:
-        """Make the results of the body those that stand for `outputs`."""
+        """Set the results of the body to the counterparts of `outputs`."""
         results = [self.inner[value] for value in outputs]
         if len(results) == 1:
             self.computation.set_root(results[0])

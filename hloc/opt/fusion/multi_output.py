@@ -34,7 +34,7 @@ from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 _WINDOW = 256
-"""Kernels further apart in the order are not merged: their arrays would live too long."""
+"""Kernels further apart in the order are not merged: live ranges would get too long."""
 
 _MAX_SIBLINGS = 2
 """The latest readers of an array that are considered as siblings."""
@@ -94,7 +94,7 @@ def row_regions(
 
 
 class _Merger:
-    """Finds the regions of one computation: each kernel in turn, operands before users."""
+    """Finds the regions of one computation, visiting kernels with operands before users."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Merger:
             del readers[:-_MAX_SIBLINGS]
 
     def _place(self, kernel: Kernel, at: int) -> Region:
-        """Put `kernel` into a region it gains from, else into one of its own."""
+        """Put `kernel` into a region that gains from it, else into a new one."""
         own = Region.of(kernel, at)
         host: Region | None = None
         for saved, region in self._candidates(own, at):
@@ -165,13 +165,13 @@ class _Merger:
         return host
 
     def _present(self, region: Region) -> Region:
-        """Return the region that `region` is part of by now."""
+        """Return the current region that contains `region`."""
         while region in self.replaced:
             region = self.replaced[region]
         return region
 
     def _candidates(self, own: Region, at: int) -> list[tuple[int, Region]]:
-        """Return the regions that make or read what `own` reads, those that save most first."""
+        """Return the regions that write or read what `own` reads, largest saving first."""
         found: dict[Region, None] = {}
         for value in own.reads:
             if value in self.maker:
@@ -256,7 +256,7 @@ def _bytes_saved(own: Region, region: Region) -> int:
 
 
 def _is_worth_it(own: Region, region: Region, rows: Rows, saved: int) -> bool:
-    """True if siblings share a good part of what they read, at the same places."""
+    """True if siblings share a large part of their reads, at the same indices."""
     shared = sum(
         value.shape.size_bytes
         for value in own.reads
@@ -287,7 +287,7 @@ def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str
 
 
 def _is_dear(own: Region, region: Region, elements: int) -> bool:
-    """True if functions are computed that are much faster for many elements at once."""
+    """True if the kernels compute functions that are much faster vectorised."""
     return any(
         weight_of(inst) >= EXPENSIVE and elements_of(inst.shape) == elements
         for kernel in (*own.kernels, *region.kernels)

@@ -23,7 +23,7 @@ def outline_fusion(
         computation: where the members live.
         members: operands before users.
         outputs: the members whose values leave the fusion.
-        root: the member that decides how the kernel runs, by rows if it is a reduce.
+        root: the member that determines how the kernel runs, by rows if it is a reduce.
     """
     body, operands = outline(computation, members, outputs, name="fused_computation")
     kind = "kInput" if root.opcode.name == "reduce" else "kLoop"
@@ -55,7 +55,7 @@ def add_fusion(
 
 
 def remove_dead(members: Sequence[Instruction]) -> None:
-    """Remove those of `members`, operands before users, that nothing uses any more."""
+    """Remove those of `members`, operands before users, that are no longer used."""
     for member in reversed(members):
         if not member.users and not member.is_root:
             member.computation.remove(member)

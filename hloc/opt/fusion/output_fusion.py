@@ -44,7 +44,7 @@ _SOURCES: dict[DType, tuple[DType, ...]] = {
     F16: _NARROW,
     S32: (S8, U8, S32),
 }
-"""Element types of the operands by that of the product, of those made in tiles of rows."""
+"""Element type of the result -> that of the operands, for gemms computed in tiles of rows."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _is_made_in_tiles_of_rows(inst: Instruction) -> bool:
 
 
 def _fills_tiles(product: Instruction) -> bool:
-    """True if rows, columns and steps of k are enough for a product in tiles of rows."""
+    """True if rows, columns and k are large enough for a gemm in tiles of rows."""
     a = product.attributes
     left, right = (operand.array for operand in product.operands)
     depth: int
@@ -121,7 +121,7 @@ def _fills_tiles(product: Instruction) -> bool:
         sides = left.elements // max(batch * depth, 1), right.elements // max(batch * depth, 1)
     else:
         if a.window is not None and any(d.base_dilation > 1 for d in a.window.dimensions):
-            return False  # rows come from one product for each place between the elements
+            return False  # each phase of the dilation is a separate gemm
         features = product.array.dims[a.dim_labels.output_feature]
         depth = right.elements // features
         groups = a.feature_group_count * a.batch_group_count
@@ -130,11 +130,11 @@ def _fills_tiles(product: Instruction) -> bool:
 
 
 def _reader(product: Instruction, *, one_result: bool) -> Instruction | None:
-    """Return the one user of `product`, if its results are elementwise in it.
+    """Return the single user of `product`, if its results are elementwise in it.
 
     Args:
         product: a dot, a convolution or windows.
-        one_result: take readers with one result only, but of any type.
+        one_result: accept readers with one result only, but of any type.
     """
     if len(product.users) != 1:
         return None
@@ -162,10 +162,10 @@ def _is_scaled(reader: Instruction) -> bool:
 
 
 def _overwrites_state(module: Module, reader: Instruction) -> bool:
-    """True if `reader` by itself may be made in place of the state of a loop, or of an argument.
+    """True if `reader` alone may be computed in place of loop state or of an argument.
 
-    A product keeps its sums in the result until they are final, so the result has memory of its
-    own; the state would have to be copied.
+    A gemm keeps partial sums in the result, so the result needs separate memory, and
+    the state would have to be copied.
     """
     gives_away = bool(module.config.aliases or module.config.buffer_donors)
     if reader.computation is module.entry and not gives_away:

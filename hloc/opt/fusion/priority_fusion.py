@@ -25,13 +25,13 @@ from hloc.opt.fusion.row_parts import needed_in_memory, row_parts
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 _MAX_MAPS = 12
-"""Each index map at which a producer is read emits its code once more."""
+"""Limit on index maps of a producer: each repeats its code."""
 
 _MAX_MADE = 1024
-"""Limit on the values computed per thread, that is, on code size."""
+"""Limit on the values computed per thread, a bound on code size."""
 
 _MAX_DUPLICATED = 128
-"""Instructions that one step may add by computing a producer in several kernels."""
+"""Limit on the instructions that one step adds by duplicating a producer."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PriorityFusion(RewritingPass):
 
 
 class _Queue:
-    """The kernels of one computation, and the producers among them by what they would gain."""
+    """The kernels of one computation, and the producers among them ordered by gain."""
 
     def __init__(
         self, computation: Computation, limits: PriorityFusion, context: PassContext
@@ -77,7 +77,7 @@ class _Queue:
         )
         self.pinned = {p for inst in order for p in inst.control_predecessors}
         self.kernels: dict[Instruction, Draft] = {}
-        """The kernel of each instruction that is the root of one."""
+        """The kernel of each root."""
 
         self.holders: dict[Instruction, dict[Draft, None]] = {}
         """The kernels that each instruction is a member of."""
@@ -86,10 +86,10 @@ class _Queue:
         self.asked: dict[Draft, int] = {}
         self.gains: dict[tuple[Draft, Draft], tuple[int, int, float]] = {}
         self.copied: set[Instruction] = set()
-        """Instructions that kernels by rows make too, and can write."""
+        """Instructions that row-wise kernels also compute, and can write."""
 
         self.written: set[Instruction] = set()
-        """Results of kernels by rows: others read them, even what would be free to make again."""
+        """Results of row-wise kernels: others read them, even if recomputing would be free."""
 
         in_memory = needed_in_memory(order, self.pinned)
         for region in row_regions(computation, MultiOutputFusion(chip=self.chip), context):
@@ -108,7 +108,7 @@ class _Queue:
             _, _, asked, draft = heappop(self.waiting)
             if asked == self.asked[draft] and self.kernels.get(draft.root) is draft:
                 self._fuse(draft)
-        # What is copied into a kernel by rows is replaced after that kernel has been written.
+        # Members copied into a row-wise kernel are replaced after that kernel has been written.
         for draft in sorted(self.kernels.values(), key=self._place, reverse=True):
             _let_go_of_views(draft)
             if len(draft.members) > 1:
@@ -125,7 +125,7 @@ class _Queue:
         return _is_free(inst) and inst not in self.written
 
     def _add_rows(self, region: Region, in_memory: Collection[Instruction]) -> None:
-        """Add the kernel of a region that works by rows."""
+        """Add the row-wise kernel of a region."""
         parts = row_parts(region, self.setting.positions, in_memory)
         if parts is None:
             return
@@ -171,7 +171,7 @@ class _Queue:
         del self.kernels[producer.root]
 
     def _join_views(self) -> None:
-        """Compute reshapes that move no bytes inside their users, wherever all are kernels."""
+        """Fuse reshapes that move no bytes into their users, if all of these are kernels."""
         for draft in list(self.kernels.values()):
             readers = self._readers(draft) if draft.is_view else None
             if readers and not self._why_not(draft, readers):
@@ -180,7 +180,7 @@ class _Queue:
     # ---- the queue
 
     def _weigh(self, draft: Draft) -> None:
-        """Put `draft` in the queue with what it gains by now, if it gains anything."""
+        """Put `draft` in the queue with its current gain, if positive."""
         self.asked[draft] = self.asked.get(draft, 0) + 1
         readers = None if draft.role is not Role.LOOP else self._readers(draft)
         if not readers or self._why_not(draft, readers):
@@ -193,9 +193,9 @@ class _Queue:
     def _whole_gain(self, producer: Draft, readers: list[Draft]) -> float:
         """Return the time saved if `producer` joins `readers`.
 
-        A reader that can write the result of the producer on its way, and needs no other reader to
-        be done before, spares the kernel of the producer as well, unless the two do not fit after
-        all: that is half of a launch.
+        A reader that can write the producer's result as a second output, and depends on no other
+        reader, also saves the kernel of the producer; since the two may turn out not to fit, this
+        counts as half a launch.
         """
         gains = {reader: self._gain(producer, reader) for reader in readers}
         written = LAUNCH_SECONDS / 2 + producer.write_seconds
@@ -208,11 +208,11 @@ class _Queue:
         return gain
 
     def _place(self, draft: Draft) -> int:
-        """Return a place in the order at which all that a kernel needs has been made."""
+        """Return a position in the order at which all operands of a kernel have been computed."""
         return max(self.setting.positions[result] for result in draft.results)
 
     def _gain(self, producer: Draft, reader: Draft) -> float:
-        """Return the time that `reader` takes less if `producer` joins it."""
+        """Return the time that `reader` saves if `producer` joins it."""
         known = self.gains.get((producer, reader))
         if known is None or known[:2] != (producer.version, reader.version):
             gain = reader.seconds() - reader.seconds_with(producer)

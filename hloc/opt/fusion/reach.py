@@ -1,8 +1,8 @@
 """Dependencies between regions, so that merging never creates a cycle.
 
-A region is a set of instructions that will be one. Only regions of two or more have a number. For
-every instruction the numbers it depends on are kept as bits of an integer, and likewise for the
-regions among themselves; what comes after a single instruction is looked for in the order.
+A region is a set of instructions that will become one. Only regions of two or more
+have a number. For every instruction the regions it depends on are a bit set, and likewise for
+regions among themselves; the dependents of a single instruction are searched in the order.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hloc.lazy_dataclass import dataclass
 class Reach:
     """Dependencies between the regions of one computation; a region is named by its members.
 
-    Cost: a question about regions of two or more is O(operands); one about a single instruction
-    looks at all that were visited after it.
+    Cost: a query about regions of two or more is O(operands); one about a single
+    instruction scans all instructions visited after it.
 
     Attributes:
         order: the instructions of the computation, operands first.
@@ -31,30 +31,30 @@ class Reach:
     _number: dict[Instruction, int] = field(default_factory=dict)
     _mask: dict[Instruction, int] = field(default_factory=dict)
     _above: list[int] = field(default_factory=list)
-    """Per region the regions that depend on it, and itself."""
+    """Region -> the regions that depend on it, and itself."""
 
     _below: list[int] = field(default_factory=list)
-    """Per region the regions that it depends on."""
+    """Region -> the regions that it depends on."""
 
     def visit(self, inst: Instruction) -> None:
-        """Note what `inst`, the next in order, depends on."""
+        """Record the dependencies of `inst`, the next in order."""
         self._position[inst] = self._visited
         self._mask[inst] = self._mask_of(_before(inst))
         self._visited += 1
 
     def comes_back(self, members: Sequence[Instruction], inst: Instruction) -> bool:
-        """True if a way leads out of `members` and to `inst`; operands among them do not count."""
+        """True if a path leads out of `members` to `inst`; its operands among them do not count."""
         inside = set(members)
         outside = [p for p in _before(inst) if p not in inside]
         plain, above = self._after(members)
         return bool(self._mask_of(outside) & above) or any(p in plain for p in outside)
 
     def independent(self, some: Sequence[Instruction], others: Sequence[Instruction]) -> bool:
-        """True if no member of either region depends on one of the other."""
+        """True if neither region depends on the other."""
         return not (self._leads_to(some, others) or self._leads_to(others, some))
 
     def unite(self, members: Sequence[Instruction]) -> None:
-        """Make one region of `members`, of which some may be regions already."""
+        """Make `members`, some of which may be regions already, one region."""
         inside = set(members)
         numbers = list(dict.fromkeys(n for m in members if (n := self._number.get(m)) is not None))
         if not numbers:
@@ -77,7 +77,7 @@ class Reach:
         self._connect(own, above, below)
 
     def _connect(self, own: int, above: int, below: int) -> None:
-        """Note that all of `above` depend on `own`, and those on all of `below`."""
+        """Record that all of `above` depend on `own`, and `own` on all of `below`."""
         for number in _bits(below):
             below |= self._below[number]
         for number in _bits(above):
@@ -100,7 +100,7 @@ class Reach:
     def _after(self, members: Sequence[Instruction]) -> tuple[set[Instruction], int]:
         """Return the single instructions and the regions that depend on a region.
 
-        Those that depend on it through a region are not listed, they have its bit.
+        Dependents through a region are not listed: they have its bit.
         """
         number = self._number.get(members[0])
         if number is not None:

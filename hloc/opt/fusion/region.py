@@ -1,9 +1,8 @@
 """Kernels, and regions of several that could be one kernel with several results.
 
-There are three forms. A loop makes arrays of one size, each element from those at the same place.
-Rows are loops over an array whose rows are reduced on the way (`rows`). Columns are
-reductions of other dimensions than the last, over arrays of one size, and what is made of each of
-their results.
+There are three forms. A loop computes arrays of one size elementwise. Rows are
+loops over an array whose rows are also reduced (`rows`). Columns are reductions of dimensions other
+than the last, over arrays of one size, with elementwise epilogues.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hloc.opt.fusion.fusible import Role, role_of
 from hloc.shapes import ArrayShape
 
 OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "reduce-window", "scatter"})
-"""As a root these have kernels that loop over their operands."""
+"""As roots these have kernels that loop over their operands."""
 
 
 class Form(Enum):
@@ -34,16 +33,16 @@ class Form(Enum):
 
 @dataclass(eq=False, slots=True)
 class Kernel:
-    """An instruction that runs as a kernel of its own so far.
+    """An instruction that is currently a separate kernel.
 
     Attributes:
-        order: what it computes, operands first: itself, or the members of the fusion that make
-            values.
+        order: its instructions, operands first: itself, or the members of the
+            fusion.
         outputs: those that are results.
-        values: what other instructions read: itself, or the elements of its tuple.
-        reads: per operand that members read, the names under which they know it.
+        values: the instructions that others read: itself, or the elements of its tuple.
+        reads: operand -> its parameters in the fusion.
         rows: rows that it reduces, if any.
-        shape: of the loop, or of what is reduced by columns.
+        shape: shape of the loop, or of the array reduced by columns.
     """
 
     inst: Instruction
@@ -58,7 +57,7 @@ class Kernel:
     _accesses: dict[Rows, dict[Instruction, Access] | None] = field(default_factory=dict)
 
     def access(self, rows: Rows) -> dict[Instruction, Access] | None:
-        """Return how the members are read when the kernel works by `rows`; None if it cannot."""
+        """Return how the members are read if the kernel runs by `rows`; None if it cannot."""
         if rows not in self._accesses:
             self._accesses[rows] = accesses(self.order, self.outputs, rows)
         return self._accesses[rows]
@@ -73,11 +72,11 @@ class Kernel:
 
 
 def kernel_of(inst: Instruction, *, unfused: bool = False) -> Kernel | None:
-    """Return the kernel that `inst` is, None if it can be no part of a region.
+    """Return the kernel of `inst`, None if it cannot be part of a region.
 
     Args:
         inst: an instruction or a fusion.
-        unfused: leave fusions alone, and take reshapes that move no bytes for kernels too.
+        unfused: ignore fusions, and treat reshapes that move no bytes as kernels too.
     """
     if inst.opcode.name == "fusion":
         return None if unfused else _fusion_kernel(inst)
@@ -138,7 +137,7 @@ def _kernel(
 
 
 def _values(inst: Instruction) -> tuple[Instruction, ...]:
-    """Return what users read of `inst`; nothing if a user takes a whole tuple."""
+    """Return the values of `inst` that users read; nothing if a user takes the whole tuple."""
     if isinstance(inst.shape, ArrayShape):
         return (inst,)
     elements = tuple(inst.users)
@@ -151,12 +150,12 @@ def _values(inst: Instruction) -> tuple[Instruction, ...]:
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """Kernels that will be one.
+    """Kernels that will be merged.
 
     Attributes:
-        start: place of the first one in the order.
-        values: what they make.
-        reads: what they read from outside, or from each other.
+        start: position of the first one in the order.
+        values: the values they compute.
+        reads: the values they read from outside, or from each other.
     """
 
     kernels: list[Kernel]
@@ -175,7 +174,7 @@ class Region:
         return region
 
     def add(self, kernel: Kernel) -> None:
-        """Take in a kernel that fits; rows win over a loop."""
+        """Add a compatible kernel; rows take precedence over a loop."""
         self.kernels.append(kernel)
         self.values.update(dict.fromkeys(kernel.values, kernel))
         for value in kernel.reads:
@@ -184,7 +183,7 @@ class Region:
             self.form, self.shape, self.rows = kernel.form, kernel.shape, kernel.rows
 
     def absorb(self, other: Region) -> None:
-        """Take in all kernels of another region."""
+        """Add all kernels of another region."""
         for kernel in other.kernels:
             self.add(kernel)
         self.start = min(self.start, other.start)
@@ -196,7 +195,7 @@ class Region:
 
     @property
     def operands(self) -> list[Instruction]:
-        """What is read from outside."""
+        """The values read from outside."""
         return [value for value in self.reads if value not in self.values]
 
     @property
@@ -211,9 +210,10 @@ class Region:
 
 
 def outputs_of(*regions: Region) -> Iterator[Instruction]:
-    """Yield the values of regions that are results once they are one kernel.
+    """Yield the values of regions that will be results of the merged kernel.
 
-    A value that only an unused parameter of a fusion takes is one, so that it can be removed later.
+    They include a value read only by an unused parameter of a fusion, so that it can be removed
+    later.
     """
     inside = {inst for region in regions for inst in region.instructions}
     for region in regions:
@@ -224,9 +224,9 @@ def outputs_of(*regions: Region) -> Iterator[Instruction]:
 
 
 def common_rows(first: Region, second: Region) -> Rows | None:
-    """Return by which rows two regions can work as one, None if they cannot.
+    """Return the rows by which two regions can run as one kernel, None if they cannot.
 
-    Loops of one shape work by rows of one element.
+    Loops of one shape run by rows of one element.
     """
     if Form.COLUMNS in (first.form, second.form):
         return None
@@ -241,7 +241,7 @@ def common_rows(first: Region, second: Region) -> Rows | None:
 
 
 def fits(first: Region, second: Region, rows: Rows) -> bool:
-    """True if what one of two regions makes is read by the other only where it is made."""
+    """True if each region reads values of the other only at the same index."""
     for reader, maker in ((first, second), (second, first)):
         for kernel in reader.kernels:
             access = kernel.access(rows)
@@ -257,7 +257,7 @@ def fits(first: Region, second: Region, rows: Rows) -> bool:
 
 
 def reads_alike(first: Region, second: Region, value: Instruction, rows: Rows) -> bool:
-    """True if both regions read `value` where they make their own elements."""
+    """True if both regions read `value` at the index of their own elements."""
     return all(
         kernel.reads_at(value, rows) == FULL
         for region in (first, second)

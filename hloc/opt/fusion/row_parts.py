@@ -14,12 +14,12 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class RowParts:
-    """What belongs to the kernel of a region.
+    """The parts of the kernel of a region.
 
     Attributes:
         members: operands first.
-        results: members that it writes: what must be in memory, and what it has one of per row.
-        copied: members that others read, but compute by themselves as far as it goes.
+        results: members that it writes: those needed in memory, and those with one value per row.
+        copied: members that other kernels read, and can recompute.
     """
 
     members: tuple[Instruction, ...]
@@ -34,8 +34,8 @@ def row_parts(
 
     Args:
         region: of instructions that are not fused.
-        positions: places of live instructions in an order with operands first.
-        in_memory: instructions that something reads which is no part of fusions.
+        positions: positions of live instructions in an order with operands first.
+        in_memory: instructions read by users that are never fused.
     """
     assert region.rows is not None
     made = {m for kernel in region.kernels for m in (kernel.inst, *kernel.values)}
@@ -47,7 +47,7 @@ def row_parts(
             inner[member] = None
     results: list[Instruction] = []
     copied: dict[Instruction, None] = {}
-    for member in inner:  # users first: what a copy reads must be in memory, or copied too
+    for member in inner:  # users first: operands of a copy must be in memory, or copied too
         if not isinstance(member.shape, ArrayShape):
             continue
         is_view = role_of(member) is Role.VIEW
@@ -69,7 +69,7 @@ def row_parts(
 def needed_in_memory(
     order: Sequence[Instruction], pinned: Collection[Instruction]
 ) -> set[Instruction]:
-    """Return the instructions that something reads which is no part of fusions, or a view of it."""
+    """Return the instructions that users which are never fused read, directly or as a view."""
     found = {inst for inst in order if inst.is_root}
     for user in reversed(order):
         role = Role.NONE if user in pinned else role_of(user)

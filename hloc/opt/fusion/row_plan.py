@@ -17,7 +17,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import weight_of
 
 MAX_TEMPORARY_BYTES = 1 << 17
-"""Bytes of all temporary rows together, which are on the stack."""
+"""Limit on the bytes of all temporary rows, which are on the stack."""
 
 _PARAMETER_COST = 2
 _KEEP = 8
@@ -34,10 +34,10 @@ class Stage:
     """One loop over the row.
 
     Attributes:
-        row_values: what it reads once per row, made before the loop, operands first.
+        row_values: values computed once per row before the loop, operands first.
         keeps: members whose row is kept for later stages.
         writes: outputs with an element for every element of the row.
-        reduces: what it adds up.
+        reduces: its reductions.
     """
 
     row_values: tuple[Instruction, ...]
@@ -48,10 +48,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """How to make a fusion row by row.
+    """How to run a fusion row by row.
 
     Attributes:
-        dims: sizes of the array whose rows are cut, the first `outer` dimensions number the rows.
+        dims: sizes of the array; the first `outer` dimensions enumerate the rows.
         access: how each member is read.
         writes_rows: outputs with one element per row, written after all stages.
         outputs: members that are results, in the order of the results.
@@ -67,7 +67,7 @@ class RowPlan:
 
 
 def row_plan(body: Computation) -> RowPlan | None:
-    """Return how to make a fused computation row by row, None if it has no rows."""
+    """Return how to run a fused computation row by row, None if it has no rows."""
     work = row_work(body)
     return None if work is None else _Planner(work).plan()
 
@@ -78,7 +78,7 @@ def is_cut(inst: Instruction, rows: Rows) -> bool:
 
 
 def outer_rank(dims: Sequence[int], rows: Rows) -> int | None:
-    """Return how many leading dimensions number the rows, None if there is no such number."""
+    """Return how many leading dimensions enumerate the rows, None if there is no such number."""
     for rank in range(len(dims) + 1):
         if prod(dims[:rank]) == rows.count:
             return rank
@@ -86,7 +86,7 @@ def outer_rank(dims: Sequence[int], rows: Rows) -> int | None:
 
 
 class _Planner:
-    """Finds what each stage needs, first stage first."""
+    """Finds the members of each stage, first stage first."""
 
     def __init__(self, work: RowWork) -> None:
         self.rows, self.order, self.outputs = work.rows, work.order, work.outputs
@@ -129,7 +129,7 @@ class _Planner:
         return own_access(output, self.rows)
 
     def _walk(self, number: int, heads: Sequence[Instruction]) -> list[Instruction]:
-        """Note what stage `number` makes; return what it reads once per row."""
+        """Record the members of stage `number`; return the values it reads once per row."""
         seen: set[Instruction] = set()
         row_values: set[Instruction] = set()
         stack = list(heads)
@@ -151,7 +151,7 @@ class _Planner:
         return [inst for inst in self.order if inst in row_values]
 
     def _is_worth_keeping(self, inst: Instruction) -> bool:
-        """True if a row of `inst` should be in memory; takes the memory for it."""
+        """True if a row of `inst` should be kept in memory; reserves the memory."""
         if self.access[inst] != FULL:  # something reads it at another index
             return False
         if inst in self.outputs:
@@ -163,13 +163,13 @@ class _Planner:
         return True
 
     def _costs(self) -> dict[Instruction, int]:
-        """Return what making one element costs, from what is in memory or made once per row."""
+        """Return the cost of one element, given the values in memory or computed once per row."""
         cost: dict[Instruction, int] = {}
         for inst in self.order:
             if self.access.get(inst, 0) & (FULL | OTHER) == 0 or inst.opcode.name == "reduce":
                 cost[inst] = 0
             elif inst.opcode.name == "parameter":
-                # Of another layout, it is read across the row, element by element.
+                # With another layout, it is read across the row, element by element.
                 cost[inst] = _PARAMETER_COST if inst.array.layout is None else _KEEP
             else:
                 below = sum(cost[operand] for operand in dict.fromkeys(inst.operands))

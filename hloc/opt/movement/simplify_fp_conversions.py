@@ -22,7 +22,7 @@ class SimplifyFpConversions(RewritingPass):
     acts_on = frozenset({"convert"})
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Shorten chains everywhere, operands first, so that each is looked at once."""
+        """Shorten chains everywhere, operands first, so that each is visited once."""
         for inst in candidates(module, context, "convert"):
             source = _source(inst, any_precision=context.fast_math)
             if source is None:
@@ -36,7 +36,7 @@ class SimplifyFpConversions(RewritingPass):
 
 
 def _source(inst: Instruction, *, any_precision: bool) -> Instruction | None:
-    """Return what may be converted at once in place of the operand of `inst`."""
+    """Return the instruction that `inst` may convert directly, instead of its operand."""
     (between,) = inst.operands
     if between.opcode.name != "convert" or not (is_float(inst) and is_float(between)):
         return None

@@ -48,7 +48,7 @@ def is_static(inst: Instruction) -> bool:
 
 
 def is_elementwise(inst: Instruction) -> bool:
-    """True if each element comes from the elements of the operands at its place (or scalars)."""
+    """True if each element depends on the operands' elements at its index (or on scalars)."""
     return (
         inst.opcode.elementwise
         and not inst.opcode.side_effect

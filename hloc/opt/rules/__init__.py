@@ -40,4 +40,4 @@ ALGEBRAIC: tuple[Rule, ...] = (
 """The rules of `algebraic-simplifier`, in the order they are tried."""
 
 ALL_RULES: tuple[Rule, ...] = (*ALGEBRAIC, *TUPLES)
-"""Every rule, for listings and for the test that each one fires in a golden."""
+"""All rules, for listings and for the test that each fires in a golden."""

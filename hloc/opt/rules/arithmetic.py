@@ -57,7 +57,7 @@ def _finite(inst: Instruction, found: Found) -> bool:
 
 
 def _not_complex(inst: Instruction, _found: Found) -> bool:
-    """(inf + bi) * 1 has a NaN in it."""
+    """(inf + bi) * 1 has a NaN part."""
     return not inst.array.dtype.is_complex
 
 
@@ -223,7 +223,7 @@ ARITHMETIC = (
         when=_unsigned_power_of_two,
     ),
     # ---- power and logarithm
-    Rule("power-zero", P("power", (x, zero)), filled(1), when=root(is_float)),  # also of NaN
+    Rule("power-zero", P("power", (x, zero)), filled(1), when=root(is_float)),  # for NaN too
     Rule("power-one", P("power", (x, one)), answer("x"), when=root(is_float)),
     Rule(
         "power-two",

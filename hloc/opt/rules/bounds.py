@@ -29,7 +29,7 @@ def _has_nan(*insts: Instruction) -> bool:
 
 
 def _ordered(inst: Instruction, found: Found) -> bool:
-    """C <= d, numbers, and no zero whose sign could matter."""
+    """C <= d, no NaN, and no zeros whose signs matter."""
     low, high = found["c"], found["d"]
     if not is_real(inst) or _has_nan(low, high):
         return False
@@ -121,7 +121,7 @@ def _direction(*names: str) -> Any:
 
 
 def _compare(direction: str, *names: str) -> Build:
-    """Return a builder of a comparison of what `names` stand for."""
+    """Return a builder of a comparison of the instructions bound to `names`."""
 
     def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
         operands = [found[name] for name in names]

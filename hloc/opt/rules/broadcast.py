@@ -83,7 +83,7 @@ def _spread_iota_dimension(inst: Instruction, found: Found) -> int:
     return int(inst.attributes.dimensions[found["y"].attributes.iota_dimension])
 
 
-# ---- a constant that counts
+# ---- a constant that is an iota
 
 _SHORTEST_COUNT = 16
 
@@ -103,7 +103,7 @@ def _counted_dimension(inst: Instruction, _found: Found | None = None) -> int | 
         if size < 2 or size > 2 ** (shape.dtype.bits - 1) or array[corner] != 1:
             continue
         if int(array[tuple(steps)]) != size - 1:
-            continue  # most constants end here, without a look at all elements
+            continue  # most constants are rejected here, without looking at all elements
         count = np.arange(size, dtype=array.dtype).reshape([-1] + [1] * (shape.rank - dim - 1))
         if (array == count).all():
             return dim
@@ -129,7 +129,7 @@ def _is_elementwise(inst: Instruction) -> bool:
 
 
 def _common_broadcast(inst: Instruction) -> Instruction | None:
-    """Return a broadcast like which all operands are, splats and scalar operands left out."""
+    """Return the broadcast that all operands match, except splats and scalars."""
     model: Instruction | None = None
     for operand in inst.operands:
         if operand.array.is_scalar or splat_value(operand) is not None:
@@ -181,7 +181,7 @@ def _before(model: Instruction, computation: Computation, inst: Instruction) -> 
 
 
 def _common_reshape(inst: Instruction) -> Instruction | None:
-    """Return a reshape from whose dimensions all operands come, splats left out."""
+    """Return the reshape that all operands match, except splats."""
     model: Instruction | None = None
     for operand in inst.operands:
         if splat_value(operand) is not None and not operand.array.is_scalar:

@@ -16,13 +16,13 @@ from hloc.opt.rule import Rule
 from hloc.opt.values import is_float, is_integer, splat_value
 
 Term: TypeAlias = Callable[[Computation, Instruction, Found], Instruction]
-"""A builder that always has an answer."""
+"""A builder that never declines."""
 
 Attribute: TypeAlias = Callable[[Instruction, Found], Any]
 
 
 def answer(name: str) -> Term:
-    """Return a builder whose answer is what `name` stands for."""
+    """Return a builder that returns the instruction bound to `name`."""
     return lambda _computation, _inst, found: found[name]
 
 

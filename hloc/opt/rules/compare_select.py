@@ -39,7 +39,7 @@ def _compare_self(computation: Computation, inst: Instruction, _found: Found) ->
 
 
 def _direction(*names: str) -> Any:
-    """Return a condition on a compare: its direction is one of `names`."""
+    """Return the condition that the direction of a compare is one of `names`."""
     return lambda inst: inst.attributes.direction in names
 
 
@@ -51,7 +51,7 @@ def _full_pred(inst: Instruction, found: Found) -> bool:
 def _tells_apart(inst: Instruction, found: Found) -> bool:
     """`select(p, c, d) != d`, for two constants that are not equal, is p."""
     return (
-        inst.attributes.type != "TOTALORDER"  # which tells the two zeros apart
+        inst.attributes.type != "TOTALORDER"  # in which the two zeros differ
         and bool(splat_value(found["c"]) != splat_value(found["d"]))
         and not _is_nan(found["d"])
     )
@@ -99,7 +99,7 @@ def _is_bound(inst: Instruction, *, highest: bool) -> bool:
 
 
 def _ordered_splats(_inst: Instruction, found: Found) -> bool:
-    """No NaN, and no pair of zeros whose signs would matter."""
+    """No NaN, and no pair of zeros whose signs matter."""
     left, right = found["c"], found["d"]
     both_zero = is_zero(left) and is_zero(right) and is_float(left)
     return (
@@ -184,7 +184,7 @@ BOUNDS = (
     Rule("maximum-lowest", P("maximum", (x, P(when=_lowest))), answer("x")),
     Rule("minimum-highest", P("minimum", (x, P(when=_highest))), answer("x")),
     Rule(
-        "maximum-highest",  # of a NaN it is NaN
+        "maximum-highest",  # NaN for a NaN
         P("maximum", (P(), P(bind="c", when=_highest))),
         answer("c"),
         when=root(is_integer_or_pred),

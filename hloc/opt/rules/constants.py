@@ -1,4 +1,4 @@
-"""Laws that gather constants and common factors of sums and products."""
+"""Laws that combine constants and common factors of sums and products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of convert, bitcast-convert and reduce-precision: values that survive the detour."""
+"""Laws of convert, bitcast-convert and reduce-precision: lossless detours."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _same_type(inst: Instruction, found: Found) -> bool:
 def _lossless_detour(inst: Instruction, found: Found) -> bool:
     """convert(convert(x)) is convert(x) if the type between holds all values of x.
 
-    An integer (or true) that came by way of a float saturates where a direct convert would wrap.
+    An integer (or true) converted through a float saturates where a direct convert would wrap.
     """
     start, between = found["x"].array.dtype, found["y"].array.dtype
     if not holds_all_of(between, start):
@@ -62,7 +62,7 @@ def _shortcut(computation: Computation, inst: Instruction, found: Found) -> Inst
 
 
 def _counts_alike(inst: Instruction, found: Found) -> bool:
-    """No count of the iota wraps in its own type, and none is rounded on the way."""
+    """No value of the iota wraps in its type or is rounded by the convert."""
     iota = found["y"]
     dtype, last = iota.array.dtype, iota.array.dims[iota.attributes.iota_dimension] - 1
     end = inst.array.dtype
@@ -76,7 +76,7 @@ def _same_dimension(_inst: Instruction, found: Found) -> int:
 
 
 def _same_bits(inst: Instruction, found: Found) -> bool:
-    """All three types have one width, so that no dimension comes or goes."""
+    """All three types have one width, so that no dimension is added or removed."""
     width = inst.array.dtype.bits
     return width == found["y"].array.dtype.bits == found["x"].array.dtype.bits
 

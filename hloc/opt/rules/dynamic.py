@@ -1,4 +1,4 @@
-"""Laws of dynamic-slice and dynamic-update-slice: whole arrays, known places, nested ones."""
+"""Laws of dynamic-slice and dynamic-update-slice: whole arrays, constant starts, nesting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hloc.shapes import ArrayShape
 x = P(bind="x")
 
 _IN_REGISTERS = 16
-"""Elements of an array that a loop of small arrays keeps in registers."""
+"""Most elements of an array that a loop of small arrays keeps in registers."""
 
 
 def _takes_everything(inst: Instruction, _found: Found) -> bool:
@@ -37,20 +37,20 @@ def _writes_everything(inst: Instruction, _found: Found) -> bool:
 
 
 def _indices(inst: Instruction) -> tuple[Instruction, ...] | None:
-    """Return one index per dimension, None for the old form with one vector of starts."""
+    """Return one index per dimension, None for the older form with a vector of starts."""
     indices = inst.operands[1 if inst.opcode.name == "dynamic-slice" else 2 :]
     scalars = all(index.array.is_scalar for index in indices)
     return indices if scalars and len(indices) == inst.operands[0].array.rank else None
 
 
 def _sizes(inst: Instruction) -> tuple[int, ...]:
-    """Return the sizes of the part that is read or written."""
+    """Return the sizes of the slice that is read or written."""
     part = inst if inst.opcode.name == "dynamic-slice" else inst.operands[1]
     return part.array.dims
 
 
 def _starts(inst: Instruction) -> tuple[int, ...] | None:
-    """Return the start of each dimension, clamped as HLO says, if all are constants."""
+    """Return the clamped start of each dimension, if all are constants."""
     indices = _indices(inst)
     if indices is None:
         return None
@@ -88,7 +88,7 @@ def _writes_nothing(inst: Instruction, _found: Found) -> bool:
 
 
 def _free_indices(inst: Instruction) -> tuple[int, ...]:
-    """Return the dimensions that are taken whole, yet have an index other than 0."""
+    """Return the full dimensions with a start other than 0."""
     indices = _indices(inst)
     if indices is None:
         return ()
@@ -103,7 +103,7 @@ def _has_free_index(inst: Instruction, _found: Found) -> bool:
 
 
 def _with_zeros(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
-    """Nothing else is left where a part as large as the dimension could start."""
+    """A slice as large as the dimension can only start at 0."""
     first = 1 if inst.opcode.name == "dynamic-slice" else 2
     operands = list(inst.operands)
     for dim in _free_indices(inst):
@@ -124,7 +124,7 @@ def _scalar_indices(_inst: Instruction, found: Found) -> bool:
 
 
 def _added_starts(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    """Each start is clamped as it would have been; their sum needs no further clamping."""
+    """Clamp each start as before; the sum needs no further clamping."""
     inner = found["y"]
     starts: list[Instruction] = []
     outer_indices, inner_indices = _indices(inst), _indices(inner)
@@ -177,7 +177,7 @@ def _update(_computation: Computation, _inst: Instruction, found: Found) -> Inst
 
 
 def _counts_up(inst: Instruction, found: Found) -> bool:
-    """One element of an iota of integers whose numbers are its indices."""
+    """One element of an iota of integers whose values equal its indices."""
     iota = found["y"]
     (dim,) = (iota.attributes.iota_dimension,)
     indices = _indices(inst)
@@ -236,7 +236,7 @@ def _is_small(inst: Instruction, _found: Found) -> bool:
 
 
 def _as_concatenate(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
-    """A store of a part makes the next load of the whole wait; elements in registers do not."""
+    """A partial store stalls the next load of the whole array; elements in registers do not."""
     starts = _starts(inst)
     assert starts is not None
     (dim,) = _partial_dimensions(inst)

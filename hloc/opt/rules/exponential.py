@@ -1,7 +1,7 @@
-"""Laws of quotients, powers, roots and exponentials, nearly all of them for fast_math only.
+"""Laws of quotients, powers, roots and exponentials, nearly all for fast_math only.
 
-XLA applies these whether or not fast math is asked for; they round otherwise than the written
-steps, and overflow elsewhere (docs/numerics.md).
+XLA applies these even without fast math; they round differently from the
+written steps, and overflow elsewhere (docs/numerics.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ one = P(when=splat_of(1))
 
 
 def _exp_of(opcode: str) -> Build:
-    """Return a builder of exp(opcode(x, y)) with the accuracy of the exponential at hand."""
+    """Return a builder of exp(opcode(x, y)) with the accuracy of the matched exponential."""
 
     def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
         argument = make(computation, opcode, inst.shape, found["x"], found["y"])
@@ -58,7 +58,7 @@ def _times_reciprocal(computation: Computation, inst: Instruction, found: Found)
 
 
 def _has_real_log(inst: Instruction, found: Found) -> bool:
-    """Log(-2 ** 3) is NaN and log(0 ** 0) is 0: y * log(abs(x)) has neither answer.
+    """Log(-2 ** 3) is NaN and log(0 ** 0) is 0: y * log(abs(x)) gives neither.
 
     An even power other than 0 has the same logarithm for x and -x, NaN if x is NaN.
     """
@@ -71,7 +71,7 @@ def _has_real_log(inst: Instruction, found: Found) -> bool:
 
 
 def _before_bound(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    """max(f(x), f(y)) -> f(max(x, y)), for an f that rises."""
+    """max(f(x), f(y)) -> f(max(x, y)), for a monotonically increasing f."""
     bound = make(computation, inst.opcode.name, inst.shape, found["x"], found["y"])
     return like(computation, found["f"], bound, shape=inst.shape)
 
@@ -138,7 +138,7 @@ POWERS = (
         exactness="assumes-finite",
     ),
     assumes_finite(
-        "power-half",  # of -0 and -infinity
+        "power-half",  # differs for -0 and -infinity
         P("power", (x, P(when=splat_of(0.5)))),
         apply("sqrt", "x"),
     ),
@@ -148,7 +148,7 @@ POWERS = (
         _exp_of("multiply"),
     ),
     assumes_finite(
-        "sqrt-squared",  # of numbers from 0 up
+        "sqrt-squared",  # for numbers from 0 up
         P("multiply", (P("sqrt", (x,), bind="y"), y)),
         answer("x"),
     ),

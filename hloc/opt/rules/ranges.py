@@ -1,4 +1,4 @@
-"""Laws that hold because of the values that an integer can have."""
+"""Laws that follow from the range of integers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ x, c = P(bind="x"), P(bind="c", when=is_splat)
 
 
 def _decided(direction: str, left: Range, right: Range) -> bool | None:
-    """Return what a comparison of every left with every right value gives, None if it varies."""
+    """Return the result of comparing any left with any right value, None if it varies."""
     below, not_above = left[1] < right[0], left[1] <= right[0]
     above, not_below = left[0] > right[1], left[0] >= right[1]
     apart, equal = below or above, left == right and left[0] == left[1]
@@ -53,7 +53,7 @@ def _below_divisor(inst: Instruction, found: Found) -> bool:
 
 
 def _adds_divisor(inst: Instruction, found: Found) -> bool:
-    """(x + c) % c for x from 0 up, with a sum that does not wrap."""
+    """(x + c) % c for x from 0 up, if the sum does not wrap."""
     if not is_integer(inst) or splat_value(found["d"]) != splat_value(found["c"]):
         return False
     divisor, dtype = int(splat_value(found["c"])), inst.array.dtype

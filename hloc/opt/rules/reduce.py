@@ -42,7 +42,7 @@ def _one_operation(inst: Instruction) -> Instruction | None:
 
 
 def _reduces_one_element(inst: Instruction, found: Found) -> bool:
-    """Each result is f(init, one element), and f is one operation of the types at hand."""
+    """Each result is f(init, one element), where f is one operation of these types."""
     operand = found["x"]
     if not isinstance(inst.shape, ArrayShape) or inst.shape.elements == 0:
         return False
@@ -81,7 +81,7 @@ def _reduced(
 
 
 def _keeps_order(inst: Instruction, found: Found) -> bool:
-    """The dimensions that stay are in the same order before the transpose."""
+    """The kept dimensions are in the same order before the transpose."""
     permutation, reduced = found["y"].attributes.dimensions, inst.attributes.dimensions
     kept = [source for dim, source in enumerate(permutation) if dim not in reduced]
     return kept == sorted(kept) and isinstance(inst.shape, ArrayShape)
@@ -94,7 +94,7 @@ def _before_transpose(computation: Computation, inst: Instruction, found: Found)
 
 
 def _merges_exactly(inst: Instruction, found: Found) -> bool:
-    """Same reducer, whose init changes nothing; sums of floats keep their order of adding."""
+    """Same reducer with a neutral init; sums of floats keep their order."""
     inner = found["y"]
     kind = recognised_reducer(inst.called[0])
     if not kind or kind == "second" or recognised_reducer(inner.called[0]) != kind:
@@ -120,11 +120,11 @@ def _merge_reduces(computation: Computation, inst: Instruction, found: Found) ->
 
 
 def _dimensions_before(inst: Instruction, found: Found) -> tuple[int, ...] | None:
-    """Return the dimensions that are reduced before the reshape, None if it splits or joins others.
+    """Return the dimensions to reduce before the reshape, None if it splits or joins kept ones.
 
-    Dimensions fall into groups of as many elements on both sides; within a group either all
-    dimensions are reduced, or the group is one dimension that stays. Those of size 1 are in no
-    group; all of them must go.
+    Dimensions form groups with equal numbers of elements on both sides; within a group either all
+    dimensions are reduced, or the group is one kept dimension. Those of size 1 are in no group; all
+    of them must be reduced.
     """
     before, after = found["x"].array.dims, found["y"].array.dims
     reduced = inst.attributes.dimensions
@@ -143,7 +143,7 @@ def _dimensions_before(inst: Instruction, found: Found) -> tuple[int, ...] | Non
 
 
 def _groups(before: Dims, after: Dims) -> list[tuple[list[int], list[int]]]:
-    """Return the finest groups of neighbouring dimensions that hold equally many elements."""
+    """Return the finest groups of neighbouring dimensions with equal numbers of elements."""
     sources = [dim for dim, size in enumerate(before) if size != 1]
     results = [dim for dim, size in enumerate(after) if size != 1]
     groups: list[tuple[list[int], list[int]]] = []
@@ -175,7 +175,7 @@ def _before_reshape(computation: Computation, inst: Instruction, found: Found) -
 
 
 def _repeats(inst: Instruction, found: Found) -> int:
-    """Return how often each element is repeated in the reduced dimensions, 0 if others go too."""
+    """Return how often each element is repeated in the reduced dimensions, 0 if others go."""
     broadcast, reduced = found["y"], inst.attributes.dimensions
     if not isinstance(inst.shape, ArrayShape) or set(reduced) & set(
         broadcast.attributes.dimensions

@@ -1,4 +1,4 @@
-"""Laws of reshape, transpose and reverse: moves that cancel, merge or move nothing."""
+"""Laws of reshape, transpose and reverse: those that cancel, merge or move nothing."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _iota_place(inst: Instruction, found: Found) -> int | None:
 
 
 def _only_adds_ones(inst: Instruction, found: Found) -> bool:
-    """Dimensions of size 1 come before the transpose and go after it."""
+    """Dimensions of size 1 are added before the transpose and removed after it."""
     return _order_around_ones(inst, found) is not None
 
 

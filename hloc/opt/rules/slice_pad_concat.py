@@ -1,4 +1,4 @@
-"""Laws of slice, pad and concatenate: parts that are everything, nested parts, parts of parts."""
+"""Laws of slice, pad and concatenate: full slices, nested ones, slices of parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _merged_slices(inst: Instruction, found: Found) -> tuple[SliceDimension, ...
 
 
 def _merged(outer: SliceDimension, inner: SliceDimension, size: int) -> SliceDimension:
-    """Return what two slices take together; an empty one may start past the end of the array."""
+    """Return the composition of two slices; an empty one may start past the end of the array."""
     if size == 0:
         return SliceDimension(0, 0)
     start, stride = inner.start + outer.start * inner.stride, outer.stride * inner.stride
@@ -39,7 +39,7 @@ def _limit(start: int, size: int, stride: int) -> int:
 
 
 def _slice_of_broadcast(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    """Cut the operand where the broadcast keeps its dimensions; the others shrink by themselves."""
+    """Slice the operand where the broadcast keeps its dimensions; the others just get smaller."""
     dims, source = found["y"].attributes.dimensions, found["x"]
     parts = tuple(inst.attributes.slice[dim] for dim in dims)
     sizes = tuple(inst.array.dims[dim] for dim in dims)
@@ -50,14 +50,14 @@ def _slice_of_broadcast(computation: Computation, inst: Instruction, found: Foun
 
 
 def _whole_or_one_user(inst: Instruction, found: Found) -> bool:
-    """Either nothing of the operand is cut, or the large broadcast goes away."""
+    """Either the whole operand is kept, or the large broadcast is removed."""
     dims = found["y"].attributes.dimensions
     sizes = tuple(inst.array.dims[dim] for dim in dims)
     return sizes == found["x"].array.dims or len(found["y"].users) == 1
 
 
 def _concatenated_part(inst: Instruction, concat: Instruction) -> tuple[Instruction, int] | None:
-    """Return the one operand of `concat` that the slice takes from, and where it starts."""
+    """Return the single operand of `concat` that the slice reads, and its offset."""
     (dim,) = concat.attributes.dimensions
     part = inst.attributes.slice[dim]
     size = inst.array.dims[dim]
@@ -93,14 +93,14 @@ def _slice_of_operand(computation: Computation, inst: Instruction, found: Found)
 def _shifted(
     parts: tuple[SliceDimension, ...], dim: int, offset: int, size: int
 ) -> tuple[SliceDimension, ...]:
-    """Move the range of `dim`; its limit is made tight, as a loose one may lie outside."""
+    """Shift the range of `dim`; its limit is tightened, since it may be out of bounds."""
     part, start = parts[dim], parts[dim].start - offset
     moved = SliceDimension(start, _limit(start, size, part.stride), part.stride)
     return (*parts[:dim], moved, *parts[dim + 1 :])
 
 
 def _within_operand_of_pad(inst: Instruction, found: Found) -> bool:
-    """The slice takes nothing of the padding, and nothing lies between the elements."""
+    """The slice reads no padding, and there is no interior padding."""
     source = found["x"].array.dims
     return inst.array.elements > 0 and all(
         not padding.interior
@@ -122,7 +122,7 @@ def _slice_before_pad(computation: Computation, inst: Instruction, found: Found)
 
 
 def _slice_before_reverse(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    """Cut first, then reverse the few elements that are left."""
+    """Slice first, then reverse the remaining elements."""
     dims, source = found["y"].attributes.dimensions, found["x"]
     parts = tuple(
         _mirrored(part, whole, size) if dim in dims else part
@@ -172,7 +172,7 @@ def _what_is_left(inst: Instruction, found: Found) -> tuple[SliceDimension, ...]
 
 
 def _pads_alike(inst: Instruction, found: Found) -> bool:
-    """Both pads put the same value around, and neither cuts or spreads."""
+    """Both pads have the same value, and neither negative nor interior padding."""
     inner = found["y"]
     return same_operands(inst.operands[1], inner.operands[1]) and all(
         not p.interior and p.low >= 0 and p.high >= 0

@@ -14,7 +14,7 @@ def _element(_computation: Computation, inst: Instruction, found: Found) -> Inst
 
 
 def _is_rebuilt(inst: Instruction, _found: Found) -> bool:
-    """The operands are elements 0, 1, 2 ... of one tuple, all of them."""
+    """The operands are all elements 0, 1, 2 ... of one tuple."""
     sources = {o.operands[0] for o in inst.operands if o.opcode.name == "get-tuple-element"}
     return len(sources) == 1 and all(
         o.opcode.name == "get-tuple-element" and o.attributes.index == place

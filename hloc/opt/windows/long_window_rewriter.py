@@ -87,7 +87,7 @@ def _direct_work(inst: Instruction) -> int:
 
 
 def _weight(inst: Instruction) -> int:
-    """Return what folding an element of a window costs, counted in elements of a step."""
+    """Return the cost of folding an element of a window, in elements of a step."""
     dims = inst.attributes.window.dimensions
     padded = any(d.pad_low > 0 or d.pad_high > 0 for d in dims)
     return 4 if padded or dims[-1].size < _VECTORISED else 1
@@ -155,7 +155,7 @@ def _from(b: Builder, x: Instruction, dim: int, start: int) -> Instruction:
 def _cut(
     b: Builder, x: Instruction, dim: int, start: int, limit: int, stride: int = 1
 ) -> Instruction:
-    """Return `x[start:limit:stride]` along `dim`; `x` itself if that is all."""
+    """Return `x[start:limit:stride]` along `dim`; `x` itself if that is all of it."""
     if (start, limit, stride) == (0, x.array.dims[dim], 1):
         return x
     starts, limits, strides = [0] * x.array.rank, list(x.array.dims), [1] * x.array.rank

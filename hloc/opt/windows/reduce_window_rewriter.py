@@ -57,7 +57,7 @@ class ReduceWindowRewriter(Expander):
 
 
 def _picked(b: Builder, x: Instruction, neutral: Instruction, form: Cumulative) -> Instruction:
-    """Return the results that are elements of scan `x`, and those of no elements."""
+    """Return the results of scan `x`, and those of empty windows."""
     starts, limits = [0] * x.array.rank, list(x.array.dims)
     starts[form.dim], limits[form.dim] = form.start, form.limit
     if (form.start, form.limit) != (0, x.array.dims[form.dim]):
@@ -80,7 +80,7 @@ class _Scan:
     """Adds inclusive scans along one dimension.
 
     Attributes:
-        neutral: a scalar per array, that stands where there is no element.
+        neutral: the neutral element of each array, used where there is no element.
         base: largest size that is scanned by doubling.
     """
 
@@ -92,7 +92,7 @@ class _Scan:
     base: int
 
     def of(self, arrays: list[Instruction]) -> list[Instruction]:
-        """Return the scans of `arrays`; of every level of blocks the first ones are left open."""
+        """Return the scans of `arrays`."""
         levels: list[tuple[int, list[Instruction]]] = []
         while (size := self._size(arrays)) > self.base:
             blocks = self._doubled([self._in_blocks(i, x) for i, x in enumerate(arrays)], 1)
@@ -109,12 +109,12 @@ class _Scan:
         return arrays[0].array.dims[self.dim]
 
     def _combined(self, before: list[Instruction], here: list[Instruction]) -> list[Instruction]:
-        """Fold two neighbouring ranges, the one that is scanned first given first."""
+        """Fold two neighbouring ranges, the one scanned first as the first argument."""
         pair = (here, before) if self.reverse else (before, here)
         return self.regrouping.combined(self.b, *pair)
 
     def _shifted(self, number: int, x: Instruction, dim: int, count: int) -> Instruction:
-        """Return `x` moved on by `count` places in the direction of the scan."""
+        """Return `x` shifted by `count` positions in the direction of the scan."""
         starts, limits = [0] * x.array.rank, list(x.array.dims)
         if self.reverse:
             starts[dim] = count
@@ -150,7 +150,7 @@ class _Scan:
         return self.b.reshape(part, (*dims[: dim + 1], *dims[dim + 2 :]))
 
     def _spread(self, number: int, totals: Instruction, blocks: Instruction) -> Instruction:
-        """Return for every element what comes before its block."""
+        """Return for every element the fold of the blocks before its own."""
         before = self._shifted(number, totals, self.dim, 1)
         kept = [d for d in range(blocks.array.rank) if d != self.dim + 1]
         return self.b.broadcast(before, blocks.array.dims, kept)

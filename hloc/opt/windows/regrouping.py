@@ -19,7 +19,7 @@ from hloc.opt.values import splat_value
 from hloc.shapes import ArrayShape, TupleShape
 
 LOGADDEXP = "logaddexp"
-"""Stands for log(exp(x) + exp(y)), which no opcode is."""
+"""Name of log(exp(x) + exp(y)), which is no opcode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Regrouping:
 
     Attributes:
         body: the reducer, scalars in and out.
-        types: what each array is computed in; narrow floats are summed in f32.
+        types: the compute type of each array; narrow floats are summed in f32.
         kinds: the opcode of each array, or `LOGADDEXP`; () if the body is trusted to be
             associative.
     """
@@ -38,7 +38,7 @@ class Regrouping:
     kinds: tuple[str, ...]
 
     def identities(self, b: Builder, inits: Sequence[Instruction]) -> list[Instruction]:
-        """Return a scalar per array that the reducer leaves alone; a trusted body has `inits`."""
+        """Return the neutral element of each array; those of a trusted body are `inits`."""
         if not self.kinds:
             return list(inits)
         found = []
@@ -61,7 +61,7 @@ class Regrouping:
         return applied(b, self.body, (*left, *right))
 
     def arrays(self, b: Builder, inst: Instruction) -> list[Instruction]:
-        """Return the arrays that `inst` folds, in the types that are computed in."""
+        """Return the arrays that `inst` folds, in their compute types."""
         arrays = inst.operands[: len(self.types)]
         return [b.convert(x, dtype) for x, dtype in zip(arrays, self.types, strict=True)]
 
@@ -94,9 +94,9 @@ class Regrouping:
 def regrouping_of(body: Computation, *, trusted: bool = False) -> Regrouping | None:
     """Return how to regroup the folds of `body`, None if that could change more than a rounding.
 
-    Known are add, multiply, minimum, maximum, and, or, xor, for each array on its own, and
-    log(exp(x) + exp(y)) as JAX writes it. With `trusted` any body of elementwise steps is taken
-    for associative.
+    Supported are add, multiply, minimum, maximum, and, or, xor, for each array separately, and
+    log(exp(x) + exp(y)) as JAX writes it. With `trusted` any body of elementwise steps is assumed
+    to be associative.
     """
     root = body.root
     parts = root.operands if root.is_a("tuple") else (root,)
@@ -127,7 +127,7 @@ def window_regrouping(inst: Instruction, *, trusted: bool = False) -> Regrouping
 
 
 def is_identity(kind: str, init: Instruction) -> bool:
-    """True if `init` is a constant that the operation leaves everything alone with."""
+    """True if `init` is a constant and the neutral element of the operation."""
     value = splat_value(init)
     if value is None:
         return False
@@ -136,7 +136,7 @@ def is_identity(kind: str, init: Instruction) -> bool:
 
 
 def _identity(kind: str, dtype: np.dtype[Any]) -> Any:
-    """Return what the operation leaves everything alone with: -inf of maximum and logaddexp."""
+    """Return the neutral element of the operation: -inf for maximum and logaddexp."""
     return identity_of("maximum" if kind == LOGADDEXP else kind, dtype)
 
 

@@ -62,7 +62,7 @@ def _is_plain(inst: Instruction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """The windows of one instruction; a place is an offset per dimension."""
+    """The windows of one instruction; a position is an offset per dimension."""
 
     b: Builder
     inst: Instruction
@@ -83,7 +83,7 @@ class _Windows:
         return self.inst.operands[1].array.dims
 
     def values(self, padded: Instruction, place: Sequence[int]) -> Instruction:
-        """Return the element at `place` of every window."""
+        """Return the element at position `place` of every window."""
         starts, limits, strides = [], [], []
         for at, count, d in zip(place, self.counts, self.window.dimensions, strict=True):
             start = at * d.window_dilation
@@ -106,7 +106,7 @@ class _Windows:
         return self.b.pad(values, fill, low, high, inner)
 
     def inside(self, place: Sequence[int]) -> Instruction | None:
-        """Return where the element at `place` lies in the operand; None if everywhere."""
+        """Return a mask of the windows whose element at `place` is in the operand; None for all."""
         b, found = self.b, None
         dims = self.inst.array.dims
         for dim, (at, d) in enumerate(zip(place, self.window.dimensions, strict=True)):
@@ -129,7 +129,7 @@ class _Windows:
 
 
 def _selected(windows: _Windows) -> Instruction:
-    """Return the number of the place that each window selects, -1 if it holds no element."""
+    """Return the number of the position that each window selects, -1 if it is empty."""
     b, inst = windows.b, windows.inst
     operand = inst.operands[0]
     dims = windows.window.dimensions
@@ -155,7 +155,7 @@ def _selected(windows: _Windows) -> Instruction:
 
 
 def _scattered(windows: _Windows, regrouping: Regrouping, selected: Instruction) -> Instruction:
-    """Return the folds of what goes to each element of the operand."""
+    """Return the folds of the sources of each element of the operand."""
     b, inst = windows.b, windows.inst
     _, source, init = inst.operands
     (neutral,) = regrouping.identities(b, (init,))

@@ -1,4 +1,4 @@
-"""Split collectives into start and done where work can run beside them."""
+"""Split collectives into start and done to overlap them with independent work."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hloc.shapes import Shape, TupleShape
 
 @dataclass(frozen=True)
 class AsyncCollectiveCreator(RewritingPass):
-    """Split collectives into start and done, so that they can run beside independent work.
+    """Split collectives into start and done, to overlap them with independent work.
 
-    Takes all-reduce, all-gather and collective-permute of several devices where the work of the
-    computation that neither needs the collective nor is needed by it is at least `least-percent` of
-    the collective's time. Times are modelled: `links` is a link of `--links` for every mesh axis,
-    `chip` the device. `latency-hiding-scheduler` then moves start and done apart; by itself this
-    pass gains nothing. Control dependencies keep a collective. Cost: O(collectives * instructions).
+    Applies to all-reduce, all-gather and collective-permute of several devices if
+    the independent work in the computation takes at least `least-percent` of the collective's time.
+    Times are modelled: `links` is a link of `--links` for every mesh axis, `chip` the device.
+    `latency-hiding-scheduler` then moves start and done apart; by itself this pass gains nothing.
+    Control dependencies keep a collective. Cost: O(collectives * instructions).
     """
 
     acts_on = frozenset(

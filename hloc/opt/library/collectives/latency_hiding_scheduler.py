@@ -1,4 +1,4 @@
-"""Order instructions so that started collectives run beside independent work."""
+"""Order instructions to overlap started collectives with independent work."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hloc.options import DEFAULT_LINK
 
 @dataclass(frozen=True)
 class LatencyHidingScheduler(RewritingPass):
-    """Schedule started collectives as early and their ends as late as the model says is useful.
+    """Schedule starts of collectives as early and dones as late as the model finds useful.
 
-    A list scheduler: a start runs as soon as its operands exist, a done when its collective has
-    ended or nothing else is ready; all else keeps its order. Takes the new order only where the
-    model says that the computation gets faster. Leaves a module with a schedule, so it runs last.
-    Arrays live longer: a done that moves back keeps what was computed before it in memory. `links`
+    A list scheduler: a start runs as soon as its operands exist, a done when its
+    collective has ended or nothing else is ready; other instructions keep their order. Uses the new
+    order only if the model says that the computation gets faster. Leaves a module with a schedule,
+    so it runs last. Arrays live longer: a later done keeps the results before it in memory. `links`
     and `chip` are the model's. Cost: O(n log n) in the instructions.
     """
 
@@ -71,7 +71,7 @@ def _scheduled(
     network: Network,
     lasting: Mapping[Computation, float],
 ) -> list[Instruction]:
-    """Return `base` in an order that hides collectives; ties are broken by the place in `base`."""
+    """Return `base` in an order that hides collectives; ties keep the order of `base`."""
     missing = {inst: len(_needed(inst)) for inst in base}
     users: dict[Instruction, list[Instruction]] = {inst: [] for inst in base}
     for inst in base:
@@ -129,7 +129,7 @@ def _seconds(
     network: Network,
     lasting: Mapping[Computation, float],
 ) -> float:
-    """Return the time of an instruction; a collective that is not split is waited for."""
+    """Return the time of an instruction; a collective that is not split counts in full."""
     collective = exchange_of(inst)
     if collective is not None:
         return seconds_of(collective, network)

@@ -54,7 +54,7 @@ def _places(rank: int) -> Places:
 
 
 def _moved(b: Builder, x: Instruction, old: Sequence[int], new: Sequence[int]) -> Instruction:
-    """Return `x` transposed so that what is at `old[i]` comes to `new[i]`."""
+    """Return `x` transposed so that dimension `old[i]` becomes `new[i]`."""
     if tuple(old) == tuple(new):
         return x
     source = dict(zip(new, old, strict=True))

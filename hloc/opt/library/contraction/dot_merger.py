@@ -77,7 +77,7 @@ def _can_merge(inst: Instruction, shared: int) -> bool:
 
 
 def _key(inst: Instruction, shared: int) -> Key:
-    """Return what dots of one group have in common."""
+    """Return the key that dots of one group share."""
     other = sides(inst)[1 - shared]
     dims = tuple(0 if d in other.free else n for d, n in enumerate(other.operand.array.dims))
     return (

@@ -35,7 +35,7 @@ class GatherSimplifier(Expander):
 
 
 def gather_places(inst: Instruction) -> Places:
-    """Return how the index vectors of a gather are meant."""
+    """Return the interpretation of the index vectors of a gather."""
     a = inst.attributes
     return Places(
         inst.operands[1],
@@ -66,7 +66,7 @@ def has_whole_windows(inst: Instruction) -> bool:
 
 
 def simplified_gather(inst: Instruction) -> Instruction:
-    """Add a gather in canonical form and what restores the result of `inst`, and return that."""
+    """Add a gather in canonical form, and return it reshaped to the result of `inst`."""
     b, a = Builder(inst.computation), inst.attributes
     operand = inst.operands[0]
     places = gather_places(inst)

@@ -13,7 +13,7 @@ from hloc.ops.builder import Builder
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How index vectors say where windows lie in an operand.
+    """How index vectors define the starts of windows in an operand.
 
     Attributes:
         indices: integers `[batch...]` with the index vectors along `vector_dim`, or without such a
@@ -77,7 +77,7 @@ def flat_vectors(b: Builder, places: Places) -> Instruction:
 
 
 def operand_order(places: Places, rank: int) -> list[int]:
-    """Return the dimensions of the operand, those first that the vectors name."""
+    """Return the dimensions of the operand, those named by the vectors first."""
     rest = [dim for dim in range(rank) if dim not in places.index_map]
     return [*places.index_map, *rest]
 

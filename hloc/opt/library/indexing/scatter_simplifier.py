@@ -39,7 +39,7 @@ class ScatterSimplifier(Expander):
 
 
 def scatter_places(inst: Instruction) -> Places:
-    """Return how the index vectors of a scatter are meant."""
+    """Return the interpretation of the index vectors of a scatter."""
     a = inst.attributes
     return Places(
         inst.operands[len(inst.operands) // 2],
@@ -64,7 +64,7 @@ def is_simple_scatter(inst: Instruction) -> bool:
 
 
 def simplified_scatter(inst: Instruction) -> Instruction:
-    """Add a scatter in canonical form and what restores the result of `inst`, and return that."""
+    """Add a scatter in canonical form, and return it reshaped to the result of `inst`."""
     b, a = Builder(inst.computation), inst.attributes
     count = len(inst.operands) // 2
     rank = inst.operands[0].array.rank

@@ -35,7 +35,7 @@ def _width(inst: Instruction) -> int:
 
 
 def _may_widen_after(inst: Instruction) -> bool:
-    """All operands are widening converts from one type, used here only."""
+    """True if all operands are widening converts from one type with no other users."""
     if inst.array.elements > sum(o.array.elements for o in inst.operands):
         return False
     sources = set()

@@ -38,7 +38,7 @@ class ReduceDecomposer(RewritingPass):
     """
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Rewrite every reduce of one array whose result lies in another order."""
+        """Rewrite every reduce of one array whose result has another dimension order."""
         for inst in candidates(module, context, "reduce"):
             shape = _natural_shape(inst)
             if shape == inst.shape:
@@ -57,6 +57,6 @@ def _natural_shape(inst: Instruction) -> ArrayShape:
 
 
 def in_layout(inst: Instruction, layout: Layout | None) -> Instruction:
-    """Return `inst`, copied if it lies otherwise."""
+    """Return `inst`, copied if its layout differs."""
     shape = inst.array.with_layout(layout)
     return inst if shape == inst.shape else make(inst.computation, "copy", shape, inst)

@@ -33,7 +33,7 @@ class ReshapeMover(RewritingPass):
 
 
 def _rearrangement(inst: Instruction) -> Instruction | None:
-    """Return the reshape or transpose that all operands are, splats and scalars left out."""
+    """Return the reshape or transpose that all operands share, except splats and scalars."""
     model: Instruction | None = None
     for operand in inst.operands:
         if operand.array.is_scalar or splat_value(operand) is not None:

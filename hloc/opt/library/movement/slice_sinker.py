@@ -38,7 +38,7 @@ class SliceSinker(RewritingPass):
 
 
 def _of_slices(inst: Instruction) -> bool:
-    """All operands are slices of arrays of one size, cut alike."""
+    """True if all operands are equal slices of arrays of one size."""
     first = inst.operands[0]
     if first.opcode.name != "slice":
         return False
@@ -56,7 +56,7 @@ def _key(inst: Instruction) -> Hashable:
 
 
 def _covers(group: list[Instruction]) -> bool:
-    """At least two parts, together no smaller than the whole; parts may overlap."""
+    """True for at least two parts, together no smaller than the whole; parts may overlap."""
     parts = {inst.operands[0].attributes.slice: inst for inst in group}
     whole = group[0].operands[0].operands[0].array.elements
     return len(parts) > 1 and sum(inst.array.elements for inst in parts.values()) >= whole

@@ -33,7 +33,7 @@ class ChangeOpDataType(RewritingPass):
         """Change in every computation.
 
         Raises:
-            HloError: a type or an opcode that is not one.
+            HloError: an unknown type, or an unsupported opcode.
         """
         old, new = (float_named(self.name, name) for name in (self.from_type, self.to_type))
         names = tuple(self.opcodes.split("+"))

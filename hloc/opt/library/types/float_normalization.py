@@ -20,7 +20,7 @@ from hloc.shapes import ArrayShape
 _NOT_ARITHMETIC = frozenset(
     {"bitcast-convert", "convert", "copy", "reduce-precision", "select", "stochastic-convert"}
 )
-"""Elementwise opcodes that only move values, or are about types themselves."""
+"""Elementwise opcodes that only move values, or change types."""
 
 _FOLDS = ("reduce", "reduce-window")
 
@@ -81,7 +81,7 @@ class FloatNormalization(RewritingPass):
 
 
 def _arithmetic() -> tuple[str, ...]:
-    """Return the opcodes that compute element by element, and those that multiply arrays."""
+    """Return the elementwise opcodes, and those that contract arrays."""
     elementwise = (
         name
         for name, row in OPCODES.items()
