@@ -12,7 +12,7 @@ from hloc.report.process import let_idle_threads_sleep
 
 
 def process() -> NoReturn:
-    """Be the program `hlo-repl`, from start to end; scripts of users may have files open."""
+    """Run the program `hlo-repl` and exit; scripts of users may have files open."""
     let_idle_threads_sleep()
     sys.exit(main())
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         prepare_numpy()
-        from repl.app import run_program  # takes a while, in which Ctrl-C may come
+        from repl.app import run_program  # takes a while, during which Ctrl-C may arrive
 
         return run_program(words)
 

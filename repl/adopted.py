@@ -27,7 +27,7 @@ from hloc.ir.traversal import all_instructions
 
 
 def matched_by_name(old: Module, new: Module, highest_uid: int) -> Module:
-    """Return `new`, an edited text, with the uids of `old` where names are the same."""
+    """Return `new`, an edited text, with the uids of `old` for instructions of the same name."""
     known: dict[tuple[str, str], int] = {("", c.name): c.uid for c in old.computations}
     for inst in all_instructions(old):
         known["%", inst.name] = inst.uid
@@ -37,7 +37,7 @@ def matched_by_name(old: Module, new: Module, highest_uid: int) -> Module:
 
 
 def matched_by_structure(old: Module, new: Module, highest_uid: int) -> Module:
-    """Return `new` with the uids of `old` where staged matching finds the same instruction."""
+    """Return `new` with the uids of `old` for instructions that staged matching pairs."""
     match = match_modules(old, new)
     pairs: dict[int, int | None] = dict.fromkeys(c.uid for c in new.computations)
     pairs.update(dict.fromkeys(inst.uid for inst in all_instructions(new)))
@@ -47,7 +47,7 @@ def matched_by_structure(old: Module, new: Module, highest_uid: int) -> Module:
 
 
 def pairs_to_uids(new: Module, pairs: Mapping[int, int | None], highest_uid: int) -> Module:
-    """Return `new` with other uids; what has no partner gets one beyond all that are known."""
+    """Return `new` with the uids of `pairs`, and fresh ones for unpaired instructions."""
     taken = [uid for uid in pairs.values() if uid is not None]
     highest = max([highest_uid, *taken], default=highest_uid)
     uids: dict[int, int] = {}
@@ -64,7 +64,7 @@ def pairs_to_uids(new: Module, pairs: Mapping[int, int | None], highest_uid: int
 def events_between(old: Module, new: Module, by: str) -> tuple[Event, ...]:
     """Return the change log from `old` to `new`, which have uids in common.
 
-    An instruction that went and whose users all went over to one that came counts as replaced.
+    A removed instruction whose users all moved to one added instruction counts as replaced.
     """
     return tuple(_events(old, new, by))
 
@@ -116,7 +116,7 @@ def _uids(parts: tuple[Instruction, ...] | tuple[Computation, ...]) -> list[int]
 
 
 def _successor(gone: Instruction, after: Mapping[int, Instruction]) -> Instruction | None:
-    """Return what stands in the place of `gone` in all of its users, None if nothing does."""
+    """Return the instruction that replaces `gone` in all of its users, None if there is none."""
     found: Instruction | None = None
     for user in gone.users:
         now = after.get(user.uid)

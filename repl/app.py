@@ -123,7 +123,7 @@ class App(Program):
     """One run of hlo-repl: commands come from a file, a pipe or a terminal.
 
     Attributes:
-        keep_going: a fault does not end a script.
+        keep_going: an error does not end a script.
         terminal: where commands are typed, None for a script.
     """
 
@@ -225,7 +225,7 @@ class App(Program):
         return self.run_lines(text, verbose)
 
     def run_lines(self, lines: Iterable[str], verbose: bool = False) -> int:
-        """Run one command per line; stop at the first fault, unless asked to go on."""
+        """Run one command per line; stop at the first error, unless `keep_going` is set."""
         for line in command_lines(lines):
             if verbose and line.strip():
                 self._print(Text(f"{self.where()}> {printable(line.strip())}"))
@@ -247,9 +247,9 @@ class App(Program):
         super().show(result)
 
     def _note_verdict(self, result: object) -> None:
-        """Remember for the badge whether a state answers as an earlier one.
+        """Record for the badge whether a state agrees with an earlier one.
 
-        One run that agrees proves less than `verify`, one that does not is enough.
+        One run that agrees proves less than `verify`; one that differs is enough.
         """
         if self.terminal is None:
             return
@@ -324,7 +324,7 @@ class App(Program):
 
 
 def _pager() -> list[str] | None:
-    """Return the command that shows pages, None if there is none."""
+    """Return the command of the pager, None if there is none."""
     chosen = os.environ.get("PAGER", "less")
     try:
         words = shlex.split(chosen)

@@ -1,4 +1,4 @@
-"""Runs passes over the current state: whole pipelines, one pass, one rewrite; breakpoints.
+"""Runs passes on the current state: a pipeline, a pass or a rewrite at a time; breakpoints.
 
 A walk stops at breakpoints, and when a pass leaves an invalid module; `go_on` continues it.
 """
@@ -26,7 +26,7 @@ from repl.walk import Pending, Stepping, Walk
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A walk has stopped before its end; `continue` goes on."""
+    """A walk that stopped before its end; `continue` resumes it."""
 
     why: str
     state: State
@@ -50,12 +50,12 @@ def follow(
     """Run the passes of `walk`; each that changes something makes a state.
 
     Args:
-        session: is moved along.
-        walk: from its cursor on.
-        keeps_cursor: remember in each state where the walk stands.
+        session: its current state advances.
+        walk: the pipeline, from its cursor on.
+        keeps_cursor: record the position of the walk in each state.
         until: stop before the pass of this name.
         count: stop after this many passes that changed something.
-        resumed: a breakpoint has stopped before the first pass already.
+        resumed: a breakpoint has already stopped before the first pass.
     """
     session.pending = None
     start = session.current
@@ -95,14 +95,14 @@ def follow(
 
 
 def _keep_start(session: Session, start: State, made: State) -> None:
-    """Remember where the command began for the last state that it made."""
+    """Record the first state of the command for the last state that it made."""
     if made.parent is not None and made.parent is not start:
         session.starts.pop(made.parent, None)
     session.starts[made] = start
 
 
 def _why_stop(session: Session, outcome: Applied) -> str:
-    """Return why a walk does not go on after this pass, "" if it does."""
+    """Return why a walk stops after this pass, "" if it continues."""
     if not outcome.is_wrong:
         return ""
     hit = session.breaks.after_fault()
@@ -113,10 +113,10 @@ def _why_stop(session: Session, outcome: Applied) -> str:
 
 
 def go_on(session: Session) -> Iterator[Outcome]:
-    """Finish the pass that is being stepped through, then what was stopped after it.
+    """Finish the pass that is being stepped through, then resume the stopped pipeline.
 
     Raises:
-        HloError: there is nothing to go on with.
+        HloError: there is nothing to continue.
     """
     pending, stepping = session.pending, under_way(session)
     if pending is not None and pending.at is not session.current and stepping is None:
@@ -162,8 +162,8 @@ def run_one(session: Session, base: State, recipe: Recipe, passed: int = 0) -> A
     """Run a pass on `base` and enter the state it makes, or the one at which a breakpoint stops.
 
     Args:
-        session: is moved.
-        base: where the pass begins.
+        session: its current state advances.
+        base: the state that the pass runs on.
         recipe: the pass.
         passed: breakpoints are checked only after this many rewrites.
     """

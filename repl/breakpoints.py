@@ -1,7 +1,7 @@
 """Breakpoints: where a walk through passes stops.
 
-`pass` stops before a pass runs, `verify` after one that leaves a module wrong; the others stop
-inside a pass, right after the rewrite that they speak of.
+`pass` stops before a pass runs, `verify` after one that leaves a wrong module; the others
+stop inside a pass, right after the rewrite that matches.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Breakpoints:
         return self.rows[-1]
 
     def delete(self, number: int | None) -> None:
-        """Take back breakpoint `number`, None for all.
+        """Delete breakpoint `number`, None for all.
 
         Raises:
-            HloError: there is none of that number.
+            HloError: there is no such breakpoint.
         """
         kept = [row for row in self.rows if number is not None and row.number != number]
         if number is not None and len(kept) == len(self.rows):
@@ -97,7 +97,7 @@ class Breakpoints:
         return any(row.kind in ("rule", "op", "instruction", "if") for row in self.rows)
 
     def begin_pass(self, module: Module) -> None:
-        """Note which conditions are true already: they stop when they become true."""
+        """Record which conditions hold: breakpoints stop when one becomes true."""
         for row in self.rows:
             row.was_true = row.holds is not None and bool(row.holds(module, 0))
 

@@ -1,4 +1,4 @@
-"""The parent's side of the child process: starts it, asks it, and ends it when it hangs or dies."""
+"""The parent's side of the child process: starts it, sends requests, ends it if it hangs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from repl.messages import UNKNOWN, Answer, Request, read_answer, write_request
 
 _END_SECONDS = 5.0
 _START_SECONDS = 60.0
-"""A cold start reads NumPy and LLVM from the disk; it does not count against the user's limit."""
+"""Seconds for a cold start, which reads NumPy and LLVM from disk; not part of the user's limit."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Child:
-    """A child process, started when it is first asked for something and kept after that.
+    """A child process, started by the first request and kept after that.
 
     Attributes:
-        plugins: files that it loads as well, with the time of their last change.
+        plugins: files that it loads as well, with the times of their last change.
     """
 
     plugins: dict[str, float] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, None while there is none that answers."""
+        """Its process id, None while it is not running."""
         return self._process.pid if self._process and self._is_ready else None
 
     def run(
@@ -54,7 +54,7 @@ class Child:
         seconds: float = 0.0,
         devices: int = 1,
     ) -> Answer:
-        """Compile `module` as it stands, if that was not done before, and run it.
+        """Compile `module` without passes, unless it was compiled before, and run it.
 
         On several `devices` the arrays are stacked along a first dimension.
 
@@ -65,14 +65,14 @@ class Child:
         return self._ask(module, request, timeout)
 
     def run_by_xla(self, module: Module, inputs: Sequence[Array], timeout: float) -> Answer:
-        """Let XLA compile and run `module`; faults as for `run`."""
+        """Compile and run `module` with XLA; raises as `run` does."""
         request = Request("", None, CompileOptions(), tuple(inputs), by_xla=True)
         return self._ask(module, request, timeout)
 
     def stage(
         self, module: Module, options: CompileOptions, name: str, timeout: float
     ) -> str | bytes:
-        """Return a form of the compiled module: `llvm-ir`, `asm` ...; faults as for `run`."""
+        """Return a stage of the compiled module: `llvm-ir`, `asm` ...; raises as `run` does."""
         return self._ask(module, Request("", None, options, stage=name), timeout).form
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Child:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and close what leads to it."""
+    """End a process and close its streams."""
     with suppress(OSError):
         process.kill()
     process.wait()

@@ -52,7 +52,7 @@ class HloCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Yield what may stand at the cursor."""
+        """Yield the completions at the cursor."""
         line = document.text_before_cursor.rpartition("\n")[2].lstrip()
         command, space, rest = line.partition(" ")
         if not space:
@@ -73,7 +73,7 @@ class HloCompleter(Completer):
         return self._by_kind(row.takes, name, rest, word, complete_event)
 
     def prepare(self) -> None:
-        """Begin to list the names of the current state; called before each prompt."""
+        """Start listing the names of the current state; called before each prompt."""
         if self.session.is_loaded:
             self.names.prepare(self.session.current)
 
@@ -147,7 +147,7 @@ class HloCompleter(Completer):
         yield from _matching(start, [*rows, *(levels if start.startswith("-") else [])])
 
     def _effects(self) -> dict[str, int]:
-        """Return what passes would do here, as far as it is known; begin to find out."""
+        """Return the known effects of passes on this state, and start computing the others."""
         if not self.session.is_loaded:
             return {}
         state = self.session.current
@@ -160,20 +160,20 @@ class HloCompleter(Completer):
             try:
                 (what,) = Pipeline.parse(name).passes
                 return len(recipe_for(self.session, what).run(state.module).rules)
-            except Exception:  # a pass that fails says so when it is applied, not while typing
+            except Exception:  # a pass that fails is reported when it is applied, not while typing
                 return None
 
         return try_out
 
 
 def _about(rule: Rule) -> str:
-    """Return what is said of a rule: the first line of its documentation, and if it is inexact."""
+    """Return the description of a rule: the first line of its docstring, and its exactness."""
     said = (rule.build.__doc__ or "").partition("\n")[0]
     return said if rule.exactness == "exact" else f"{rule.exactness}  {said}".rstrip()
 
 
 def _choices(command: str) -> list[str]:
-    """Return the words between which the usage of a command lets one choose."""
+    """Return the alternatives in the usage of a command."""
     usage = COMMANDS[command].usage.removeprefix(command)
     words = [part.split()[0] for part in re.split(r" ?\| ?", usage) if part.split()]
     return [word for word in words if word[0].isalpha()]

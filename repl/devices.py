@@ -18,7 +18,7 @@ from hloc.report.run_inputs import Inputs
 
 
 def devices_of(module: Module) -> int:
-    """Return how many devices a module runs on; a program of whole arrays runs on one."""
+    """Return how many devices a module runs on; a global program runs on one."""
     return module_devices(module).total if is_per_device(module) else 1
 
 
@@ -32,7 +32,7 @@ def input_arrays(inputs: Inputs, module: Module) -> list[Array]:
 
 
 def with_devices_of(origin: Module, module: Module) -> Module:
-    """Return `module` with the devices of `origin`; a part of a module may name fewer."""
+    """Return `module` with the devices of `origin`; an extracted part may name fewer."""
     counts = module_devices(origin)
     config = replace(module.config, replica_count=counts.replicas, num_partitions=counts.partitions)
     if config == module.config:

@@ -1,4 +1,4 @@
-"""The plain text diff of two states, for when names and print order are the question.
+"""The plain text diff of two states, for differences of names and print order.
 
 The diff by instruction identity is `hloc.analysis.module_diff`, which the command line uses too.
 """

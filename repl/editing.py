@@ -1,7 +1,7 @@
-"""Edits by hand: each is verified and becomes a state, or is refused with the reason.
+"""Manual edits: each is verified and becomes a state, or is refused with the reason.
 
-Some edits change the text of the module and parse it again, so that they may use everything HLO
-text can express, and errors get the parser's messages.
+Some edits change the text of the module and parse it again, so that they can use
+all of HLO text, and errors get the parser's messages.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def line_text(inst: Instruction) -> str:
 
 
 def edit_instruction(session: Session, name: str, text: str) -> State:
-    """Write another right-hand side for an instruction; its name may stand before it.
+    """Replace the right-hand side of an instruction; its name may precede it.
 
     Raises:
-        HloError: the text is no instruction, does not fit, or has another name.
+        HloError: the text is no instruction, is not valid there, or has another name.
     """
     inst = session.find(name)
     left, equals, right = text.partition(" = ")
@@ -79,10 +79,10 @@ def insert_instruction(session: Session, text: str) -> State:
 
 
 def edit_module(session: Session, text: str, how: str) -> State:
-    """Enter the module that `text` describes as a change of the current one.
+    """Enter the module in `text` as a change of the current one.
 
     Raises:
-        HloError: faults in the text.
+        HloError: errors in the text.
     """
     old = session.current
     parsed = driver.parse_text(text, name="<edit>")
@@ -107,7 +107,7 @@ def _line_of(lines: list[str], inst: Instruction) -> int:
 
 
 def change(session: Session, how: str, action: Callable[[Module], None]) -> State:
-    """Let `action` change a copy of the current module and enter it."""
+    """Apply `action` to a copy of the current module and enter it."""
     module = clone_module(session.current.module)
     module.reserve_uids(session.highest_uid)
     with module.log.acting(BY):
@@ -126,7 +126,7 @@ def _entered(session: Session, how: str, module: Module, events: tuple[Event, ..
 
 
 def _same(module: Module, inst: Instruction) -> tuple[Computation, Instruction]:
-    """Return the instruction of a clone that `inst` is, and its computation."""
+    """Return the counterpart of `inst` in a clone, and its computation."""
     for computation in module.computations:
         for other in computation.instructions:
             if other.uid == inst.uid:
@@ -135,10 +135,10 @@ def _same(module: Module, inst: Instruction) -> tuple[Computation, Instruction]:
 
 
 def replace_instruction(session: Session, name: str, by: str) -> State:
-    """Let all users of an instruction use another one, which may be HLO text of a new one.
+    """Replace an instruction by another one, which may be given as HLO text.
 
     Raises:
-        HloError: shapes differ, or the other one needs the first.
+        HloError: shapes differ, or the other one depends on the first.
     """
     inst = session.find(name)
     if not _NAME.fullmatch(by.removeprefix("%")):
@@ -188,7 +188,7 @@ def rename_instruction(session: Session, name: str, new_name: str) -> State:
     """Give an instruction another name.
 
     Raises:
-        HloError: the name is taken, or is none.
+        HloError: the name is taken, or is not valid.
     """
     inst = session.find(name)
     wanted = new_name.removeprefix("%")

@@ -46,14 +46,14 @@ NAMES: dict[str, tuple[str, Condition]] = {
     "flops": ("of one run, loops once", lambda m, _: module_cost(m).flops),
     "bytes": ("read and written in one run", lambda m, _: module_cost(m).bytes),
 }
-"""What may stand in a condition, beside `count(OPCODE)`."""
+"""The counts of a condition, besides `count(OPCODE)`."""
 
 
 def condition(text: str) -> Condition:
     """Return the function that `text` describes.
 
     Raises:
-        HloError: a text that is no condition.
+        HloError: the text is no condition.
     """
     if len(text) > _MOST_LETTERS:
         raise HloError(f"a condition has at most {_MOST_LETTERS} letters")

@@ -49,7 +49,7 @@ def simulation(session: Session, name: str) -> tuple[Table, str, bool]:
     """Run the state, or one instruction, on random inputs in the simulator.
 
     Returns:
-        What its kernels did, in how far the results are right, and if they are.
+        The metrics of its kernels, the comparison as text, and whether the results agree.
 
     Raises:
         HloError: as for `ptx_text`; the interpreter found a fault.
@@ -75,8 +75,8 @@ def simulation(session: Session, name: str) -> tuple[Table, str, bool]:
 def kernel_steps(session: Session, name: str) -> KernelSteps:
     """Open a kernel for stepping: of instruction `name`, on the values that its operands have.
 
-    Without a name the whole state runs; its first launch is looked at. An instruction outside of
-    the entry computation has no one value of operands: it gets random ones.
+    Without a name the whole state runs, and its first launch is opened. An instruction outside
+    of the entry computation has no unique operand values: it gets random ones.
 
     Raises:
         HloError: as for `ptx_text`.
@@ -97,7 +97,7 @@ def kernel_steps(session: Session, name: str) -> KernelSteps:
 
 
 def _inputs(session: Session, module: Module, name: str) -> tuple[str, list[Array]]:
-    """Return what a module of the state is run on, and how to say it."""
+    """Return the inputs of a module of the state, with a description."""
     described = session.inputs.describe(session.origin.module)
     if not name:
         return f"inputs {described}", session.inputs.arrays(module)
@@ -129,7 +129,7 @@ def _compiled(session: Session, module: Module) -> NvptxModule:
 
 @dataclass(slots=True)
 class _Launches:
-    """All launches of one function, added up."""
+    """The sums over all launches of one function."""
 
     count: int = 0
     instructions: int = 0

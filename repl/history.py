@@ -33,7 +33,7 @@ class HistoryEntry:
 
 @dataclass(slots=True)
 class History:
-    """States by number, where we are, and where `redo` goes.
+    """The states by number, the current one, and the targets of `redo`.
 
     Attributes:
         states: the numbered ones, in the order they were made.
@@ -58,7 +58,7 @@ class History:
         return self._current
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all states."""
         self.states.clear()
         self.marks.clear()
         self._visited.clear()
@@ -120,7 +120,7 @@ class History:
         return state
 
     def redo(self, count: int = 1) -> State:
-        """Go forward again by `count` states, along the branch that was undone last."""
+        """Go forward by `count` states, along the branch that was undone last."""
         state = self.current
         for done in range(count):
             if state not in self._visited:
@@ -135,10 +135,10 @@ class History:
         return self._current
 
     def mark(self, name: str) -> State:
-        """Call the current state `name`, too; a mark of that name moves.
+        """Give the current state the mark `name`, which may move from another state.
 
         Raises:
-            HloError: a name that is none, or that is taken by states themselves.
+            HloError: the name is not valid, or is that of a state.
         """
         state = self.current
         if not _MARK.fullmatch(name) or _LABEL.fullmatch(name) or name == "prev":
@@ -182,7 +182,7 @@ def _inside_first(state: State) -> tuple[State, ...]:
 
 
 def _too_few(what: str, count: int) -> str:
-    """Return why there is nothing more to undo or redo than `count` states."""
+    """Return the error for undoing or redoing more than `count` states."""
     if not count:
         return f"nothing to {what}"
     return f"there {'is' if count == 1 else 'are'} only {plural(count, 'state')} to {what}"

@@ -1,7 +1,7 @@
-"""`hlo-repl --jax script.py`: stop at each of JAX's compilations, and compile what the user leaves.
+"""`hlo-repl --jax script.py`: stops at each of JAX's compilations, and compiles the edited module.
 
-The script runs in the main thread. XLA calls the hook on a thread of its own while the script
-waits, and there the commands are read.
+The script runs in the main thread. XLA calls the hook on another thread while
+the script waits; commands are read there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class JaxStops:
     """Stops at compilations and lets commands change the module.
 
     Attributes:
-        program: carries the commands out.
+        program: runs the commands.
         count: compilations so far.
     """
 
@@ -43,17 +43,17 @@ class JaxStops:
         """Prepare.
 
         Args:
-            program: carries the commands out and shows what they return.
-            read: returns the next command, None if there is none any more.
+            program: runs the commands and shows their results.
+            read: returns the next command, None after the last.
         """
         self.program = program
         self.count = 0
         self._read = read
-        self._wanted: str | None = _EVERY  # stop at names with this in them; None: at no other
+        self._wanted: str | None = _EVERY  # stop at names that contain this; None: at none
         self._aborted = False
 
     def stop(self, module: Module) -> tuple[Module, Sequence[Event]] | None:
-        """Let commands change a copy of `module`; None if it is as before.
+        """Let commands change a copy of `module`; return None if it is unchanged.
 
         Raises:
             HloError: the user aborts the compilation, or a command of a script has failed.
@@ -74,7 +74,7 @@ class JaxStops:
         return clone_module(session.current.module), events
 
     def _run_commands(self) -> None:
-        """Run commands until one lets JAX go on."""
+        """Run commands until one lets JAX continue."""
         session = self.program.session
         while (line := self._read()) is not None:
             name, _, rest = line.strip().partition(" ")
@@ -91,7 +91,7 @@ class JaxStops:
                 self._abort()
             if self.program.stops_at_faults and self.program.faults:
                 self._abort()
-        self._wanted = _NONE  # no more commands: the rest of the script runs as it is
+        self._wanted = _NONE  # no more commands: run the rest of the script without stops
         if not session.current.is_valid:
             self._abort()
 
@@ -101,7 +101,7 @@ class JaxStops:
 
 
 def run_script(stops: JaxStops, path: str, arguments: Sequence[str]) -> int:
-    """Run a Python script that uses JAX, stopping at each compilation; returns the exit code.
+    """Run a Python script that uses JAX, stopping at each compilation; return the exit code.
 
     Raises:
         HloError: the script cannot be read, or jax is not installed or too old.

@@ -30,12 +30,12 @@ sys.stdout.write(jax.jit(function).lower(*shapes).as_text("hlo"))
 
 
 def trace_text(text: str) -> str:
-    """Return the HLO text of `lambda x: jnp.tanh(x) ; f32[4]`, shapes divided by commas.
+    """Return the HLO text of `lambda x: jnp.tanh(x) ; f32[4]`, with shapes separated by commas.
 
-    The expression is Python of the user's own, and runs as such.
+    The expression is the user's Python, and is executed.
 
     Raises:
-        HloError: jax is not installed, or does not take the function.
+        HloError: jax is not installed, or rejects the function.
     """
     if not is_installed():
         raise HloError("command jax needs the package jax", notes=("pip install 'hloc[jax]'",))

@@ -50,7 +50,7 @@ def _place(steps: KernelSteps, space: str, address: int) -> str:
 
 
 def accessed(access: Access) -> str:
-    """Return what an access is to the warp: how many lanes, sectors or words, lanes per bank."""
+    """Return the cost of an access: its lanes, sectors or words, and lanes per bank."""
     who = plural(len(np.unique(access.lanes)), "lane")
     if access.space == "global":
         first = access.addresses // _SECTOR_BYTES

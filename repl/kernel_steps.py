@@ -35,7 +35,7 @@ class Launched:
 
     @property
     def grid(self) -> Extent:
-        """Blocks that ran: fewer than the function has where blocks take turns."""
+        """Blocks that ran: fewer than the function's blocks if blocks are persistent."""
         return self.function.grid_on(PROCESSORS)
 
 
@@ -57,14 +57,14 @@ class KernelSteps:
     """The steps of one warp through one launch.
 
     Attributes:
-        titles: by name of the function, the line of the instruction that it is of.
-        inputs: what the module was run on; `described` says it.
-        launch: number of the launch that is looked at.
-        block, thread: linear numbers of those that are looked at.
-        at: steps that the thread's warp has done.
-        launches: of the whole run.
-        moments: what the block did; `steps` are the numbers of those where the warp takes part.
-        fault: what the interpreter says of a run that went wrong, "" else.
+        titles: by name of a function, the line of its instruction.
+        inputs: the arguments of the module; `described` is their description.
+        launch: number of the current launch.
+        block, thread: linear numbers of the current ones.
+        at: number of steps that the thread's warp has executed.
+        launches: those of the whole run.
+        moments: the record of the block; `steps` are the indices of those of the warp.
+        fault: the interpreter's error message, "" if there is none.
     """
 
     compiled: NvptxModule
@@ -83,7 +83,7 @@ class KernelSteps:
 
     @property
     def function(self) -> GpuFunction:
-        """The function that is looked at."""
+        """The current function."""
         return self.launches[self.launch].function
 
     @property
@@ -93,26 +93,26 @@ class KernelSteps:
 
     @property
     def lane(self) -> int:
-        """The place of the thread in its warp."""
+        """The lane of the thread in its warp."""
         return self.thread % WARP
 
     @property
     def now(self) -> int:
-        """How many moments of the block are over."""
+        """How many moments of the block have passed."""
         return self.steps[self.at] if self.at < len(self.steps) else len(self.moments)
 
     @property
     def last(self) -> Moment | None:
-        """What the warp did last."""
+        """The last moment of the warp."""
         return self.moments[self.steps[self.at - 1]] if self.at else None
 
     @property
     def next(self) -> Moment | None:
-        """What it does next, None at its end."""
+        """The next moment of the warp, None at its end."""
         return self.moments[self.steps[self.at]] if self.at < len(self.steps) else None
 
     def trace(self) -> None:
-        """Run the module and write down what the block does; `at` stays in its bounds.
+        """Run the module and record the block; `at` is clamped.
 
         Raises:
             HloError: nothing is launched.
@@ -137,14 +137,14 @@ class KernelSteps:
     # ---- moving
 
     def go(self, count: int) -> None:
-        """Do `count` steps, or take back as many if it is negative; stop at either end."""
+        """Move by `count` steps, backwards if negative; stop at either end."""
         self.at = max(0, min(self.at + count, len(self.steps)))
 
     def go_to(self, where: str) -> None:
-        """Go on until what comes next is at a line, or is of a kind of `PLACES`.
+        """Move forward until the next instruction is at a line, or of a kind of `PLACES`.
 
         Raises:
-            HloError: no such place, or the warp does not come to one from here.
+            HloError: no such place, or the warp does not reach it from here.
         """
         if where == "end":
             self.at = len(self.steps)
@@ -168,12 +168,12 @@ class KernelSteps:
         self.at = found
 
     def _first(self, fits: Callable[[Moment], bool]) -> int | None:
-        """Return the first step after this one that comes to a moment that fits."""
+        """Return the first later step whose next moment satisfies `fits`."""
         rest = range(self.at + 1, len(self.steps))
         return next((i for i in rest if fits(self.moments[self.steps[i]])), None)
 
     def _divergence(self) -> int | None:
-        """Return the next step at which other lanes are active than now."""
+        """Return the next step at which the set of active lanes changes."""
         if self.next is None:
             return None
         before = self.next.active(self.warp).tobytes()
@@ -182,7 +182,7 @@ class KernelSteps:
     # ---- choosing
 
     def choose_thread(self, text: str) -> None:
-        """Look at another thread of the block: `5`, or `5,0,0`; the time stays."""
+        """Choose another thread of the block, `5` or `5,0,0`, at the same time."""
         thread = _number(text, self.function.block, "thread")
         if thread // WARP == self.warp:
             self.thread = thread
@@ -192,20 +192,20 @@ class KernelSteps:
         self.at = sum(step < now for step in self.steps)
 
     def choose_block(self, text: str) -> None:
-        """Look at another block of the launch, from its start."""
+        """Choose another block of the launch, at its start."""
         block = _number(text, self.launches[self.launch].grid, "block")
         self._look_at(self.launch, block, self.thread)
         self.at = 0
 
     def choose_launch(self, text: str) -> None:
-        """Look at another launch of the run, counted from 1: its first block and thread."""
+        """Choose another launch of the run, counted from 1: its first block and thread."""
         if not _is_number(text) or not 0 < int(text) <= len(self.launches):
             raise HloError(f"launches are 1 to {len(self.launches)}, not {text!r}")
         self._look_at(int(text) - 1, 0, 0)
         self.at = 0
 
     def _look_at(self, launch: int, block: int, thread: int) -> None:
-        """Trace another thread; all stays as it is if that is broken off, as by Ctrl-C."""
+        """Trace another thread; if that is interrupted, as by Ctrl-C, nothing changes."""
         before = self.launch, self.block, self.thread
         self.launch, self.block, self.thread = launch, block, thread
         try:
@@ -237,7 +237,7 @@ PLACES = {
     "divergence": "a place where other lanes are active",
     "end": "its end",
 }
-"""Where `ptx to` goes, besides lines."""
+"""The targets of `ptx to`, besides lines."""
 
 
 def waits(moment: Moment) -> bool:
@@ -253,7 +253,7 @@ def _number(text: str, extent: Extent, what: str) -> int:
     """Read `17`, or `x,y,z` within an extent.
 
     Raises:
-        HloError: it is neither, or beyond the extent.
+        HloError: it is neither, or out of range.
     """
     x, y, z = extent
     parts = [int(part) for part in re.split(r"[,x]", text) if _is_number(part)]

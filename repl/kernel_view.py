@@ -24,7 +24,7 @@ _AROUND = 3
 
 _MOST_LAUNCHES = 64
 _SMALL = 1 << 16
-"""Integers below are written as decimal numbers, others as addresses are."""
+"""Integers below this are printed in decimal, others in hexadecimal like addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class KernelView:
-    """Where a stepped kernel is.
+    """The position of a stepped kernel.
 
     Attributes:
-        head: the line of HLO that the kernel is of, and the launch; () if both were shown before.
+        head: the line of HLO of the kernel, and the launch; () if both were shown before.
         place: block, thread and step.
-        lines: of PTX around the place: number and text; `current` is the number of the next one.
-        lanes: who takes part in it: `####....`, and in words.
-        changes: by the last step, in the thread.
-        touched: memory that the last step reached for.
+        lines: lines of PTX around the position, number and text; `current` is the next line.
+        lanes: its active lanes, as `####....` and in words.
+        changes: registers of the thread that the last step wrote.
+        touched: memory that the last step accessed.
         end: why there is no next instruction, "" if there is one.
     """
 
@@ -61,7 +61,7 @@ class KernelView:
 
 
 def view(steps: KernelSteps, *, opening: bool = False) -> KernelView:
-    """Return where we are; `opening` asks for what is the same at all steps, too."""
+    """Return the current position; `opening` includes what is the same at all steps."""
     following = steps.next
     shown = following or steps.last
     return KernelView(
@@ -103,7 +103,7 @@ def _lines_around(steps: KernelSteps, line: int) -> tuple[tuple[int, str], ...]:
 
 
 def _shortened(line: str, name: str) -> str:
-    """Return a line of PTX without the name of the kernel before names of its own."""
+    """Return a line of PTX without the kernel's name as prefix of its labels."""
     return (
         line.replace(f"{name}_param_", "param_").replace(f"{name}_$_", "").replace(name, "kernel")
     )
@@ -151,7 +151,7 @@ def value_text(value: Array) -> str:
 
 
 def _changes(steps: KernelSteps) -> Iterator[Change]:
-    """Yield what the last step did to registers of the thread."""
+    """Yield the registers of the thread that the last step changed."""
     last, lane = steps.last, steps.lane
     if last is None:
         return
@@ -182,7 +182,7 @@ def _by_name(row: tuple[str, object]) -> tuple[str, int, str]:
 
 
 def registers(steps: KernelSteps, names: str = "") -> Table:
-    """Return the registers of the thread that have been written, or those that are named."""
+    """Return the registers of the thread that were written, or those named."""
     found = _registers(steps, steps.now)
     fresh = {change.register for change in _changes(steps)}
     wanted = names.replace(",", " ").split() or _written(steps, found)
@@ -195,7 +195,7 @@ def registers(steps: KernelSteps, names: str = "") -> Table:
 
 
 def _written(steps: KernelSteps, found: dict[str, Array]) -> list[str]:
-    """Return the registers that the thread has written; others have only values of its warp."""
+    """Return the registers that the thread has written; other lanes may have written more."""
     done = steps.moments[: steps.now]
     lane = steps.lane
     own = {name for m in done if lane in m.active(steps.warp) for name in m.registers}
@@ -225,7 +225,7 @@ def _register(found: dict[str, Array], name: str) -> Array:
 
 
 def whereabouts(steps: KernelSteps) -> Table:
-    """Return where all threads of the block are: the instruction that each comes to next."""
+    """Return the positions of all threads of the block: the next instruction of each."""
     threads, now = steps.function.threads, steps.now
     following: dict[int, int] = {}
     for number in range(now, len(steps.moments)):
@@ -252,7 +252,7 @@ def whereabouts(steps: KernelSteps) -> Table:
 def _whereabout(
     steps: KernelSteps, lane: int, before: dict[int, int], following: dict[int, int]
 ) -> tuple[int, str]:
-    """Return the line and text of what a lane does next, or where it waits."""
+    """Return the line and text of the next instruction of a lane, or where it waits."""
     end = following.get(lane, len(steps.moments))
     last = steps.moments[before[lane]] if lane in before else None
     if last is not None and waits(last):

@@ -1,4 +1,4 @@
-"""Questions about the current module: neighbours, paths, costs, places, searches."""
+"""Queries on the current module: neighbours, paths, costs, source places, searches."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def tree_of(inst: Instruction) -> Tree:
 
 
 def path_between(first: Instruction, last: Instruction) -> list[Instruction]:
-    """Return the shortest way along users from one instruction to the other, or the other way.
+    """Return the shortest path along users from one instruction to the other, in either direction.
 
     Raises:
-        HloError: they lie in different computations, or neither needs the other.
+        HloError: they are in different computations, or neither depends on the other.
     """
     if first.computation is not last.computation:
         raise HloError(
@@ -91,10 +91,10 @@ def _shortest(first: Instruction, last: Instruction) -> list[Instruction]:
 
 
 def grep(module: Module, text: str) -> Listing:
-    """Return the instructions whose short line holds the regular expression `text`.
+    """Return the instructions whose short line matches the regular expression `text`.
 
     Raises:
-        HloError: no regular expression, or nothing fits.
+        HloError: no regular expression, or no match.
     """
     try:
         wanted = re.compile(text)
@@ -109,10 +109,10 @@ def grep(module: Module, text: str) -> Listing:
 
 
 def find_pattern(module: Module, text: str) -> Listing:
-    """Return the instructions that fit a pattern.
+    """Return the instructions that match a pattern.
 
     Raises:
-        HloError: no pattern, or nothing fits.
+        HloError: no pattern, or no match.
     """
     found = module.find(text)
     if not found:
@@ -126,7 +126,7 @@ def _in_order(module: Module) -> Iterator[Instruction]:
 
 
 def computations_table(module: Module, word: str) -> Table:
-    """Return the computations whose names hold `word`."""
+    """Return the computations whose names contain `word`."""
     rows = []
     for computation in computation_order(module):
         if word in computation.name:
@@ -144,7 +144,7 @@ def _callers(computation: Computation) -> str:
 
 
 def facts_of(inst: Instruction) -> Table:
-    """Return all that is known of one instruction: shape, cost, life, origin."""
+    """Return the details of an instruction: shape, cost, live range, origin."""
     costs = costs_of(reachable_computations(*inst.called))
     cost = instruction_cost(inst, costs.__getitem__)
     order = post_order(inst.computation)
@@ -205,10 +205,10 @@ def cost_table(module: Module) -> Table:
 
 
 def source_table(inst: Instruction) -> Table:
-    """Return the Python stack that made an instruction, with the lines if the files are here.
+    """Return the Python stack of an instruction, with the source lines if the files exist.
 
     Raises:
-        HloError: the text does not say where it came from.
+        HloError: the text has no source location for it.
     """
     places = origins_of(inst) or ((origin_of(inst),) if origin_of(inst) else ())
     if not places:

@@ -23,13 +23,13 @@ KINDS = {
     "hlo": "hlo", "schedule": "hlo", "buffers": "buffers", "llvm-ir": "llvm-ir",
     "llvm-ir-opt": "llvm-ir-opt", "asm": "asm",
 }  # fmt: skip
-"""What `emit` takes with target cpu -> stage of the backend."""
+"""Kind of `emit` with target cpu -> stage of the backend."""
 
 _IN_PROCESS = ("hlo", "buffers", "llvm-ir")
 
 
 def kinds_of(target: str) -> dict[str, str]:
-    """Return what `emit` takes with a target, and the stage of the backend that it is."""
+    """Return the kinds of `emit` for a target, with the stage of the backend of each."""
     if target == "cpu":
         return KINDS
     from hloc.codegen.backend import backend_for
@@ -39,10 +39,10 @@ def kinds_of(target: str) -> dict[str, str]:
 
 
 def emitted(session: Session, kind: str, name: str = "") -> str:
-    """Return the current state in a later form, or only the code of one instruction.
+    """Return a later form of the current state, or only the code of one instruction.
 
     Raises:
-        HloError: there is no such form, or the state cannot be compiled.
+        HloError: there is no such kind, or the state cannot be compiled.
     """
     target = session.settings.text("target")
     kinds = kinds_of(target)
@@ -82,7 +82,7 @@ def compiled_module(session: Session, module: Module) -> CpuModule | GpuModule:
 
 
 def memory_text(session: Session) -> str:
-    """Return what the buffers of the current state take."""
+    """Return the report on the buffers of the current state."""
     from hloc.report.memory_report import memory_lines
 
     found = compiled_module(session, session.current.module)
@@ -94,7 +94,7 @@ _LABEL = re.compile(r"^(kernel[\w.]*):")
 
 
 def only_kernels(text: str, stage: str) -> str:
-    """Return the functions of kernels, without what surrounds them; all of it if there are none."""
+    """Return only the functions of kernels; the whole text if there are none."""
     begin = _LABEL if stage == "asm" else _DEFINE
     kept: list[str] = []
     inside = False

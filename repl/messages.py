@@ -12,24 +12,24 @@ from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
 UNKNOWN = "unknown program"
-"""The fault of a request without a text for a program that the child does not keep any more."""
+"""Error for a request without a text, for a program that the child no longer keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the child is asked for.
+    """A request to the child.
 
     Attributes:
         key: names the program; the child keeps programs by key.
         text: HLO text, None if the child has the program already.
-        options: of the compilation, which runs no passes but those of the target.
+        options: those of the compilation, which runs only the passes of the target.
         inputs: one array per parameter leaf; None to run nothing.
-        seconds: repeat the run for so long.
-        stage: a form of the program that is wanted, "" for none.
-        by_xla: let XLA compile and run it.
+        seconds: how long to repeat the run.
+        stage: the stage to return, "" for none.
+        by_xla: compile and run it with XLA.
         plugins: files to load first, with the time of their last change: they may register targets
             of custom calls.
-        devices: on how many to run; inputs and outputs of several are stacked.
+        devices: number of devices; inputs and outputs of several are stacked.
     """
 
     key: str
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came out; `fault` is a message if it could not be done, `seconds` those of each run."""
+    """The outcome; `fault` is an error message or "", `seconds` the time of each run."""
 
     fault: str = ""
     notes: tuple[str, ...] = ()

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _KEPT = 16
 _SMALL = 4000
-"""Modules of more instructions are not used to try passes out while somebody types."""
+"""In larger modules passes are not tried while the user types."""
 
 Entry = tuple[str, str]
-"""A name and what is said of it."""
+"""A name and its description."""
 
 TryOut = Callable[[str], int | None]
-"""Returns how many rewrites a pass would do, None if it cannot be told."""
+"""Returns how many rewrites a pass would do, None if unknown."""
 
 
 class PrefixIndex:
@@ -54,10 +54,10 @@ NOTHING = PrefixIndex(())
 
 @dataclass(slots=True)
 class StateNames:
-    """The names of one state, as far as they are known by now.
+    """The names of one state known so far.
 
     Attributes:
-        effects: rewrites that passes would do here.
+        effects: number of rewrites by pass that would apply here.
     """
 
     instructions: PrefixIndex = NOTHING
@@ -85,7 +85,7 @@ class NameCache:
         self._latest: State | None = None
 
     def prepare(self, state: State) -> StateNames:
-        """Begin to list the names of `state`, unless that was done."""
+        """Start listing the names of `state`, unless already started."""
         self._latest = state
         found = self._states.get(state)
         if found is None:
@@ -99,11 +99,11 @@ class NameCache:
         return found
 
     def known(self, state: State) -> StateNames | None:
-        """Return the names of `state` if they were asked for; never waits."""
+        """Return the names of `state` if they were requested; never waits."""
         return self._states.get(state)
 
     def try_passes(self, state: State, names: Sequence[str], try_out: TryOut) -> None:
-        """Begin to count what each pass would do to `state`, unless that was done."""
+        """Start counting the rewrites of each pass on `state`, unless already started."""
         found = self.prepare(state)
         if found.tried.is_set() or state.instructions > _SMALL:
             return

@@ -1,7 +1,7 @@
 """One run of a pass as a state: verified, compared on request, with errors traced to a rewrite.
 
-A pass that fails leaves the session unchanged; one that leaves an invalid module makes a state that
-says so and names the rewrite that broke it.
+A pass that fails leaves the session unchanged; one that leaves an invalid module creates a state
+that records this and names the rewrite that broke it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from repl.walk import Stepping
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What one pass did: the state it made, None if it changed nothing.
+    """The effect of one pass: the state it made, None if it changed nothing.
 
     Attributes:
         culprit: the rewrite that made the module invalid, None if it is valid.
-        verified: the comparison of answers, None if it was not asked for.
-        no_gain: why there are no fewer kernels or bytes, "" if there are or nobody says.
+        verified: the comparison of results, None if it was not requested.
+        no_gain: why kernels and bytes did not decrease, "" if they did or it is unknown.
     """
 
     what: str
@@ -53,18 +53,18 @@ class Applied:
 
     @property
     def is_news(self) -> bool:
-        """There is something to tell."""
+        """True if there is something to report."""
         return self.state is not None or bool(self.warnings)
 
     @property
     def is_wrong(self) -> bool:
-        """The module is invalid, or answers something else."""
+        """True if the module is invalid, or gives other results."""
         invalid = self.state is not None and not self.state.is_valid
         return invalid or (self.verified is not None and not self.verified.ok)
 
 
 def recipe_for(session: Session, what: Pass) -> Recipe:
-    """Return how `what` would be run now."""
+    """Return the recipe of `what` with the current settings."""
     fast = session.settings.is_on("fast-math")
     return Recipe(what, frozenset(session.disabled_rules), fast, session.highest_uid)
 
@@ -76,7 +76,7 @@ def run_guarded(
     on_rewrite: OnRewrite | None,
     limit: int | None = None,
 ) -> Replay:
-    """Run a pass; one that fails leaves a file to show it with, and the state as it was."""
+    """Run a pass; one that fails writes a reproducer and leaves the state unchanged."""
     if base.faults:
         raise HloError(f"{base.label} is invalid: {base.faults[0]}", notes=("undo goes back",))
     try:
@@ -142,7 +142,7 @@ def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Appl
 
 
 def effect_of(session: Session, name: str, summary: str) -> Effect:
-    """Try a pass on the current state; one that cannot run says why, without ending the list."""
+    """Try a pass on the current state; a failure is recorded and does not end the list."""
     (what,) = Pipeline.parse(name).passes
     try:
         fired = recipe_for(session, what).run(session.current.module).rules
@@ -156,13 +156,13 @@ def effect_of(session: Session, name: str, summary: str) -> Effect:
 
 
 def first_fault(module: Module) -> str:
-    """Return what the verifier says first, "" if the module is valid."""
+    """Return the first message of the verifier, "" if the module is valid."""
     faults = check(module)
     return faults[0].message if faults else ""
 
 
 def _lies(replay: Replay) -> Iterator[str]:
-    """Yield where the answer of a pass and its change log do not agree."""
+    """Yield disagreements between what a pass reported and its change log."""
     if replay.said_changed and not replay.events:
         yield "the pass says that it changed something, but it did not"
     if replay.events and not replay.said_changed:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load(session: Session, path: str) -> str:
-    """Load a plug-in and remember it; returns what it brought.
+    """Load a plug-in and record it; return a line that lists what it registered.
 
     Raises:
         HloError: it cannot be read, or fails.
@@ -36,7 +36,7 @@ def load(session: Session, path: str) -> str:
 
 
 def reload_all(session: Session, *, only_changed: bool) -> Iterator[str]:
-    """Load plug-ins again and yield what came of it; a broken one keeps what it brought before."""
+    """Reload plug-ins and yield a line for each; a broken one keeps its earlier passes."""
     for path, stamp in list(session.plugins.items()):
         now = _stamp(path)
         if only_changed and now == stamp:
@@ -52,7 +52,7 @@ def reload_all(session: Session, *, only_changed: bool) -> Iterator[str]:
 
 
 def _stamp(path: str) -> float:
-    """Return when a file was changed, 0 if that is not known."""
+    """Return the time of a file's last change, 0 if unknown."""
     try:
         return os.stat(path).st_mtime_ns / 1e9
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a state spends its time: each kernel of the entry computation alone, on random inputs."""
+"""A profile of a state: each kernel of the entry computation alone, on random inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of the kernels that cost most by count, the slowest first; `left` were not timed."""
+    """Times of the kernels with the largest modelled cost, slowest first; `left` were not timed."""
 
     label: str
     kernels: tuple[KernelTime, ...]
@@ -49,7 +49,7 @@ def profile(session: Session, state: State) -> Profile:
 
 
 def with_reason(session: Session, found: Bench) -> Bench:
-    """Add to times that are not better why they are not: the kernel that bounds them."""
+    """If a state is not faster, add the reason: the kernel that bounds its time."""
     if len(found.rows) < 2 or found.is_faster:
         return found
     first, last = (session.state(row.label) for row in (found.rows[0], found.rows[-1]))

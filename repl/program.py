@@ -32,10 +32,10 @@ from repl.verifying import Verified
 
 WIDTH = 100
 _WITH_ROWS = (Applied, Edited, ShownDiff, Stepped, Verified)
-"""Results that have rows of a diff."""
+"""Results that contain rows of a diff."""
 
 _WHOLE = (KernelView, ModuleText)
-"""Results that are text to copy, whose lines stay whole."""
+"""Results that are text to copy, whose lines are not wrapped."""
 
 
 class Program:
@@ -131,13 +131,13 @@ class Program:
             raise OutputFault(reason_of(fault)) from None
 
     def _stopped(self) -> None:
-        """Ctrl-C ends the command, not the session; a script ends."""
+        """Handle Ctrl-C: it ends the command or the script, not an interactive session."""
         self.show(Message("interrupted; the state is unchanged"))
         self.faults += 1
         self.interrupted = True
 
     def _internal(self, fault: Exception) -> None:
-        """A fault of hloc: the state is as before, since passes run on clones."""
+        """Report an internal error; the state is unchanged, since passes run on clones."""
         self.faults += 1
         kind = "" if isinstance(fault, InternalError) else f"{type(fault).__name__}: "
         self.show(Message(f"internal error: {kind}{fault}"))
@@ -167,7 +167,7 @@ class Recorder:
         return self._program.faults
 
     def run(self, line: str) -> str:
-        """Carry out one command and return what it prints."""
+        """Run one command and return its output."""
         self._program.run_line(line)
         text = self._stream.getvalue()
         self._stream.seek(0)
@@ -175,11 +175,11 @@ class Recorder:
         return "\n".join(part.rstrip() for part in text.rstrip("\n").splitlines())
 
     def close(self) -> None:
-        """End what the session has started."""
+        """End the processes of the session."""
         self._session.close()
 
     def show(self, line: str) -> None:
-        """Carry out one command and print what it says."""
+        """Run one command and print its output."""
         print(self.run(line))
 
 
@@ -217,7 +217,7 @@ def _commands(steps: Sequence[tuple[str, str]]) -> list[Cell]:
 
 
 def _carry_out_export(export: Export) -> Message:
-    """Run the commands again and write them with what they print; returns what to say."""
+    """Run the commands again and write them with their output; return the message."""
     cells, faults = record(export.script)
     if export.path.endswith(".txt"):
         steps = [step for cell in cells if isinstance(cell, Commands) for step in cell.steps]

@@ -1,4 +1,4 @@
-"""How a pass was run, so that it can be run again and stopped after any of its rewrites.
+"""How a pass was run, so that it can be repeated and stopped after any of its rewrites.
 
 Passes are deterministic: run again with a limit of k rewrites, a pass makes the same first k.
 Single steps, breakpoints, lists of rewrites and the search for a wrong one are built on that.
@@ -26,7 +26,7 @@ class Replay:
     Attributes:
         rules: `pass/rule` of each rewrite, in order.
         marks: length of the change log after each rewrite.
-        said_changed: what the pass answered.
+        said_changed: what the pass returned.
     """
 
     module: Module
@@ -52,10 +52,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A pass with all that its result depends on beside the module.
+    """A pass with everything that its result depends on besides the module.
 
     Attributes:
-        highest_uid: instructions that the pass makes get uids beyond it.
+        highest_uid: instructions that the pass adds get uids above it.
     """
 
     what: Pass
@@ -75,8 +75,8 @@ class Recipe:
         Args:
             module: not changed.
             limit: stop after this many rewrites.
-            on_rewrite: hears of every rewrite; it may set `context.rewrite_limit` to stop there.
-            remarks: takes what the pass says of its work.
+            on_rewrite: called after every rewrite; it may set `context.rewrite_limit` to stop.
+            remarks: receives the remarks of the pass.
         """
         copy = clone_module(module)
         copy.reserve_uids(self.highest_uid)
@@ -109,9 +109,9 @@ def first_wrong(
 
     Args:
         recipe: the pass.
-        module: right as it is.
-        total: rewrites after which it is known to be wrong.
-        fault_of: says what is wrong with a module, "" for nothing.
+        module: the module before, which is right.
+        total: number of rewrites after which it is known to be wrong.
+        fault_of: describes what is wrong with a module, "" for nothing.
     """
     low, high, fault = 0, total, ""
     while high - low > 1:

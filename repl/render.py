@@ -32,7 +32,7 @@ def render(result: object, width: int = 100) -> Iterator[Text]:
 
     Args:
         result: what to show.
-        width: columns of the terminal; what is side by side is fitted into them.
+        width: columns of the terminal, into which side-by-side output is fitted.
     """
     if isinstance(result, tuple):
         yield from _history(result, width)

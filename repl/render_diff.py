@@ -61,7 +61,7 @@ def render_json(result: DiffJson) -> Iterator[Text]:
 
 
 def change_lines(shown: ShownDiff, by: str, limit: int) -> Iterator[Text]:
-    """Yield the changed rows alone, as a single step shows them; `by` is said above them."""
+    """Yield only the changed rows, as a single step shows them; `by` is in the line above."""
     lines = list(row_lines(shown.table, by))
     yield from map(_text, lines[:limit])
     if len(lines) > limit:
@@ -73,7 +73,7 @@ def _states(shown: ShownDiff) -> str:
 
 
 def deltas(shown: ShownDiff) -> str:
-    """Return `-2 kernels, -15.0 KiB, 0 FLOP, -9 instrs`: what the change adds or saves."""
+    """Return `-2 kernels, -15.0 KiB, 0 FLOP, -9 instrs`: the change in cost."""
     old, new = shown.measures
     return ", ".join(
         (

@@ -1,4 +1,4 @@
-"""Lines that are wider than the terminal, broken at words; see `hloc/report/folding.py`."""
+"""Wraps lines wider than the terminal at words; see `hloc/report/folding.py`."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _run(result: RunResult) -> Iterator[Text]:
 
 
 def _stacked(arrays: Sequence[np.ndarray[Any, Any]], shapes: Sequence[ArrayShape]) -> list[int]:
-    """Return the places of arrays of several devices, which lie along a first dimension."""
+    """Return the indices of arrays that stack the devices along a first dimension."""
     pairs = zip(arrays, shapes, strict=True)
     return [i for i, (array, shape) in enumerate(pairs) if array.ndim > shape.rank]
 

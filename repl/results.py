@@ -19,7 +19,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Commands to carry out now, one per line."""
+    """Commands to run now, one per line."""
 
     lines: tuple[str, ...]
 
@@ -33,7 +33,7 @@ class HelpOn:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The commands of the session, to be run again and written with what they print."""
+    """The commands of the session, to be run again and written with their output."""
 
     script: str
     path: str
@@ -42,7 +42,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The current state is another one now."""
+    """The current state has changed."""
 
     state: State
     how: str
@@ -57,7 +57,7 @@ class ModuleText:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Lines for people, which are folded where the terminal is narrower."""
+    """Lines of a report, wrapped to the terminal."""
 
     text: str
     prose: bool = False
@@ -83,13 +83,13 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of words under heads.
+    """Rows of cells under column heads.
 
     Attributes:
         title: a line above, "" for none.
         heads: () for none.
-        right: numbers of the columns that are set to the right.
-        current: number of the row that is marked, -1 for none.
+        right: indices of right-aligned columns.
+        current: index of the marked row, -1 for none.
     """
 
     title: str
@@ -101,7 +101,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """How much a pass would do here; `rewrites` is None if it was not tried.
+    """The effect of a pass here; `rewrites` is None if it was not tried.
 
     `rules` says how often each of its rules would fire, `failure` why it could not run.
     """
@@ -115,7 +115,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Passes, with what each would do here."""
+    """Passes, with the effect of each here."""
 
     effects: tuple[Effect, ...]
 
@@ -130,7 +130,7 @@ class PipelineView:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A state that was made by hand."""
+    """A state made by a manual edit."""
 
     state: State
 
@@ -152,4 +152,4 @@ class HistoryTree:
 
 @dataclass(frozen=True, slots=True)
 class Quit:
-    """The session is over."""
+    """The session ends."""

@@ -1,4 +1,4 @@
-"""Rules of passes for people: which exist, where they are defined, why they do not fire."""
+"""Queries on rules: which a pass has, where they are defined, why they do not fire."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUOTED = re.compile(r'"([a-z0-9-]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Why a rule or a pass left an instruction alone; `by` is `pass/rule` or `pass`."""
+    """Why a rule or a pass did not rewrite an instruction; `by` is `pass/rule` or `pass`."""
 
     at: str
     by: str
@@ -35,7 +35,7 @@ class Missed:
 
 
 def rules_of(pass_name: str) -> tuple[Rule, ...]:
-    """Return the rules of a pass, () for one that is written as a whole."""
+    """Return the rules of a pass, () for one without rules."""
     name = canonical_name(pass_name)
     if name == "algebraic-simplifier":
         return (*ALGEBRAIC, *registered_rules())
@@ -59,7 +59,7 @@ def find_rule(name: str) -> Rule:
 
 
 def place_of(function: Callable[..., Any] | None) -> str:
-    """Return where a function is written, `arithmetic.py:41`; "" if that is not known."""
+    """Return where a function is defined, `arithmetic.py:41`; "" if unknown."""
     code = getattr(function, "__code__", None)
     if code is None:
         return ""
@@ -67,7 +67,7 @@ def place_of(function: Callable[..., Any] | None) -> str:
 
 
 def rule_place(by: str) -> str:
-    """Return where the rule of `pass/rule` is written, "" for a pass without rules."""
+    """Return where the rule of `pass/rule` is defined, "" for a pass without rules."""
     what, _, name = by.partition("/")
     places = _written_rules()
     if name in places or not name:
@@ -79,7 +79,7 @@ def rule_place(by: str) -> str:
 
 @cache
 def _written_rules() -> dict[str, str]:
-    """Return where the name of each rule of hloc stands in the files of rules."""
+    """Return the place of each rule of hloc, by name."""
     known = {rule.name for rule in ALL_RULES}
     found: dict[str, str] = {}
     for path in sorted(Path(rules.__file__).parent.glob("*.py")):
@@ -96,10 +96,10 @@ def missed_rules(
     """Yield why rules of a pass do not fire.
 
     Args:
-        module: as it is now.
-        pass_name: a pass; one without rules has nothing to say here.
-        inst: the only instruction to look at, which also tells of patterns that do not fit; None
-            for all of them and only the patterns that fit.
+        module: the current module.
+        pass_name: a pass; one without rules yields nothing.
+        inst: the only instruction to examine, for which patterns that do not match are reported
+            too; None for all instructions and only the patterns that match.
         disabled: rules that may not fire.
         fast: inexact rules may fire.
     """
@@ -115,7 +115,7 @@ _OTHER_FORM = "its pattern has another form"
 
 
 def _reason(rule: Rule, inst: Instruction, disabled: frozenset[str], fast: bool) -> str:
-    """Return why `rule` leaves `inst` alone, "" if it would be tried."""
+    """Return why `rule` does not rewrite `inst`, "" if it would be tried."""
     found = match(rule.pattern, inst)
     if found is None:
         return _OTHER_FORM

@@ -33,10 +33,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _BENCH_SECONDS = 0.4
 _RUN_SECONDS = 0.02
-"""Time for the calls that `run` repeats: the first of a fresh process is slower than all others."""
+"""Seconds for which `run` repeats the call: the first of a fresh process is the slowest."""
 
 _GPU_LEVEL = 2
-"""Level at which LLVM makes code for GPUs, as `hloc` does; passes are the session's own."""
+"""Level of LLVM for GPU code, as in `hloc`; passes are those of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RunResult:
     Attributes:
         watched: values of the instructions that `watch` names.
         print_all: show all elements.
-        made_by: what made outputs that differ by more than a few units.
+        made_by: the conditioning of outputs that differ by more than a few ulp.
     """
 
     state: State
@@ -80,7 +80,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How fast one state runs."""
+    """The times of one state."""
 
     label: str
     how: str
@@ -96,7 +96,7 @@ class Bench:
     """Times of several states on the same inputs, the first to compare with.
 
     Attributes:
-        no_gain: what bounds the time of the last, "" if it is faster than the first.
+        no_gain: what bounds the time of the last state, "" if it is faster than the first.
     """
 
     rows: tuple[Timed, ...]
@@ -105,7 +105,7 @@ class Bench:
 
     @property
     def is_faster(self) -> bool:
-        """The last state takes clearly less time than the first."""
+        """True if the last state is clearly faster than the first."""
         return self.rows[-1].median < SAME_TIME * self.rows[0].median
 
 
@@ -127,11 +127,11 @@ def bounds_of(session: Session) -> Bounds:
 
 
 def options_of(session: Session, target: str = "") -> CompileOptions:
-    """Return the options with which states are compiled, as they stand.
+    """Return the options with which states are compiled, without passes.
 
     Args:
-        session: its settings count.
-        target: "" for the one that is set.
+        session: has the settings.
+        target: "" for that of the settings.
     """
     settings = session.settings
     target = target or settings.text("target")
@@ -147,7 +147,7 @@ def options_of(session: Session, target: str = "") -> CompileOptions:
 
 
 def run_compiled(session: Session, module: Module, arrays: Sequence[Array]) -> list[Array]:
-    """Run `module` as it stands, compiled, in the child process."""
+    """Run `module` in the child process, compiled without passes."""
     return _run_timed(session, module, arrays)[0]
 
 
@@ -179,14 +179,14 @@ def evaluate(session: Session, module: Module, arrays: Sequence[Array]) -> list[
 
 
 def run(session: Session, *, interpret: bool = False, print_all: bool = False) -> RunResult:
-    """Run the current state as it stands and compare with the loaded module.
+    """Run the current state and compare with the loaded module.
 
     The loaded module runs in the evaluator, or compiled if that would take too long.
     """
     state, origin = session.current, session.origin
     check_runnable(session, state)
     if parameter_leaves(state.module) != parameter_leaves(origin.module):
-        origin = state  # an edit has changed what the module takes
+        origin = state  # an edit has changed the parameters
     arrays = input_arrays(session.inputs, origin.module)
     described = session.inputs.describe(origin.module)
     session.progress.detail = f"{'evaluating' if interpret else 'compiling'} {state.label}"
@@ -231,7 +231,7 @@ def _made_by(
     outputs: Sequence[Array],
     want: Sequence[Array],
 ) -> list[Conditioning]:
-    """Return what made outputs that differ; nothing for a program of several devices."""
+    """Return the conditioning of outputs that differ; none for a program of several devices."""
     if devices_of(module) > 1:
         return []
     return conditioning_of(comparison, module, arrays, outputs, want)
@@ -251,14 +251,14 @@ def check_runnable(session: Session, state: State) -> None:
 
 
 def value_of(session: Session, name: str) -> Value:
-    """Return print the value of an instruction of the entry computation, by the evaluator."""
+    """Return the value of an instruction of the entry computation, by the evaluator."""
     inst = session.find(name)
     arrays = input_arrays(session.inputs, session.origin.module)
     return values_of(session, [inst], arrays)[0]
 
 
 def _watched(session: Session, arrays: Sequence[Array]) -> list[Value]:
-    """Return the values that `watch` names, as far as the state still has them."""
+    """Return the values that `watch` names and that the state still has."""
     names = set(session.watched)
     entry = session.current.module.entry
     found = [inst for inst in entry.instructions if inst.name in names]
@@ -324,9 +324,9 @@ def bench(session: Session, labels: Sequence[str]) -> Bench:
 
 
 def compare_xla(session: Session) -> RunResult:
-    """Run the current state here and the loaded module by XLA, and compare.
+    """Run the current state with hloc and the loaded module with XLA, and compare.
 
-    XLA is given the module as it was loaded: it need not take what passes of hloc have made.
+    XLA gets the module as it was loaded: it may not accept the result of hloc's passes.
 
     Raises:
         HloError: jax is not installed, or XLA refuses the module.

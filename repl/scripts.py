@@ -47,7 +47,7 @@ def read_script(path: str) -> str:
 def command_lines(lines: str | Iterable[str]) -> Iterator[str]:
     """Yield the commands of a script; one that ends with `<<WORD` takes the lines up to WORD.
 
-    Only a line feed ends a line: a name may hold other characters that end lines elsewhere.
+    Only a line feed ends a line: a name may contain other Unicode line separators.
     """
     source = iter(lines.removesuffix("\n").split("\n") if isinstance(lines, str) else lines)
     for line in source:
@@ -64,7 +64,7 @@ def command_lines(lines: str | Iterable[str]) -> Iterator[str]:
 
 
 def _opening(line: str) -> tuple[str, str]:
-    """Return what stands before `<<WORD` at the end of a line, and WORD; "" if there is none."""
+    """Return the text before `<<WORD` at the end of a line, and WORD; "" if there is none."""
     command, opening, word = line.rstrip().rpartition("<<")
     is_word = word.isidentifier() or word == _MARK
     return (command, word) if opening and is_word and not line.startswith("#") else (line, "")
@@ -84,7 +84,7 @@ def as_script_lines(command: str) -> list[str]:
         return [command]
     name, text = command.split(None, 1)
     mark, number = _MARK, 1
-    while mark in text:  # else the text would end itself, and what follows would be commands
+    while mark in text:  # else the text would end early, and the rest would run as commands
         mark, number = f"END_OF_TEXT_{number}", number + 1
     return [f"{name} <<{mark}", *text.split("\n"), mark]
 
@@ -99,7 +99,7 @@ def _checksum(command: str) -> list[str]:
 
 
 def write_session(session: Session, path: str) -> int:
-    """Write the session to a file; returns the number of commands.
+    """Write the session to a file; return the number of commands.
 
     Raises:
         HloError: the file cannot be written.
@@ -117,10 +117,10 @@ def autosave_path() -> Path:
 
 
 def recovered_path() -> str:
-    """Return `autosave_path` if nobody else can have written what is there.
+    """Return `autosave_path` if no other user can have written the file.
 
     Raises:
-        HloError: somebody could, or there is nothing.
+        HloError: another user could have, or there is no file.
     """
     path = str(autosave_path())
     try:
@@ -134,7 +134,7 @@ def recovered_path() -> str:
 
 
 def autosave(session: Session) -> None:
-    """Keep the commands so far, if the session is one to be kept; a full disk is no fault."""
+    """Save the commands so far, if the session is to be saved; a full disk is no error."""
     if not session.autosave_path:
         return
     path = Path(session.autosave_path)
@@ -152,7 +152,7 @@ def command_line_of(session: Session) -> str:
     """Return the `hloc` command that makes the current state.
 
     Raises:
-        HloError: part of the way was an edit, or a step of another compiler.
+        HloError: the state depends on an edit, or on a step of another compiler.
     """
     path = session.source_path or "FILE.hlo"
     words = ["hloc", path, *(f"--plugin={plugin}" for plugin in session.plugins)]

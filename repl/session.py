@@ -1,8 +1,8 @@
-"""A session of the REPL: the history of a module, and everything that commands remember.
+"""A session of the REPL: the history of a module, and the state of the commands.
 
-It knows no terminal. The modules that act on a session (`applying`, `stepping`, `running` ...)
-return frozen data, which `render.py` draws and tests inspect. A state is never changed; a pass runs
-on a clone, whose change log records what it did.
+It is independent of the terminal. The modules that act on a session (`applying`, `stepping`,
+`running` ...) return frozen data, which `render.py` renders and tests inspect. A state is never
+changed; a pass runs on a clone, whose change log records what it did.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ _MOST_FAULTS = 8
 
 @dataclass(slots=True)
 class Session:
-    """The fields of a session, kept in step.
+    """The fields of a session, kept consistent.
 
     Attributes:
         tree: the states.
-        inputs: of runs.
+        inputs: the inputs of runs.
         watched: names of instructions whose values every run shows.
         disabled_rules: rules that may not fire.
         breaks: breakpoints.
-        walks: by state, where the pipeline stands that `next` walks through.
-        starts: by state that ended a command, the one at which the command began.
-        stepping: the pass that `step` is in the middle of.
-        pending: what `continue` does after it.
+        walks: by state, the position in the pipeline of `next`.
+        starts: by last state of a command, the state at which it began.
+        stepping: the pass that is being stepped through.
+        pending: what `continue` resumes after it.
         last_step: the pass that was stepped last.
-        last_fault: traceback of the pass that failed last.
+        last_fault: traceback of the last pass that failed.
         plugins: files that were loaded, with the time of their last change.
         child: the process in which compiled code runs.
-        commands: what was done so far, for session files.
-        lines: all that was typed and worked, for exports.
+        commands: the commands so far, for session files.
+        lines: all successful lines, for exports.
         source_path: the file that was loaded, "" for a pasted module.
-        highest_uid: no instruction of any state has a larger one.
-        autosave_path: the commands are kept there after each of them, "" for nowhere.
-        sourcing: scripts that are being run, one inside the other.
+        highest_uid: the largest uid of all states.
+        autosave_path: where the commands are saved after each of them, "" for nowhere.
+        sourcing: the nested scripts that are running.
         kernel: the kernel that is being stepped through.
         seconds: the time of the last run of each state.
-        progress: shows on a terminal how far a long command is.
+        progress: the progress line of a long command on a terminal.
     """
 
     tree: History = field(default_factory=History)
@@ -166,7 +166,7 @@ class Session:
         base: State | None = None,
         step: int = 0,
     ) -> State:
-        """Enter the module that was made of `parent`'s, verified, as the current state."""
+        """Verify a module derived from `parent`'s, and enter it as the current state."""
         self.highest_uid = max(self.highest_uid, module.new_uid())
         faults = tuple(diagnostic.message for diagnostic in check(module)[:_MOST_FAULTS])
         number = len(self.states) if base is None else parent.number
@@ -200,5 +200,5 @@ class Session:
         raise HloError(f"no computation named {wanted!r}", notes=near_name_notes(wanted, names))
 
     def diff_of(self, old: State, new: State, events: Sequence[Event]) -> ModuleDiff:
-        """Return what is different in `new`, by instruction identity."""
+        """Return the differences in `new`, by instruction identity."""
         return diff_snapshots(snapshot_of(old), snapshot_of(new), events)

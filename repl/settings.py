@@ -18,8 +18,8 @@ class Setting:
     """One key.
 
     Attributes:
-        choices: the values it takes, () for those that `read` takes.
-        read: raises ValueError for a text that is no value.
+        choices: the allowed values, () if `read` decides.
+        read: converts the text; raises ValueError for an invalid value.
     """
 
     key: str
@@ -90,25 +90,25 @@ SETTINGS: dict[str, Setting] = {
         Setting("atol", "default", "allowed absolute error in comparisons", read=_bound),
     )
 }
-"""Other parts of the program add rows with `add_setting`."""
+"""The settings; other modules add rows with `add_setting`."""
 
 
 def add_setting(row: Setting) -> None:
-    """Make another key known."""
+    """Register another key."""
     SETTINGS[row.key] = row
 
 
 @dataclass(slots=True)
 class Settings:
-    """The values of one session; what was not set has its default."""
+    """The values of one session; keys that were not set have their defaults."""
 
     values: dict[str, str] = field(default_factory=dict)
 
     def set(self, key: str, value: str) -> str:
-        """Set `key`; returns its value as it is kept.
+        """Set `key`; return its stored value.
 
         Raises:
-            HloError: there is no such key, or it does not take the value.
+            HloError: there is no such key, or the value is invalid.
         """
         row = _row(key)
         if row.choices == ON_OFF:
@@ -138,7 +138,7 @@ class Settings:
         return float(self.text(key))
 
     def bound(self, key: str) -> float | None:
-        """Return an error bound, None for the one of the table."""
+        """Return an error bound, None for that of the tolerance table."""
         return _bound(self.text(key))
 
 

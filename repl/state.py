@@ -22,10 +22,10 @@ class State:
         parent: the state it was made from, None for a loaded module.
         how: `load`, the pass that made it, or the edit.
         module: never changed again.
-        events: what was done, from the parent's module to this one.
-        rewrites: how often the pass changed something, by `pass/rule`.
-        recipe: makes the module again from the parent's, None for a load or an edit.
-        faults: why the verifier refuses the module, () if it is valid.
+        events: the change log from the parent's module to this one.
+        rewrites: number of rewrites, by `pass/rule`.
+        recipe: recreates the module from the parent's, None for a load or an edit.
+        faults: the errors of the verifier, () if the module is valid.
         base: the state that a pass was begun on, for a state in the middle of that pass.
         step: rewrites of the pass since `base`.
     """
@@ -49,7 +49,7 @@ class State:
 
     @property
     def is_valid(self) -> bool:
-        """The verifier has nothing against the module."""
+        """True if the verifier accepts the module."""
         return not self.faults
 
     @property
@@ -71,7 +71,7 @@ def lineage_of(state: State) -> tuple[State, ...]:
 
 @lru_cache(maxsize=_KEPT_SNAPSHOTS)
 def snapshot_of(state: State) -> Snapshot:
-    """Return the lines of a state; those of the latest few are kept, for they take long."""
+    """Return the lines of a state; those of the latest few states are cached."""
     return snapshot(state.module)
 
 

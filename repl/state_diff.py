@@ -3,8 +3,8 @@
     diff [A] [B] [@computation|%name] [--side|--unified|--stat|--json|--text] [--expand] [--all]
          [--names] [--order]
 
-Without states it shows what the last command that ran passes did; with one state, it compares that
-and the current one.
+Without states it shows the changes of the last command that ran passes; with one state, it compares
+that with the current one.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class DiffJson:
 
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
-    """What was asked for.
+    """A request for a diff.
 
     Attributes:
-        before: a state, "" for the one where the last command began.
+        before: a state, "" for the one at which the last command began.
         mode: one of MODES.
         about: `@computation` or `%name`, "" for everything.
     """
@@ -105,7 +105,7 @@ class DiffRequest:
 
     @staticmethod
     def parse(rest: str, mode: str = "unified") -> DiffRequest:
-        """Return the request that stands behind `diff`; `mode` is the one of F2.
+        """Parse the words after `diff`; `mode` is the default chosen by F2.
 
         Raises:
             HloError: an unknown option, or too many states.
@@ -142,7 +142,7 @@ class DiffRequest:
 
 
 def diff_command(session: Session, rest: str) -> Iterator[object]:
-    """Carry out `diff`, with the settings of the session where nothing else is said."""
+    """Run `diff`, with the settings of the session as defaults."""
     request = DiffRequest.parse(rest, session.settings.text("diff"))
     if not request.before:
         start = session.starts.get(session.current)
@@ -152,7 +152,7 @@ def diff_command(session: Session, rest: str) -> Iterator[object]:
 
 
 def diff_results(request: DiffRequest, state_of: StateOf) -> Iterator[object]:
-    """Yield what `diff` shows.
+    """Yield the results of `diff`.
 
     Raises:
         HloError: there is no state, computation or instruction of that name.
@@ -191,7 +191,7 @@ def measure(state: State) -> Measure:
 
 
 def _about(shown: ShownDiff, about: str) -> DiffTable:
-    """Return the part of a diff that is about a computation or an instruction."""
+    """Return the part of a diff that concerns a computation or an instruction."""
     name = about.lstrip("@%")
     computations = shown.table.computations
     if about.startswith("@"):
@@ -216,7 +216,7 @@ def _about(shown: ShownDiff, about: str) -> DiffTable:
 
 
 def as_data(shown: ShownDiff) -> dict[str, object]:
-    """Return a diff as JSON has it."""
+    """Return a diff as JSON data."""
     old, new = shown.measures
     return {
         "before": shown.before.label,

@@ -20,9 +20,9 @@ class Stepped:
     """One rewrite of a pass.
 
     Attributes:
-        state: after it, None if there was none left.
-        number, of: which rewrite of how many.
-        by: `pass/rule`; `place` is where that is written.
+        state: the state after it, None if no rewrite was left.
+        number, of: number of the rewrite, and their total.
+        by: `pass/rule`; `place` is where the rule is defined.
     """
 
     what: str
@@ -50,7 +50,7 @@ def step(session: Session, text: str = "") -> Stepped:
 
     Args:
         session: is moved.
-        text: the pass; "" for the one that is being stepped through, or was last.
+        text: the pass; "" for the one that is being stepped through, or the last one.
 
     Raises:
         HloError: no pass, or several.
@@ -70,7 +70,7 @@ def step(session: Session, text: str = "") -> Stepped:
 
 
 def _begin(session: Session, text: str, present: Stepping | None) -> Stepping:
-    """Return the pass to step through; one that is under way goes on."""
+    """Return the pass to step through; one that is under way continues."""
     text = text or session.last_step
     if not text:
         raise HloError("step what?", notes=("use: step PASS",))
@@ -93,7 +93,7 @@ class Rewrites:
     """The rewrites of one pass: number, rule, instruction and change of the size.
 
     Attributes:
-        done: how many of them the current state has behind it.
+        done: how many of them the current state already has.
     """
 
     what: str

@@ -53,7 +53,7 @@ class Terminal:
         )
 
     def read(self) -> str:
-        """Return what was typed; raises EOFError at its end, KeyboardInterrupt for Ctrl-C."""
+        """Return the typed text; raises EOFError at its end, KeyboardInterrupt for Ctrl-C."""
         self.status.prepare()
         self.completer.prepare()
         return self.prompt.prompt(self.message())
@@ -64,7 +64,7 @@ class Terminal:
         return spoken(text) + " " if self._in_words() else text
 
     def badge(self) -> str:
-        """Return the right prompt; it goes when the command is run, so that lines stay clean."""
+        """Return the right prompt, which is removed when the command runs."""
         return "" if self._in_words() or self.prompt.app.is_done else self.status.badge()
 
     def toolbar(self) -> str:
@@ -104,7 +104,7 @@ class Terminal:
         return keys
 
     def _is_typing(self) -> bool:
-        """True if the keys go to the command, and not to a search in the history."""
+        """True if keys go to the command line, not to a history search."""
         return self.prompt.app.current_buffer is self.prompt.default_buffer
 
     def _actions(self) -> dict[str, Callable[[], None]]:
@@ -137,7 +137,7 @@ def _pressed(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
 
 
 def enter(buffer: Buffer, multiline: bool) -> None:
-    """Run what stands in `buffer`, or begin a new line if it is not complete."""
+    """Run the text in `buffer`, or begin a new line if it is incomplete."""
     if multiline or not is_complete(buffer.text):
         buffer.newline(copy_margin=False)
     else:
@@ -165,18 +165,18 @@ def is_complete(text: str) -> bool:
 
 
 def is_module(text: str) -> bool:
-    """Return whether what was typed or pasted is a module and no command."""
+    """Return whether the typed or pasted text is a module, not a command."""
     start = text.lstrip()
     return start.startswith(("HloModule", "ENTRY")) and "\n" in start.strip()
 
 
 def history_file() -> Path | None:
-    """Return where commands are remembered: ./.hloc_history if it is there, else the state folder.
+    """Return the history file: ./.hloc_history if it exists, else one in the state folder.
 
     None if the folder cannot be made.
     """
     here = Path(".hloc_history")
-    if here.is_file() and not here.is_symlink():  # a folder from elsewhere could lead it away
+    if here.is_file() and not here.is_symlink():  # an untrusted folder could redirect it
         return here
     folder = state_folder()
     try:

@@ -65,7 +65,7 @@ def make_console(
     """Return the console to print on.
 
     Args:
-        color: `auto` (a terminal that has colours, and no NO_COLOR), `always` or `never`.
+        color: `auto` (on a terminal with colours, without NO_COLOR), `always` or `never`.
         theme: one of THEMES.
         environment: holds NO_COLOR and TERM.
     """
@@ -81,12 +81,12 @@ def make_console(
 
 
 def wants_color(environment: Mapping[str, str]) -> bool:
-    """Return False if the environment says that there are no colours."""
+    """Return False if the environment disables colours."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a person reads this stream; a closed one is none."""
+    """Return whether this stream is a terminal; a closed one is none."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:
@@ -110,7 +110,7 @@ _LINE_WORDS = {
     "●": "current",
     "○": "state",
 }
-"""What a glyph at the start of a line is called."""
+"""Glyph at the start of a line -> word."""
 
 _WORDS = {
     "→": "to",
@@ -138,11 +138,11 @@ _WORDS = {
 
 
 def spoken(text: str, *, rows: bool = False) -> str:
-    """Return `text` in words, for a screen reader: no glyphs and no drawn lines.
+    """Return `text` for a screen reader, with words for glyphs and no drawn lines.
 
     Args:
         text: one or more lines.
-        rows: they are rows of a diff, where + and - at the start of a line are glyphs, too.
+        rows: the lines are rows of a diff, where + and - at the start are glyphs too.
     """
     return "\n".join(_spoken_line(line, rows) for line in text.split("\n"))
 

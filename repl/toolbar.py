@@ -33,7 +33,7 @@ _KEPT = 32
 
 @dataclass(slots=True)
 class Figures:
-    """Costs of a state; None while they are not known."""
+    """Costs of a state; None while unknown."""
 
     measure: Measure | None = None
     peak_bytes: int | None = None
@@ -44,7 +44,7 @@ class StatusLine:
     """Words for prompt and toolbar.
 
     Attributes:
-        verified: what the last comparison of a state with another one said.
+        verified: the result of the last comparison of two states.
         multiline: Enter makes a new line (F3).
     """
 
@@ -55,7 +55,7 @@ class StatusLine:
     _figures: dict[State, Figures] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        """Begin to work out the figures of the current state."""
+        """Start computing the figures of the current state."""
         if not self.session.is_loaded or self.session.current in self._figures:
             return
         state = self.session.current
@@ -88,11 +88,11 @@ class StatusLine:
         return "as loaded" if state.parent is None else "not verified"
 
     def toolbar(self, width: int = 160, *, with_badge: bool = False) -> str:
-        """Return the line at the bottom, with fewer words and then fewer parts if need be.
+        """Return the bottom line, with fewer words and then fewer parts if it is too long.
 
         Args:
             width: columns of the terminal.
-            with_badge: show the badge too, where no right prompt shows it.
+            with_badge: include the badge, if there is no right prompt.
         """
         figures = [*self._figures_of_state(), *([self.badge()] if with_badge else [])]
         full = " · ".join([*figures, "  ".join(self._keys())])
@@ -149,12 +149,12 @@ def _work_out(state: State, found: Figures) -> None:
 
 
 def peak_bytes(module: Module) -> int:
-    """Return the bytes alive at the worst moment, in the order of the text.
+    """Return the peak of live bytes, in the order of the text.
 
     Parameters, constants and results are not counted; nothing is overwritten in place.
     """
     copy = clone_module(module)
-    FlattenCallGraph().run(copy, PassContext())  # dataflow wants one caller each
+    FlattenCallGraph().run(copy, PassContext())  # dataflow needs one caller per computation
     dataflow = analyse_dataflow(copy)
     peaks: dict[Computation, int] = {}
     for computation in control_flow_computations(copy):

@@ -1,7 +1,7 @@
-"""Checks that two states give the same answers on many inputs, or finds the rewrite to blame.
+"""Checks that two states give the same results on many inputs, or finds the wrong rewrite.
 
 Inputs are normal, uniform and special values (NaN, infinities, -0, subnormals, extreme integers);
-both states run in the evaluator, or compiled where that would take too long.
+both states run in the evaluator, or compiled if that would take too long.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class Culprit:
     """The rewrite that makes the difference.
 
     Attributes:
-        state: label of the state whose pass did it.
-        number, of: rewrite of that pass; 0 for an edit or a pass that counts none.
-        by: `pass/rule`, or what made the state.
-        place: where the rule is written.
+        state: label of the state whose pass made it.
+        number, of: number of the rewrite in that pass, and their total; 0 for an edit or a
+            pass that counts none.
+        by: `pass/rule`, or the origin of the state.
+        place: where the rule is defined.
         text: the instructions before and after.
     """
 
@@ -80,8 +81,8 @@ class Verified:
     Attributes:
         comparisons: one for each set that both could be run on.
         sets: names of these sets.
-        planned: sets there would have been in all, were time no matter.
-        refused: why a state cannot be run any more on inputs that the other takes, "" if it can.
+        planned: number of sets without the time limit.
+        refused: why a state no longer runs on inputs that the other accepts, "" if it does.
     """
 
     before: State
@@ -103,7 +104,7 @@ class Verified:
 
 
 def verify(session: Session, before: str = "s0", after: str = "$") -> Verified:
-    """Run two states on 24 sets of inputs and compare; a difference is traced to its rewrite.
+    """Compare two states on 24 sets of inputs; a difference is traced to its rewrite.
 
     Raises:
         HloError: a state is invalid, draws random numbers, or cannot be run.
@@ -130,7 +131,7 @@ def _runner(session: Session, module: Module) -> Runner:
 
 
 def planned_sets(module: Module, seed: int) -> list[str]:
-    """Return the names of the sets: three kinds by turns, fewer where inputs are large."""
+    """Return the names of the sets: three kinds in turn, fewer if inputs are large."""
     size = sum(shape.size_bytes for shape in parameter_leaves(module))
     if not parameter_leaves(module):
         return ["no inputs"]
@@ -204,7 +205,7 @@ class _Verification:
         )
         return Example(given.name, tuple(values[:4]), before[:4], after[:4])
 
-    # ---- whose fault it is
+    # ---- attribution
 
     def _fault(self, module: Module, given: InputSet, want: Sequence[_Array]) -> str:
         try:
@@ -213,7 +214,7 @@ class _Verification:
             return f"it no longer runs: {fault}"
 
     def _culprit(self, given: InputSet) -> Culprit | None:
-        """Return the rewrite that first makes a difference on these inputs."""
+        """Return the first rewrite that changes the results on these inputs."""
         states = path(self.old, self.new)
         want = self._answer(self.old.module, given)
         if not states or want is None:
@@ -227,7 +228,7 @@ class _Verification:
 
 
 def culprit_in(state: State, fault_of: _FaultOf) -> Culprit | None:
-    """Return which rewrite of the pass that made `state` does the harm that `fault_of` sees."""
+    """Return the rewrite of the pass of `state` that causes the fault `fault_of` finds."""
     recipe, parent = state.recipe, state.parent
     if parent is None:
         return None

@@ -17,7 +17,7 @@ from repl.state import State
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The pipeline or a fixpoint that is being run: `index` is its next pass.
+    """The pipeline or fixpoint being run: `index` is its next pass.
 
     `changed` says whether a pass of this round changed something, `ever` of any round.
     """
@@ -32,10 +32,10 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of a pipeline as it is shown.
+    """One line in the listing of a pipeline.
 
     Attributes:
-        depth: fixpoints around it.
+        depth: number of fixpoints around it.
         status: `done`, `next` or `""`.
     """
 
@@ -46,11 +46,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Passes and the place among them.
+    """A pipeline with a position.
 
     Attributes:
-        name: how the user called the pipeline, `-O2`.
-        exhausted: the fixpoint that has just ended by its limit while passes still changed
+        name: the user's name of the pipeline, `-O2`.
+        exhausted: the fixpoint that just reached its limit while passes still changed
             something, "" for none.
     """
 
@@ -60,18 +60,18 @@ class Walk:
 
     @staticmethod
     def of(name: str, passes: Sequence[Pass]) -> Walk:
-        """Return a walk that stands before the first pass."""
+        """Return a walk positioned before the first pass."""
         return Walk(name, (_Frame(tuple(passes), 1),))._settled()
 
     @property
     def upcoming(self) -> Pass | None:
-        """The pass that is next, None at the end."""
+        """The next pass, None at the end."""
         frame = self.frames[-1]
         return frame.passes[frame.index] if frame.index < len(frame.passes) else None
 
     @property
     def position(self) -> tuple[int, int]:
-        """Passes that are done and passes in all; later rounds of a fixpoint are not counted."""
+        """Passes done and their total; later rounds of a fixpoint are not counted."""
         done = 0
         for frame in self.frames:
             done += steps_of(frame.passes if frame.round else frame.passes[: frame.index])
@@ -81,11 +81,11 @@ class Walk:
 
     @property
     def is_repeated(self) -> bool:
-        """The next pass is in a fixpoint."""
+        """True if the next pass is in a fixpoint."""
         return len(self.frames) > 1
 
     def advanced(self, changed: bool) -> Walk:
-        """Return the walk after the next pass, which has changed something or not."""
+        """Return the walk after the next pass; `changed` says whether it changed something."""
         *outer, top = self.frames
         moved = replace(
             top, index=top.index + 1, changed=top.changed or changed, ever=top.ever or changed
@@ -93,7 +93,7 @@ class Walk:
         return Walk(self.name, (*outer, moved))._settled()
 
     def _settled(self) -> Walk:
-        """Return the walk with the cursor on a pass that is no fixpoint, or at the end."""
+        """Return the walk with the cursor on a single pass, or at the end."""
         frames = list(self.frames)
         exhausted = ""
         while True:
@@ -126,7 +126,7 @@ class Walk:
 
 
 def _steps(passes: tuple[Pass, ...], frames: tuple[_Frame, ...], depth: int) -> list[Step]:
-    """Return the lines of `passes`, in which `frames` says where the cursor is (none: outside)."""
+    """Return the lines of `passes`; `frames` gives the cursor (none: it is outside)."""
     found: list[Step] = []
     here = frames[0] if frames else None
     for number, what in enumerate(passes):
@@ -144,7 +144,7 @@ def _steps(passes: tuple[Pass, ...], frames: tuple[_Frame, ...], depth: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """A pass that is being walked through: where it was begun, and its run to the end."""
+    """A pass that is being stepped through: its start, and its complete run."""
 
     base: State
     recipe: Recipe
@@ -156,18 +156,18 @@ class Stepping:
 
     @property
     def total(self) -> int:
-        """Single steps there are; a pass that counts no rewrites is one step."""
+        """Number of single steps; a pass that counts no rewrites is one step."""
         return len(self.whole.rules) or bool(self.whole.events)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What `continue` does after the pass at hand.
+    """What `continue` does after the current pass.
 
     Attributes:
-        walk: its next pass is the one at hand.
-        at: where it stopped.
-        keeps_cursor: it is the pipeline that `next` walks through.
+        walk: the pipeline; its next pass is the current one.
+        at: the state where it stopped.
+        keeps_cursor: it is the pipeline of `next`.
         until: stop before this pass.
     """
 

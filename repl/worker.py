@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _end_with_parent() -> None:
-    """Ask Linux to end this process with its parent, even in the middle of a kernel."""
+    """Ask Linux to kill this process with its parent, even inside a kernel."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -39,7 +39,7 @@ def main() -> int:
     """Answer requests until stdin ends."""
     _end_with_parent()
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get among the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     programs: OrderedDict[str, Runnable] = OrderedDict()
     write_answer(answers, Answer())  # ready
     while True:
@@ -67,7 +67,7 @@ _loaded: dict[str, float] = {}
 
 
 def _load_plugins(plugins: tuple[tuple[str, float], ...]) -> None:
-    """Load what is new or has changed."""
+    """Load plug-ins that are new or have changed."""
     for path, stamp in plugins:
         if _loaded.get(path) != stamp:
             load_plugin(path)
@@ -100,7 +100,7 @@ def _carried_out(request: Request, programs: OrderedDict[str, Runnable]) -> Answ
 
 
 def _run_stacked(program: Any, *arrays: Array) -> list[Array]:
-    """Run on several devices, whose arrays lie along a first dimension."""
+    """Run on several devices, whose arrays are stacked along a first dimension."""
     results = program.run_devices([list(array) for array in arrays])
     return [np.stack(parts) for parts in results]
 

@@ -1,7 +1,7 @@
-"""The history of a module in a folder that XLA wrote with `--xla_dump_to`, pass by pass.
+"""The history of a module in a dump of XLA's `--xla_dump_to`, pass by pass.
 
-Each file becomes a state; staged matching finds which instruction is which, so that `diff`, `why`
-and `blame` work on XLA's passes.
+Each file becomes a state; staged matching pairs the instructions, so that `diff`, `why` and
+`blame` work on XLA's passes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _MOST_FILES = 5000
 
 
 def load_dump(session: Session, folder: str, wanted: str = "") -> Iterator[State]:
-    """Make a history of a dump: the first file is s0, each that differs from it a state.
+    """Make a history of a dump: the first file is s0, each file with changes a further state.
 
     Raises:
-        HloError: the folder is no dump, or a file of it cannot be read.
+        HloError: the folder is no dump, or one of its files cannot be read.
     """
     files = chosen_module(read_folder(folder), wanted).history[:_MOST_FILES]
     first = session.load_module(driver.load_module(files[0].path, verify=False))

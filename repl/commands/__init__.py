@@ -1,6 +1,6 @@
 """The commands of the REPL: one row each, with a function on the session that returns data.
 
-The rows stand in themed files; `execute` carries out one line. A command line is words; some take
+The rows are in files by theme; `execute` runs one line. A command line is words; some take
 the rest of the line as one text.
 """
 
@@ -54,10 +54,10 @@ ALIASES = {
 
 
 def execute(session: Session, line: str) -> Results:
-    """Carry out one line; comments (`#`) and empty lines do nothing.
+    """Run one line; comments (`#`) and empty lines do nothing.
 
     Raises:
-        HloError: an unknown command, or what the command raises.
+        HloError: an unknown command, or an error of the command.
     """
     text = line.strip()
     if "\0" in text:
@@ -117,7 +117,7 @@ def _row_of(text: str) -> tuple[Command, str]:
 
 
 def _as_kept(row: Command, rest: str) -> str:
-    """Return the line as a session file repeats it, from whatever folder."""
+    """Return the line for a session file, with paths that work from any folder."""
     if row.takes == "file":
         words = [rest] if exists(expanduser(rest)) else rest.split(" ", 1)
         if exists(expanduser(words[0])):

@@ -36,7 +36,7 @@ def _edit(session: Session, rest: str) -> Results:
 
 
 def _in_editor(text: str) -> str:
-    """Let the user change a text in $EDITOR; only where there is a terminal."""
+    """Let the user change a text in $EDITOR; needs a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise HloError("edit what?", notes=("use: edit %name = f32[4] add(x, y)",))
     words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")

@@ -1,4 +1,4 @@
-"""A line of each command as people write it, for `help COMMAND`."""
+"""An example of each command, for `help COMMAND`."""
 
 from __future__ import annotations
 

@@ -43,10 +43,10 @@ def _set(session: Session, rest: str) -> Results:
 
 
 def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, str]) -> object:
-    """Return what there is to say about a command, pass, opcode or setting; of "" all commands.
+    """Return the help on a command, pass, opcode or setting; "" gives all commands.
 
     Raises:
-        HloError: nothing is called so.
+        HloError: nothing has that name.
     """
     if not word:
         return Help(tuple(commands.values()))
@@ -85,7 +85,7 @@ def _shell(session: Session, rest: str) -> Results:
 
 
 def _py(session: Session, rest: str) -> Results:
-    """Python of the user's own: an expression, or a statement; it runs in this process."""
+    """Run the user's Python, an expression or a statement, in this process."""
     module = session.current.module if session.is_loaded else None
     names: dict[str, object] = {"m": module, "h": hloc, "s": session}
     out = io.StringIO()

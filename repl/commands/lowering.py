@@ -8,7 +8,7 @@ from repl.results import ModuleText, Report
 from repl.session import Session
 
 _ALL_KINDS = (*KINDS, "ptx")
-"""Of all targets: `set target=nvptx64` for PTX."""
+"""Kinds of all targets; PTX needs `set target=nvptx64`."""
 
 
 def _emit(session: Session, rest: str) -> Results:

@@ -1,4 +1,4 @@
-"""Passes: list, apply, walk through a pipeline."""
+"""Passes: list, apply, step through a pipeline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from repl.state_diff import measure
 from repl.walk import Walk
 
 _MANY = 6
-"""Of more passes than that, those that did nothing are only counted."""
+"""With more passes than this, those that did nothing are only counted."""
 
 _LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
@@ -83,7 +83,7 @@ def _apply(session: Session, rest: str) -> Results:
 
 
 def _noting(reasons: list[str], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-    """Yield `outcomes`, and keep why passes that changed nothing did not."""
+    """Yield `outcomes`, and collect the reasons of passes that gained nothing."""
     for outcome in outcomes:
         if isinstance(outcome, Applied) and outcome.state is None and outcome.no_gain:
             reasons.append(outcome.no_gain)
@@ -91,7 +91,7 @@ def _noting(reasons: list[str], outcomes: Iterator[Outcome]) -> Iterator[Outcome
 
 
 def counting_idle(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-    """Yield `outcomes`, those of passes that did nothing only as a count at the end."""
+    """Yield `outcomes`; passes that changed nothing become a count at the end."""
     idle = 0
     for outcome in outcomes:
         if isinstance(outcome, Applied) and not outcome.is_news:

@@ -1,4 +1,4 @@
-"""One row of the command table, and what the functions of rows share."""
+"""One row of the command table, and helpers for the functions of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repl.session import Session
 _MOST = 99_999
 
 Results: TypeAlias = Iterator[object]
-"""What a command has to show, one item after the other, as it becomes known."""
+"""The results of a command, yielded as they become known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Command:
     """One command.
 
     Attributes:
-        usage: how it is written; several forms are divided by ` | `.
-        function: carries it out on the text after the name; returns `Results`, or one result.
-        takes: what completes after it: `file`, `pass`, `rule`, `instruction`, `computation`,
+        usage: its syntax; several forms are separated by ` | `.
+        function: runs it on the text after the name; returns `Results`, or one result.
+        takes: what Tab completes after it: `file`, `pass`, `rule`, `instruction`, `computation`,
             `state`, `setting`, `command` or "".
         is_kept: it changes the session, so a session file repeats it.
-        question: what is asked if nothing stands behind it; "" if nothing need.
+        question: error if the argument is missing; "" if it is optional.
         group: heading in the help.
     """
 

@@ -1,4 +1,4 @@
-"""Run states, compare answers, measure."""
+"""Run states, compare results, measure."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ def lesson_id(lesson: Lesson) -> str:
 
 
 def comparable(cells: list[Cell]) -> str:
-    """Return the text of `cells` without what depends on the machine, and without line numbers."""
+    """Return the text of `cells` without what depends on the machine."""
     kept = [
         Commands(cell.language, tuple((command, "") for command, _ in cell.steps))
         if isinstance(cell, Commands) and cell.language == MACHINE
         else cell
         for cell in cells
     ]
-    return re.sub(r" +\(\w+\.py:\d+\)$", "", write_cells(kept), flags=re.MULTILINE)
+    return write_cells(kept)
 
 
 def test_the_lessons_are_numbered_and_have_all_files() -> None:

@@ -3,7 +3,6 @@
 Needs nbclient and ipykernel: `pytest -m slow tests/unit/learn/test_notebooks.py`.
 """
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,13 @@ import pytest
 from hloc.learn.catalogue import Lesson, all_lessons
 from hloc.learn.document import MACHINE, Commands, read_cells
 from hloc.learn.export import write_document
-from tests.unit.learn.transcripts import without_times
+from tests.unit.learn.transcripts import without_lines, without_times
 from tests.unit.notebook.executed import run
-
-_PLACE = re.compile(r" +\(\w+\.py:\d+\)\r?$", re.MULTILINE)
 
 
 def _comparable(text: str) -> str:
     """Return `text` without times, and without line breaks, since a terminal folds."""
-    return " ".join(_PLACE.sub("", without_times(text).replace("\r", "")).split())
+    return " ".join(without_lines(without_times(text.replace("\r", ""))).split())
 
 
 @pytest.mark.slow

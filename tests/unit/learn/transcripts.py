@@ -15,6 +15,7 @@ from hloc.learn.document import REPL, Cell, Commands, Prose, read_cells, write_c
 from repl.program import Recorder
 
 _TIME = re.compile(r"\b\d+(?:\.\d+)? (?:us|ms|s)\b")
+_LINE = re.compile(r"\((\w+\.py):\d+\)$", re.MULTILINE)
 
 
 def filled(lesson: Lesson, folder: Path) -> str:
@@ -31,7 +32,7 @@ def run_cells(cells: list[Cell], files: Path, folder: Path) -> list[Cell]:
         for cell in cells:
             if isinstance(cell, Commands):
                 run = recorder.run if cell.language == REPL else shell
-                steps = tuple((c, without_times(run(c))) for c, _ in cell.steps)
+                steps = tuple((c, without_lines(without_times(run(c)))) for c, _ in cell.steps)
                 made.append(replace(cell, steps=steps))
             else:
                 made.append(cell)
@@ -43,6 +44,11 @@ def run_cells(cells: list[Cell], files: Path, folder: Path) -> list[Cell]:
 def without_times(text: str) -> str:
     """Return `text` with `... ms` in place of times, which differ from run to run."""
     return _TIME.sub(lambda found: "... " + found[0].split()[1], text)
+
+
+def without_lines(text: str) -> str:
+    """Return `text` with `(file.py:...)` for line numbers, which change with hloc's sources."""
+    return _LINE.sub(r"(\1:...)", text)
 
 
 def shell(command: str) -> str:
