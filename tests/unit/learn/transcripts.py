@@ -12,10 +12,12 @@ from pathlib import Path
 from hloc.cli import main
 from hloc.learn.catalogue import Lesson
 from hloc.learn.document import REPL, Cell, Commands, Prose, read_cells, write_cells
+from hloc.opt import rules
 from repl.program import Recorder
 
 _TIME = re.compile(r"\b\d+(?:\.\d+)? (?:us|ms|s)\b")
 _LINE = re.compile(r"\((\w+\.py):\d+\)$", re.MULTILINE)
+_RULE_FILES = {path.name for path in Path(rules.__file__).parent.glob("*.py")}
 
 
 def filled(lesson: Lesson, folder: Path) -> str:
@@ -47,8 +49,10 @@ def without_times(text: str) -> str:
 
 
 def without_lines(text: str) -> str:
-    """Return `text` with `(file.py:...)` for line numbers, which change with hloc's sources."""
-    return _LINE.sub(r"(\1:...)", text)
+    """Return `text` with `...` for line numbers in hloc's files of rules, which change."""
+    return _LINE.sub(
+        lambda found: f"({found[1]}:...)" if found[1] in _RULE_FILES else found[0], text
+    )
 
 
 def shell(command: str) -> str:
