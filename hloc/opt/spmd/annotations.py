@@ -1,4 +1,4 @@
-"""What the text says of shardings: GSPMD's attributes and custom calls, and Shardy's."""
+"""Sharding annotations in the text: GSPMD's attributes and custom calls, and Shardy's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSTRAINTS = ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingConstr
 IDENTITIES = ("xla.sdy.PropagationBarrier", "xla.sdy.ShardingGroup")
 
 SHARDY = _IN, _OUT, _ = "xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding"
-"""Frontend attributes that hold the shardings of an instruction."""
+"""Frontend attributes with the shardings of an instruction."""
 
 _MANUAL = "xla.sdy.manual_axes"
 
@@ -34,9 +34,9 @@ def target_of(inst: Instruction) -> str:
 
 
 def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
-    """Return the sharding of each array of the result; None where nothing is said.
+    """Return the sharding of each array of the result; None if it has no annotation.
 
-    Of a custom call into a manual region, those of its operands; out of one, of its results.
+    For a custom call into a manual region, those of its operands; out of one, of its results.
     """
     meshes, text = meshes_of(inst.computation.module), shardy_text(inst)
     count = sum(1 for _ in leaves(inst.shape))
@@ -51,10 +51,10 @@ def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
 
 
 def shardy_text(inst: Instruction) -> str | None:
-    """Return what Shardy's attributes say of the arrays of `inst`, None if nothing.
+    """Return Shardy's annotation of the arrays of `inst`, None if there is none.
 
-    Compilers hand attributes on to instructions they make, of other shapes. So the sharding counts
-    on parameters and custom calls only, as for XLA.
+    Compilers copy attributes to new instructions of other shapes, so the sharding is used on
+    parameters and custom calls only, as in XLA.
     """
     attributes = dict(inst.common.frontend_attributes)
     keys = SHARDY if inst.is_a("parameter", "custom-call") else (_IN, _OUT)
@@ -62,7 +62,7 @@ def shardy_text(inst: Instruction) -> str | None:
 
 
 def manual_sharding(inst: Instruction) -> LeafSharding | None:
-    """Return a sharding of one dimension along the axes of Shardy's manual region at its edge."""
+    """Return a sharding of one dimension along the axes of Shardy's manual region."""
     attributes = dict(inst.common.frontend_attributes)
     key = next((key for key in (_IN, _OUT) if key in attributes), None)
     if _MANUAL not in attributes or key is None:
@@ -74,7 +74,7 @@ def manual_sharding(inst: Instruction) -> LeafSharding | None:
 
 
 def unnamed(sharding: LeafSharding) -> LeafSharding:
-    """Return a sharding by named axes as one by tiles; others, and sums left open, as they are."""
+    """Convert a sharding by named axes to tiles; others, and unreduced ones, are unchanged."""
     if sharding.kind != "named":
         return sharding
     axes = named_sharding(sharding.name)
@@ -109,7 +109,7 @@ _Part = tuple[str, int, int]
 
 
 def _parts(sharding: AxisSharding) -> tuple[list[int], dict[_Part, int]]:
-    """Split the axes of the mesh as the sharding names parts of them; sizes, and place by part."""
+    """Split the mesh axes at the sub-axes of the sharding; return sizes, and index by part."""
     named = [axis for axes in sharding.dims for axis in axes]
     sizes: list[int] = []
     places: dict[_Part, int] = {}
@@ -138,10 +138,10 @@ def _split(
 
 
 def partitions_of(module: Module) -> int:
-    """Return how many partitions the module is annotated for; the header of many texts says 1.
+    """Return the number of partitions that annotations imply; many headers say 1.
 
     Raises:
-        HloError: a sharding is over more devices than the header counts, or over too many.
+        HloError: a sharding has more devices than the header, or too many.
     """
     header, count = module_devices(module).partitions, 1
     for mesh in meshes_of(module).values():
@@ -157,7 +157,7 @@ def partitions_of(module: Module) -> int:
 
 
 def all_shardings(module: Module) -> Iterator[LeafSharding]:
-    """Yield every sharding that the module names."""
+    """Yield every sharding of the module."""
     for computation in module.computations:
         for inst in computation.instructions:
             common = inst.common

@@ -1,8 +1,8 @@
-"""Arrays of a module that are split in the same way: one class of leaves each.
+"""Equivalence classes of arrays that must have the same sharding.
 
-Tuples, `get-tuple-element`, calls, loops and conditionals hand arrays on unchanged. What they
-connect is one class, so that a loop's state has one sharding without any iteration. An array with
-an annotation of its own stays a class of its own; what hands it on is then linked to it.
+Tuples, `get-tuple-element`, calls, loops and conditionals forward arrays unchanged. The arrays they
+connect are one class, so that a loop's state has one sharding without iteration. An annotated array
+is a separate class; arrays that forward it are linked to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 Leaf = tuple[Instruction, ShapeIndex]
 
 CALLERS = ("call", "while", "conditional")
-"""Opcodes whose computations run as such, on whole arrays."""
+"""Opcodes whose computations run instruction by instruction, on whole arrays."""
 
 HANDING_ON = ("opt-barrier", "domain", "add-dependency")
 """Opcodes whose result is their first operand, besides those of tuples and control flow."""
@@ -30,7 +30,7 @@ class ArrayClasses:
     """The classes of a module.
 
     Attributes:
-        links: pairs of arrays that should be split alike, but at least one has an annotation.
+        links: pairs of arrays that should have equal shardings, at least one of them annotated.
     """
 
     parents: dict[Leaf, Leaf] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class ArrayClasses:
 
 
 def array_classes(module: Module, is_annotated: Callable[[Instruction], bool]) -> ArrayClasses:
-    """Return the classes of the arrays of the entry and of all that it calls."""
+    """Return the classes of the arrays of the entry and its called computations."""
     classes = ArrayClasses()
     for one, two in _connections(module):
         if is_annotated(one[0]) or is_annotated(two[0]):
@@ -60,7 +60,7 @@ def array_classes(module: Module, is_annotated: Callable[[Instruction], bool]) -
 
 
 def walked(module: Module) -> Iterator[Instruction]:
-    """Yield the instructions of computations that run as such, callees first: no reducers."""
+    """Yield the instructions of the entry and of control flow, callees first; no reducers."""
     run = {module.entry}
     waiting = [module.entry]
     while waiting:
@@ -75,7 +75,7 @@ def walked(module: Module) -> Iterator[Instruction]:
 
 
 def array_leaves(inst: Instruction) -> list[Leaf]:
-    """Return the arrays of the result of `inst`, tokens left out."""
+    """Return the arrays of the result of `inst`, without tokens."""
     return [(inst, index) for index, shape in leaves(inst.shape) if isinstance(shape, ArrayShape)]
 
 

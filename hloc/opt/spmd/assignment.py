@@ -1,7 +1,7 @@
-"""Chooses how to compute one instruction on all devices: which axes split which factor.
+"""Chooses how to compute one instruction on all devices: the mesh axes of each factor.
 
-Candidates come from the tilings of the operands and from the one that is wanted; the cheapest one
-by bytes sent counts.
+Candidates come from the tilings of the operands and the wanted one; the one that sends the
+fewest bytes is chosen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hloc.opt.spmd.reshard import reshard_bytes
 from hloc.opt.spmd.tiling import Axes, Mesh, Tiling, until_used
 
 _LOCAL_WEIGHT = 1e-3
-"""Price of a byte of the local result: of two ways that send as much, the more parallel one."""
+"""Cost of a byte of the local result: at equal traffic, the more parallel choice wins."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Assignment:
         return Tiling(self.mesh, tuple(self.axes.get(factor, ()) for factor in factors))
 
     def reduced(self, rule: FactorRule) -> Axes:
-        """Return the axes along which results are summands."""
+        """Return the axes along which results are partial sums."""
         return tuple(axis for f in sorted(rule.reductions) for axis in self.axes.get(f, ()))
 
 
@@ -48,10 +48,10 @@ def choose(
     Args:
         rule: the factors of the instruction.
         values: the operands.
-        wanted: tiling that the first result should get, None for any.
+        wanted: preferred tiling of the first result, None for any.
         result_bytes: size of the whole result.
-        result_dims: of the first result.
-        mesh: of all tilings.
+        result_dims: dimensions of the first result.
+        mesh: the mesh of all tilings.
     """
     sources = [(factors, v.tiling, prod(v.whole.dims)) for factors, v in _projected(rule, values)]
     if wanted is not None:
@@ -152,7 +152,7 @@ def _cost(
 def _moved(
     now: Tiling, wanted: Tiling, dims: Sequence[int], element: float, reduced: Axes
 ) -> float:
-    """Return about how many bytes bring a result to `wanted`; a reduce-scatter saves half."""
+    """Estimate the bytes to reshard a result to `wanted`; a reduce-scatter saves half."""
     local = prod(now.local_dims(dims)) * element
     gone = now.axes - wanted.axes
     if gone:

@@ -25,11 +25,11 @@ from hloc.opt.spmd.trees import (
 WalkFunction: TypeAlias = Callable[[Region, Computation, Mapping[Instruction, Tree]], Tree]
 """`walk(region, computation, values)` partitions a computation into a region.
 
-`values` are those of its parameters; returns that of its root.
+`values` are those of its parameters; returns the value of its root.
 """
 
 _ROUNDS = 3
-"""How often the tilings of the state of a loop are tried."""
+"""Limit on attempts to find the tilings of a loop's state."""
 
 
 def inlined(
@@ -43,7 +43,7 @@ def inlined(
 def partition_while(
     walk: WalkFunction, region: Region, inst: Instruction, operands: Sequence[Tree]
 ) -> Tree:
-    """Keep the state of a loop split as is wanted, or as its body makes it."""
+    """Partition a loop with its state tiled as wanted, or as its body returns it."""
     (initial,) = operands
     shapes = leaf_shapes(inst.shape)
     wanted = [
@@ -85,7 +85,7 @@ def _state_computation(
         outer: the computation that calls it.
         computation: a body, a condition or a branch.
         tilings: of the arrays of the parameter.
-        wanted: the tilings of the results, None for as they come.
+        wanted: the tilings of the results, None for any.
 
     Returns:
         The computation, and the tilings of its results.
@@ -103,7 +103,7 @@ def _state_computation(
 def partition_conditional(
     walk: WalkFunction, region: Region, inst: Instruction, operands: Sequence[Tree]
 ) -> Tree:
-    """Branches take their operands as they are and return whole arrays, or as is wanted."""
+    """Partition branches, which take operands with any tiling and return whole or wanted ones."""
     selector, _ = as_instruction(region, operands[0], whole_leaves(region, operands[0]))
     given = shardings_of(inst)
     arrays = list(leaf_shapes(inst.shape))
@@ -125,7 +125,7 @@ def partition_conditional(
 
 
 def _finer(old: Tiling | None, new: Tiling | None) -> Tiling | None:
-    """Return the tiling for a part of the state of a loop that enters as `old`, ends as `new`."""
+    """Return the tiling of loop state that enters with `old` and is returned with `new`."""
     if old is None or new is None:
         return old
     return replace(old if old.axes else new, manual=old.manual | new.manual)

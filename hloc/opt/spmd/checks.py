@@ -1,4 +1,4 @@
-"""What no partitioner can make sense of, found before anything is changed."""
+"""Checks for programs that cannot be partitioned, made before anything is changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hloc.shapes import ArrayShape, Shape, TupleShape, compatible
 
 
 def check_custom_calls(module: Module) -> None:
-    """Raise HloError at the first call whose operands its result cannot be made of."""
+    """Raise HloError at the first custom call whose operands do not match its result."""
     for computation in module.computations:
         for inst in computation.instructions:
             target = target_of(inst)
@@ -34,8 +34,8 @@ def check_custom_calls(module: Module) -> None:
 def check_device_numbers(module: Module) -> None:
     """Raise UnsupportedError if a result of the program depends on the number of its device.
 
-    Inside of a manual region it may: its results are joined where they leave the region. XLA
-    refuses every `partition-id` outside of regions.
+    Inside of a manual region it may, since its results are joined where they leave
+    the region. XLA refuses every `partition-id` outside of regions.
     """
     found: set[Instruction] = set()
     order, known = list(walked(module)), -1
@@ -58,7 +58,7 @@ def check_device_numbers(module: Module) -> None:
 
 
 def _arguments(inst: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
-    """Yield the parameters of the computations that `inst` calls, with what they are called on."""
+    """Yield the parameters of the computations that `inst` calls, with their arguments."""
     if inst.is_a("call"):
         yield from zip(inst.called[0].parameters, inst.operands, strict=True)
         return
@@ -68,7 +68,7 @@ def _arguments(inst: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
 
 
 def _depends(inst: Instruction, found: set[Instruction]) -> bool:
-    """True if what `inst` gives differs with the number of the device, as far as `found` tells."""
+    """True if the result of `inst` depends on the device number, given those in `found`."""
     if inst in found or target_of(inst) in TO_GLOBAL:
         return inst in found
     if inst.is_a(*CALLERS) and any(c.root in found for c in inst.called):

@@ -1,4 +1,4 @@
-"""Instructions that sum over a dimension that is split: parts on each device, then combined."""
+"""Instructions that reduce over a sharded dimension: partial results, then combined."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def is_combinable(inst: Instruction) -> bool:
 
 
 def reducer_opcode(inst: Instruction) -> str:
-    """Return the opcode that the reducer of `inst` applies to its two parameters, "" if others."""
+    """Return the opcode that the reducer of `inst` applies to its two parameters, or ""."""
     return opcode_of(inst.called[0])
 
 
 def opcode_of(computation: Computation) -> str:
-    """Return the opcode that a computation applies to its two parameters, "" if others."""
+    """Return the opcode that a computation applies to its two parameters, or ""."""
     root, parameters = computation.root, computation.parameters
     if root.opcode.name in _REDUCERS and set(root.operands) == set(parameters):
         return root.opcode.name
@@ -75,7 +75,7 @@ def combined(
 
 
 def identity(opcode: str, dtype: DType) -> float | int | bool:
-    """Return the number that changes nothing: 0 of a sum, -inf of a maximum."""
+    """Return the neutral element: 0 of a sum, -inf of a maximum."""
     if opcode in ("minimum", "maximum"):
         if dtype.is_pred:
             return opcode == "minimum"

@@ -1,8 +1,8 @@
-"""Convolutions whose spatial dimensions are split: each device fetches the rows it reads.
+"""Convolutions with sharded spatial dimensions: each device fetches the rows it reads.
 
-Where the kernel is split along the same dimension, as in the gradient of weights, the results of
-the devices are summands. Groups of features are split whole. Zeros stand outside of the array and
-are multiplied like other elements, as in XLA: an infinite weight makes NaN there.
+If the kernel is sharded along the same dimension, as in the gradient of weights, the results
+of the devices are partial sums. Feature groups are not divided. Elements outside of the array are
+zeros and multiplied like others, as in XLA: an infinite weight gives NaN there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hloc.opt.spmd.tiling import Axes, Tiling, replicated
 def partition_convolution(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Keep the split of batch, groups and spatial dimensions of the input."""
+    """Keep the sharding of batch, groups and spatial dimensions of the input."""
     at, (lhs, rhs) = inst.attributes, values[:2]
     if len(values) != 2 or at.batch_group_count != 1:
         return None
@@ -56,14 +56,14 @@ def partition_convolution(
 
 
 class _Plan:
-    """How a convolution is split.
+    """How a convolution is partitioned.
 
     Attributes:
         lhs, rhs, result: tilings.
         window: the window on each device.
-        spans: what is read of the input along split dimensions.
-        sums: axes along which the results are summands.
-        groups: into how many parts the groups of features are split.
+        spans: the ranges read from the input along sharded dimensions.
+        sums: axes along which the results are partial sums.
+        groups: number of parts of the feature groups.
     """
 
     def __init__(self, lhs: Tiling, rhs: Tiling, result: Tiling, window: Window) -> None:
@@ -108,7 +108,7 @@ def _plan(region: Region, inst: Instruction, lhs: Value, rhs: Value) -> _Plan | 
 
 
 def _split_features(plan: _Plan, inst: Instruction, lhs: Value, rhs: Value) -> None:
-    """Split groups of features as the input is, or else the output features as the kernel is."""
+    """Shard feature groups as the input, or else output features as the kernel."""
     at = inst.attributes
     labels, mesh = at.dim_labels, plan.lhs.mesh
     axes = lhs.tiling.dims[labels.input_feature]
@@ -127,7 +127,7 @@ def _split_features(plan: _Plan, inst: Instruction, lhs: Value, rhs: Value) -> N
 def _output_span(
     region: Region, dim: int, axes: Axes, window: WindowDimension, results: int
 ) -> tuple[Span, WindowDimension] | None:
-    """Return what tiles of the result read, and the window on each; None if windows differ."""
+    """Return the range read by tiles of the result, and the window on each; None if they differ."""
     extent = (window.size - 1) * window.window_dilation + 1
     span = span_of(
         dim, axes, region.mesh, results, first=-window.pad_low, stride=window.stride, extent=extent
@@ -151,7 +151,7 @@ def _output_span(
 def _contracted(
     region: Region, dim: int, axes: Axes, window: WindowDimension, results: int
 ) -> tuple[Span, WindowDimension] | None:
-    """Return what tiles of the kernel are multiplied with, and the window on each."""
+    """Return the range multiplied with tiles of the kernel, and the window on each."""
     count = region.mesh.size(axes)
     if window.base_dilation != 1 or window.reversal or window.size % count:
         return None  # padding of the kernel would be multiplied with infinities of the input

@@ -1,7 +1,7 @@
-"""Slices at computed places of split dimensions: no device needs the whole dimension.
+"""Slices at computed indices of sharded dimensions, without gathering the dimension.
 
-A tile with as much padding on both sides as the slice is long takes the slice at any place: what
-lies in other tiles falls into the padding.
+A tile padded on both sides by the length of the slice can be sliced at any index:
+elements of other tiles fall into the padding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.opt.spmd.tiling import Tiling
 def partition_dynamic_slice(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Take what lies in the tile of each device, zeros elsewhere, and add."""
+    """Slice the tile of each device, with zeros elsewhere, and add."""
     x, sizes = values[0], inst.attributes.dynamic_slice_sizes
     split = _cut_dims(x, sizes)
     if not split:
@@ -44,7 +44,7 @@ def partition_dynamic_slice(
 def partition_dynamic_update_slice(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Write what lies in the tile of each device; nothing is sent but the update."""
+    """Update the tile of each device; only the update is sent."""
     x, update = values[:2]
     sizes = update.whole.dims
     split = _cut_dims(x, sizes)
@@ -67,7 +67,7 @@ def partition_dynamic_update_slice(
 
 
 def _cut_dims(x: Value, sizes: Sequence[int]) -> list[int]:
-    """Return the split dimensions of which only a part is read or written."""
+    """Return the sharded dimensions of which only a part is read or written."""
     dims = enumerate(zip(x.tiling.dims, sizes, x.whole.dims, strict=True))
     return [dim for dim, (axes, size, whole) in dims if axes and size < whole]
 

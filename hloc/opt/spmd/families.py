@@ -1,6 +1,6 @@
-"""Instructions that are partitioned in ways of their own, by opcode.
+"""Partitioning functions of particular opcodes.
 
-A function returns None where the general way is no worse.
+A function returns None where the general method is no worse.
 """
 
 from __future__ import annotations

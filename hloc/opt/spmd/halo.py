@@ -1,8 +1,8 @@
-"""Halo exchange: the part of a split array that a device needs beyond its own tile.
+"""Halo exchange: fetches the part of a sharded array that a device needs beyond its own tile.
 
-Of a dimension split into tiles of t elements, the device of tile c wants the elements
-`[starts[c], starts[c] + size)`. What other tiles hold of it arrives by one collective-permute for
-each distance between tiles; each sends only the elements that some device wants. After the GSPMD
+In a dimension with tiles of t elements, the device of tile c needs the elements
+`[starts[c], starts[c] + size)`. Elements of other tiles arrive by one collective-permute for each
+distance between tiles, which sends only the elements that some device needs. After the GSPMD
 paper (Xu et al., 2021), section 4.3.
 """
 
@@ -21,14 +21,14 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What each device needs of one dimension.
+    """The range that each device needs of one dimension.
 
     Attributes:
         dim: the dimension.
         axes: the axes of the result's tiles.
-        starts: where the elements begin, by tile of the result; may lie outside of the array.
-        size: how many elements.
-        used: how many of them matter, by tile; the rest may hold anything.
+        starts: first element, by tile of the result; may be outside of the array.
+        size: number of elements.
+        used: number of them that matter, by tile; the rest may be anything.
     """
 
     dim: int
@@ -48,7 +48,7 @@ def span_of(
     stride: int = 1,
     extent: int = 1,
 ) -> Span:
-    """Return the span of a dimension of `results` elements, split along `axes`.
+    """Return the span of a dimension of `results` elements, sharded along `axes`.
 
     Element i of the result reads the elements `first + i * stride ...` of the operand, `extent` of
     them.
@@ -67,7 +67,7 @@ def span_of(
 
 @dataclass(slots=True)
 class _Piece:
-    """What is sent over one distance: elements `[low, high)` of the tile, to tiles `targets`."""
+    """The data sent over one distance: elements `[low, high)` of the tile, to tiles `targets`."""
 
     low: int
     high: int
@@ -75,7 +75,7 @@ class _Piece:
 
 
 def _pieces(span: Span, whole: int, tile: int) -> dict[int, _Piece]:
-    """Return the pieces by distance: the number of the tile that sends less that of the target."""
+    """Return the pieces by distance: number of the sending tile minus that of the target."""
     found: dict[int, _Piece] = {}
     for target, (start, used) in enumerate(zip(span.starts, span.used, strict=True)):
         low, high = max(start, 0), min(start + used, whole)
@@ -93,7 +93,7 @@ def halo_bytes(x: ArrayShape, span: Span, axes: Axes, whole: int) -> float:
     """Return the bytes that a device sends for `span` of local parts `x`, the mean over devices.
 
     Args:
-        x: shape of the local part, split along `axes` in the dimension of the span.
+        x: shape of the local part, sharded along `axes` in the dimension of the span.
         span: what is needed.
         axes: of the operand's tiles; () if every device holds the whole dimension.
         whole: size of the dimension.
@@ -120,7 +120,7 @@ def exchanged(
         span: what is needed.
         axes: of the operand's tiles: those of the span, or () if `x` holds the whole dimension.
         whole: size of the dimension.
-        fill: scalar that stands outside of the array; None if nothing there is used.
+        fill: scalar value outside of the array; None if nothing there is used.
     """
     if not axes:
         return _cut_out(region, x, span, whole, fill)
@@ -158,7 +158,7 @@ def sliced(region: Region, x: Instruction, dim: int, first: int, last: int) -> I
 
 
 def _offsets(span: Span, tile: int) -> list[int]:
-    """Return where the span begins, counted from the device's own tile."""
+    """Return the start of the span, relative to the device's own tile."""
     offsets = [start - number * tile for number, start in enumerate(span.starts)]
     needed = [offset for offset, used in zip(offsets, span.used, strict=True) if used]
     default = needed[-1] if needed else 0
@@ -180,7 +180,7 @@ def _pairs(region: Region, span: Span, distance: int, piece: _Piece) -> list[tup
 def _cut_out(
     region: Region, x: Instruction, span: Span, whole: int, fill: Instruction | None
 ) -> Instruction:
-    """Return the elements of `span` of a dimension that every device holds whole."""
+    """Return the elements of `span` of a replicated dimension."""
     b, rank = region.build, x.array.rank
     low = max(0, -min(span.starts))
     high = max(0, max(span.starts) + span.size - whole)
@@ -210,14 +210,14 @@ def by_tile(region: Region, axes: Axes, numbers: Sequence[int]) -> Instruction:
 def _filled(
     region: Region, x: Instruction, span: Span, whole: int, tile: int, fill: Instruction | None
 ) -> Instruction:
-    """Put `fill` where `x` lies outside of the array."""
+    """Write `fill` where `x` is outside of the array."""
     pairs = list(zip(span.starts, span.used, strict=True))
     before = any(used and start < 0 for start, used in pairs)
     behind = any(used and start + used > whole for start, used in pairs)
     if fill is None or not (before or behind):
         return x
     if _is_zero(fill) and whole == tile * len(span.starts):
-        return x  # a device that is sent nothing has zeros
+        return x  # a device that receives nothing has zeros
     b, dims = region.build, x.array.dims
     places = b.iota(S32, dims, span.dim)
     inside = None

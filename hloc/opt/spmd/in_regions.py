@@ -52,7 +52,7 @@ def free_tiling(region: Region, sharding: LeafSharding, rank: int) -> Tiling | N
 
 
 def constrained(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-    """Bring arrays to the free axes that the text names; open dimensions keep those they have."""
+    """Reshard arrays to the free axes in the text; open dimensions keep their axes."""
     starts = {start.leaf[1]: start for start in annotations_of(inst, region.mesh)}
 
     def change(tree: Tree, index: ShapeIndex) -> Tree:
@@ -77,9 +77,10 @@ def _wanted(region: Region, value: Value, start: Start) -> Tiling:
 
 
 def meets_along(region: Region, inst: Instruction) -> bool:
-    """True for a collective in a region whose groups are the same wherever the free axes are.
+    """True for a collective in a region whose groups do not depend on the free axes.
 
-    Then each part along the free axes takes part on its own, as the factors of the opcode allow.
+    Then each part along the free axes runs the collective separately, as the factors of the opcode
+    allow.
     """
     if not region.manual or inst.opcode.exchange is None or inst.opcode.factors is None:
         return False

@@ -1,7 +1,7 @@
-"""Gathers and scatters into split dimensions: each device serves the indices of its own tile.
+"""Gathers and scatters into sharded dimensions: each device handles the indices of its tile.
 
-An index becomes an index into the tile. A scatter drops what lies outside by itself. A gather
-gives zeros there, and the devices' results are added: bit patterns, so that -0 and NaN survive.
+An index becomes an index into the tile. A scatter drops indices outside. A gather gives
+zeros there, and the devices' results are added as bit patterns, so that -0 and NaN survive.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hloc.opt.spmd.tiling import Tiling, replicated
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """How indices point into an operand.
+    """How indices address an operand.
 
     Attributes:
         dims: the operand's dimension for each component.
-        at: the dimension of the components; the rank of the indices if there is one only.
-        split: dimensions that are pointed into and split.
+        at: the dimension of the components; the rank of the indices if there is only one.
+        split: dimensions that are indexed and sharded.
     """
 
     dims: Sequence[int]
@@ -94,7 +94,7 @@ def partition_gather(
 def partition_scatter(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Scatter into the tile of each device; what lies in another is dropped."""
+    """Scatter into the tile of each device; updates of other tiles are dropped."""
     at, count = inst.attributes, len(values) // 2
     if count != 1 or values[1].whole.dtype not in (S32, S64):
         return None
@@ -127,7 +127,7 @@ def _scatter_tilings(
     updates: Value,
     tiling: Tiling,
 ) -> tuple[list[int], Tiling, Tiling, Tiling] | None:
-    """Return the split dimensions that are pointed into, and the tilings of the operands."""
+    """Return the sharded indexed dimensions, and the tilings of the operands."""
     at = inst.attributes
     mesh = region.mesh
     dropped = (*at.inserted_window_dims, *at.input_batching_dims)
@@ -163,7 +163,7 @@ def _scatter_tilings(
 def _own_indices(
     region: Region, x: Value, indices: Value, places: _Places, sizes: Sequence[int]
 ) -> tuple[Instruction, Instruction]:
-    """Return indices into the tile, clamped as a gather does, and which rows lie in it."""
+    """Return indices into the tile, clamped as by a gather, and a mask of rows in it."""
     b, raw = region.build, indices.inst
     limits = [x.whole.dims[d] - sizes[d] for d in places.dims]
     low, high = (
@@ -186,7 +186,7 @@ def _own_indices(
 
 
 def _from_own_tile(region: Region, x: Value, indices: Instruction, places: _Places) -> Instruction:
-    """Return indices less where the tile of this device begins."""
+    """Return indices relative to the tile of this device."""
     b, dtype = region.build, indices.array.dtype
     offsets = [
         region.offset(x.tiling.dims[dim], x.inst.array.dims[dim])

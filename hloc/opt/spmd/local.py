@@ -1,4 +1,4 @@
-"""An instruction of the whole program as each device computes its part."""
+"""The local form of an instruction: each device computes its part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The edges of manual regions, which are written for one device along some axes of the mesh.
+"""The boundaries of manual regions, which are per-device along some axes of the mesh.
 
-Along the others, the free axes, the text is of whole arrays: values in a region are split along
-them as outside. What is split along the axes of the region is so in the shapes.
+Along the others, the free axes, the text has whole arrays, and values in a region are sharded
+as outside. The sharding along the axes of the region is part of the shapes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hloc.shapes import ArrayShape
 
 
 def into_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-    """Give each device its part along the axes of the region; free axes stay as they split it."""
+    """Give each device its part along the axes of the region; free axes are unchanged."""
     wanted = list(shardings_of(inst))
     if target_of(inst) == "SPMDFullToShardShape":
-        wanted = [shardings_of(inst.operands[0])[0]]  # of the `Sharding` call in front of it
+        wanted = [shardings_of(inst.operands[0])[0]]  # of the preceding `Sharding` call
     found: list[Tree] = []
     for tree, sharding, shape in zip(operands, wanted, leaf_shapes(inst.shape), strict=True):
         if not isinstance(tree, Value) or not is_array(shape):
@@ -43,7 +43,7 @@ def into_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> 
 
 
 def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-    """Take each device's part as a tile of the whole; free axes go on splitting it."""
+    """Make each device's part a tile of the whole; free axes are unchanged."""
     found: list[Tree] = []
     shardings, shapes = shardings_of(inst), leaf_shapes(inst.shape)
     everything = frozenset(region.mesh.axes)
@@ -68,7 +68,7 @@ def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -
 
 
 def _edge_axes(region: Region, inst: Instruction, value: Value) -> frozenset[int]:
-    """Return the axes along which `value` is in one region more, or less, from here on."""
+    """Return the axes of the region that `value` enters or leaves here."""
     everything = frozenset(region.mesh.axes)
     named = manual_sharding(inst)
     if named is not None:
@@ -86,7 +86,7 @@ def _edge_axes(region: Region, inst: Instruction, value: Value) -> frozenset[int
 
 
 def _edge(region: Region, sharding: LeafSharding | None, rank: int) -> Tiling:
-    """Return the tiling at an edge, without the axes of regions around it."""
+    """Return the tiling at a boundary, without the axes of enclosing regions."""
     found = None if sharding is None else tiling_of(sharding, region.mesh, rank)
     return region.whole(rank) if found is None else Tiling(region.mesh, found.dims)
 
@@ -97,14 +97,14 @@ def _along(tiling: Tiling, axes: frozenset[int]) -> Tiling:
 
 
 def _joined(one: Tiling, two: Tiling) -> Tiling:
-    """Return the tiling that splits each dimension as `one`, and the tiles as `two`."""
+    """Return the tiling by `one`, whose tiles are divided further by `two`."""
     return replace(one, dims=tuple(a + b for a, b in zip(one.dims, two.dims, strict=True)))
 
 
 def _free_axes(value: Value, edge: Tiling, axes: frozenset[int], part: ArrayShape) -> Tiling:
-    """Return the axes that split the part of a device in a region: named ones, or as they do now.
+    """Return the free axes that shard the part of a device in a region: named or present ones.
 
-    A tile of the part has to be a tile of the whole, so they have to divide it.
+    A tile of the part must be a tile of the whole, so they must divide it.
     """
     used = axes | value.manual
     mesh, named = edge.mesh, edge.axes
@@ -119,7 +119,7 @@ def _free_axes(value: Value, edge: Tiling, axes: frozenset[int], part: ArrayShap
 
 
 def _check_part(inst: Instruction, part: ArrayShape, dims: Sequence[int]) -> None:
-    """Raise UnsupportedError unless the sharding at an edge of a region gives such parts."""
+    """Raise UnsupportedError unless the sharding at a boundary gives parts of these sizes."""
     if part.dims != tuple(dims):
         raise UnsupportedError(
             f"{inst.name}: in the manual region a device has {part.text_without_layout}, "
@@ -129,7 +129,7 @@ def _check_part(inst: Instruction, part: ArrayShape, dims: Sequence[int]) -> Non
 
 
 def _prefix(tiling: Tiling, whole: Sequence[int], part: Sequence[int]) -> Tiling:
-    """Return the major axes of `tiling` that split `whole` into parts of the size of `part`.
+    """Return the major axes of `tiling` that divide `whole` into parts of the size of `part`.
 
     A region that is manual along some axes has equal copies along the others.
     """

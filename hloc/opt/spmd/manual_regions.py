@@ -1,7 +1,7 @@
-"""Which instructions are in manual regions: what they compute is per device already.
+"""Finds the instructions in manual regions, which are already per-device.
 
-A region lies between the custom calls that cut whole arrays into parts and those that join them;
-a region may lie in another.
+A region is between the custom calls that divide whole arrays into parts and those that join
+them; regions may be nested.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from hloc.opt.spmd.array_classes import walked
 
 
 def manual_instructions(module: Module) -> set[Instruction]:
-    """Return the instructions of manual regions, those of computations that regions call too."""
+    """Return the instructions of manual regions, including computations that regions call."""
     order = list(walked(module))
     depths = _depths(order)
     found = {inst for inst, depth in depths.items() if depth}
-    for inst in reversed(order):  # constants and the like that only regions use
+    for inst in reversed(order):  # constants and the like used only in regions
         if inst.users and not inst.is_a("parameter") and inst.common.sharding is None:
             inside = all(user in found and target_of(user) not in TO_LOCAL for user in inst.users)
             if inside and target_of(inst) not in TO_GLOBAL:
@@ -27,7 +27,7 @@ def manual_instructions(module: Module) -> set[Instruction]:
 
 
 def _depths(order: list[Instruction]) -> dict[Instruction, int]:
-    """Return in how many regions each instruction is."""
+    """Return the number of regions around each instruction."""
     computations = dict.fromkeys(inst.computation for inst in order)  # callees first
     outside = dict.fromkeys(computations, 0)
     found: dict[Instruction, int] = {}

@@ -1,8 +1,8 @@
-"""Brings the shardings of a module, as they are written, to the axes of one mesh.
+"""Expresses the shardings of a module by the axes of one mesh.
 
-`{devices=[4,2]<=[8]}` and `{devices=[2,4]<=[4,2]T(1,0)}` together need axes of (4, 2), a third one
-that splits the axis of 4 makes them (2, 2, 2). A sharding that is no product of axes of the mesh,
-an odd list of devices for one, has no tiling.
+`{devices=[4,2]<=[8]}` and `{devices=[2,4]<=[4,2]T(1,0)}` together need axes of (4, 2); a third one
+that divides the axis of 4 makes them (2, 2, 2). A sharding that is no product of axes of the mesh,
+such as an irregular list of devices, has no tiling.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Digit: TypeAlias = tuple[int, int]
 _Order: TypeAlias = tuple[int, ...] | None
 
 _MAX_ORDERS = 4
-"""How many lists of devices are tried as the order of the mesh."""
+"""Limit on device lists tried as the order of the mesh."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A device array; `has_copies` if the order along its last dimension means nothing."""
+    """A device array; `has_copies` if the order along its last dimension is irrelevant."""
 
     tiles: Tiles
     has_copies: bool
@@ -50,7 +50,7 @@ def mesh_of(shardings: Iterable[LeafSharding], partitions: int) -> Mesh:
         if isinstance(devices, tuple) and _digits_of(devices) is None:
             orders[devices] = None
     tried = [_mesh(tiled, order, partitions) for order in list(orders)[:_MAX_ORDERS]]
-    return max(tried, key=lambda pair: pair[0])[1]  # the first of equals: without a list
+    return max(tried, key=lambda pair: pair[0])[1]  # among equals the first, without a list
 
 
 def _mesh(
@@ -72,7 +72,7 @@ def _mesh(
 
 
 def prime_mesh(mesh: Mesh) -> Mesh:
-    """Return the mesh with each axis split into axes of prime sizes, so that any factor fits."""
+    """Return the mesh with each axis divided into axes of prime sizes."""
     return Mesh(tuple(p for size in mesh.sizes for p in _primes(size)), mesh.devices)
 
 
@@ -104,7 +104,7 @@ def tiling_of(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
 
 
 def axes_of(mesh: Mesh, digits: Sequence[Digit]) -> Axes | None:
-    """Return the axes that `digits` consist of, None if they cut an axis."""
+    """Return the axes that `digits` consist of, None if they divide an axis."""
     found: list[int] = []
     for stride, size in digits:
         inside = [
@@ -119,7 +119,7 @@ def axes_of(mesh: Mesh, digits: Sequence[Digit]) -> Axes | None:
 
 
 def _split(written: _Written, order: _Order) -> list[list[Digit]] | None:
-    """Return the digits of the position that each dimension of the device array consists of."""
+    """Return the digits of the position in each dimension of the device array."""
     tiles = written.tiles
     if order is None:
         digits = _digits_of(tiles.devices)
@@ -169,7 +169,7 @@ def _digits_of(devices: Iota | tuple[int, ...]) -> list[Digit] | None:
 
 
 def _shared_out(digits: Sequence[Digit], dims: Dims) -> list[list[Digit]] | None:
-    """Share out `digits`, major first, among dimensions of sizes `dims`, splitting some."""
+    """Distribute `digits`, major first, among dimensions of sizes `dims`, splitting some."""
     rest = [digit for digit in digits if digit[1] > 1]
     found: list[list[Digit]] = []
     for size in dims:

@@ -1,4 +1,4 @@
-"""Arrays of which each element is held by one device, and is zero on all others.
+"""Arrays with each element on exactly one device, and zero on all others.
 
 They are joined by an all-reduce that adds bit patterns: exact for every element, -0 and NaN too.
 """
@@ -23,16 +23,16 @@ def joined(
     axes: Axes,
     wanted: Tiling | None,
 ) -> Value:
-    """Return the array whose elements devices along `axes` hold.
+    """Return the array whose elements are distributed along `axes`.
 
     Args:
         region: where instructions are added.
-        x: what the device has.
-        held: `pred`, where it holds the element; None if `x` is zero elsewhere.
+        x: the array on the device.
+        held: `pred`, true for the elements of this device; None if `x` is zero elsewhere.
         whole: shape of the result.
         tiling: of the result, without `axes`.
-        axes: along which each element has one holder.
-        wanted: a tiling that a reduce-scatter may make at once.
+        axes: those along which each element is on one device.
+        wanted: a tiling that a reduce-scatter may give directly.
     """
     b, own = region.build, x.array.dtype
     bits = _bits(own)

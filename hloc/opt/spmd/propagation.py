@@ -1,10 +1,10 @@
-"""The fixed point of shardings: each array takes the axes that its neighbours agree on.
+"""Propagation of shardings to a fixed point: arrays take the axes of their neighbours.
 
-A turn looks at one rule: every factor gets the longest list of axes that a side has, no axis goes
-to two factors, and sides are extended by the axes of their factors where they are open. Rules take
-turns in post order, and what has changed goes to its neighbours at once, until nothing changes;
-rules that keep dimensions first, then all others, then broadcasts forward. After Shardy's
-propagation and the GSPMD paper (Xu et al., 2021), 3.5.
+A step applies one rule: every factor gets the longest list of axes of any side,
+no axis goes to two factors, and open sides are extended by the axes of their factors. Rules are
+applied in post order, and changes go to the neighbours at once, until nothing changes; rules that
+keep dimensions first, then all others, then broadcasts forward. After Shardy's propagation and the
+GSPMD paper (Xu et al., 2021), 3.5.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh, until_used
 
 @dataclass(slots=True)
 class ArrayState:
-    """What is known of one class of arrays.
+    """The state of one class of arrays.
 
     Attributes:
-        sizes: of the dimensions.
-        dims: the axes that split each dimension so far.
-        is_open: the dimensions that may be split further.
-        unusable: axes that may not split it: manual, unreduced or named as replicated.
+        sizes: sizes of the dimensions.
+        dims: the current axes of each dimension.
+        is_open: the dimensions that may be sharded further.
+        unusable: axes that must not shard it: manual, unreduced or replicated.
         weight: bytes of the array.
     """
 
@@ -42,8 +42,8 @@ class Propagation:
     """One propagation over a module.
 
     Attributes:
-        followers: arrays that can be made anew for each user; they shape no others but such.
-        states: by representatives of the classes.
+        followers: arrays that can be recomputed for each user; they influence only each other.
+        states: state by representative of the class.
     """
 
     mesh: Mesh
@@ -52,7 +52,7 @@ class Propagation:
     states: dict[Leaf, ArrayState] = field(default_factory=dict)
 
     def state(self, leaf: Leaf) -> ArrayState:
-        """Return the state of the class of `leaf`, made open and whole at first."""
+        """Return the state of the class of `leaf`, initially open and replicated."""
         root = self.classes.of(leaf)
         found = self.states.get(root)
         if found is None:
@@ -80,7 +80,7 @@ class Propagation:
                 inside |= fresh
 
     def _turn(self, rule: PropagationRule, level: int) -> list[Leaf]:
-        """Let the sides of a rule shape each other; return what has changed."""
+        """Apply a rule to its sides; return the changed ones."""
         forward = rule.forward and rule.kind <= level
         backward = rule.backward and min(rule.kind, OTHERS) <= level
         changed: list[Leaf] = []
@@ -94,7 +94,7 @@ class Propagation:
         return changed
 
     def _axes_of_factors(self, rule: PropagationRule) -> dict[int, Axes]:
-        """Return the axes of each factor: the most parallel list, of the largest array."""
+        """Return the axes of each factor: the most parallel list, or that of the largest array."""
         best: dict[int, tuple[tuple[int, int], Axes]] = {}
         all_follow = all(side.leaf in self.followers for side in rule.sides)
         for side in rule.sides:
@@ -117,7 +117,7 @@ class Propagation:
         return found
 
     def _projected(self, side: Side, sizes: Sequence[int]) -> dict[int, Axes]:
-        """Return the axes of a side's factors; none of a dimension whose axes do not fit them."""
+        """Return the axes of a side's factors; none for dimensions whose axes do not match."""
         found: dict[int, Axes] = {}
         for factors, axes in zip(side.dims, self.state(side.leaf).dims, strict=True):
             if len(factors) == 1:
@@ -153,7 +153,7 @@ class Propagation:
     def _joined(
         self, factors: Sequence[int], axes: Mapping[int, Axes], sizes: Sequence[int]
     ) -> Axes:
-        """Return the axes of a dimension: minor factors count once the major ones are split up."""
+        """Return a dimension's axes: minor factors only if the major ones are fully sharded."""
         if len(factors) == 1:
             return axes.get(factors[0], ())
         found: Axes = ()

@@ -2,7 +2,7 @@
 
 More than the factors in which an instruction can be computed in parts (`Opcode.factors`): a
 dimension of a reshape may have several factors, and dimensions whose elements move to neighbours
-(slices, pads, concatenations, windows) have one as well, since their arrays are best split alike.
+(slices, pads, concatenations, windows) have one as well, since equal shardings are best for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloc.opt.spmd.tiling import Dims
 from hloc.shapes import ArrayShape, leaves
 
 SAME, OTHERS, BROADCASTS = 0, 1, 2
-"""Kinds of instructions in the order of their turns: those that keep dimensions come first."""
+"""Kinds of rules in the order of application: those that keep dimensions come first."""
 
 _KEEPS_DIMS = frozenset({"reshape", "transpose", "copy", "bitcast-convert", "concatenate"})
 _HANDS_ON = frozenset({"tuple", "get-tuple-element", "call", "while", "conditional", *HANDING_ON})
@@ -37,13 +37,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class PropagationRule:
-    """Sides whose dimensions of the same factor are to be split along the same axes.
+    """Sides whose dimensions of the same factor should be sharded along the same axes.
 
     Attributes:
         sizes: the elements along each factor.
         reductions: factors that no result has.
         kind: `SAME`, `OTHERS` or `BROADCASTS`.
-        forward, backward: whether operands shape results, and results operands.
+        forward, backward: whether operands influence results, and results operands.
     """
 
     sides: tuple[Side, ...]
@@ -67,7 +67,7 @@ class _Draft:
 def identity_rule(
     one: Leaf, two: Leaf, *, forward: bool = True, backward: bool = True
 ) -> PropagationRule:
-    """Return the rule of two arrays of the same dimensions; `two` counts as the result."""
+    """Return the rule of two arrays of the same dimensions; `two` is the result."""
     dims = array_of(two).dims
     factors = tuple((dim,) for dim in range(len(dims)))
     sides = (Side(one, factors, False), Side(two, factors, True))
@@ -75,7 +75,7 @@ def identity_rule(
 
 
 def propagation_rule(inst: Instruction) -> PropagationRule | None:
-    """Return the rule of an instruction, None if nothing of it is linked."""
+    """Return the rule of an instruction, None if it links nothing."""
     if inst.opcode.name in _HANDS_ON or not inst.operands:
         return None
     if not all(isinstance(operand.shape, ArrayShape) for operand in inst.operands):
@@ -120,7 +120,7 @@ def _reshape(draft: _Draft, inst: Instruction) -> None:
 
 
 def _same_places(draft: _Draft, inst: Instruction) -> None:
-    """Link dimensions at the same place in the result and in operands of its rank."""
+    """Link dimensions at the same position in the result and in operands of its rank."""
     dims = inst.array.dims if isinstance(inst.shape, ArrayShape) else ()
     for dim, size in enumerate(dims):
         linked = [side for side in draft.sides if len(side) == len(dims) and not side[dim]]
@@ -131,7 +131,7 @@ def _same_places(draft: _Draft, inst: Instruction) -> None:
 
 
 def _updated(draft: _Draft, inst: Instruction) -> None:
-    """Link what a scatter or a dynamic-update-slice changes with its results."""
+    """Link the updated operands of a scatter or dynamic-update-slice with the results."""
     results = draft.sides[len(inst.operands) :]
     for dim, size in enumerate(inst.operands[0].array.dims):
         if not draft.sides[0][dim]:
@@ -168,4 +168,4 @@ _MOVED: dict[str, Callable[[_Draft, Instruction], None]] = {
     "select-and-scatter": _same_places,
     "slice": _same_places,
 }
-"""What links the dimensions of opcodes whose elements move between parts."""
+"""Opcode -> rule, for opcodes whose elements move between parts."""

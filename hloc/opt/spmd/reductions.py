@@ -1,8 +1,8 @@
-"""Reductions that no all-reduce can finish: of several operands, or with a reducer of their own.
+"""Reductions that all-reduce cannot combine: several operands, or a custom reducer.
 
-Each device reduces its part; the results are gathered, in the order of the parts, and reduced once
-more. The initial values then count several times, so they have to be such that this changes
-nothing: `reducer(init, init)` is `init`.
+Each device reduces its part; the results are gathered, in the order of the parts,
+and reduced again. The initial values are then applied several times, so they must be idempotent:
+`reducer(init, init)` is `init`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def partition_reduce(
     sent = sum(shape.size_bytes for shape in shapes) * (n - 1)
     alike = [u for u in inst.operands[0].users if u.is_a("reduce") and not is_combinable(u)]
     if sent * len(alike) >= round(_otherwise(values[:count], kept, n)):
-        return None  # whole operands serve all such users
+        return None  # the gathered operands are shared by all such users
     inits = [reshard(region, value, region.whole(0)).inst for value in values[count:]]
     parts = [
         region.masked(reshard(region, value, tiling), reduced, init).inst
@@ -65,7 +65,7 @@ def partition_reduce(
 
 
 def _otherwise(values: Sequence[Value], kept: Sequence[int], n: int) -> float:
-    """Return the fewest bytes that a device sends to have all elements of some results."""
+    """Return the fewest bytes that a device sends to obtain all elements of some results."""
     tiling = values[0].tiling
     if any(values[0].whole.dims[dim] >= n for dim in kept):
         local = sum(
@@ -103,7 +103,7 @@ def _reduced(
 
 
 def _may_repeat(inits: Sequence[Instruction], inst: Instruction) -> bool:
-    """True if the initial values are constants that may count any number of times."""
+    """True if the initial values are constants that may be applied any number of times."""
     if not all(init.is_a("constant") for init in inits):
         return False
     values = [init.attributes.literal.value for init in inits]

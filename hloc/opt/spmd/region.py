@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Computes an array again with another tiling, `steps` instructions one after the other."""
+    """Recomputes an array with another tiling, by `steps` dependent instructions."""
 
     run: Callable[[Tiling], Value]
     steps: int = 0
@@ -35,15 +35,15 @@ class Maker:
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """An array of the whole program, as each device has it.
+    """An array of the global program, as each device has it.
 
     Attributes:
         inst: the instruction of the per-device program.
-        whole: the shape of the whole array; in a manual region, as the text has it there.
-        tiling: how it is split.
-        manual: axes of the manual regions it lies in, along which the text is for one device.
+        whole: the shape of the whole array; in a manual region, that of the text.
+        tiling: its tiling.
+        manual: axes of the manual regions around it, along which the text is per-device.
         forms: the same array with other tilings.
-        make: computes the array with another tiling, None if that needs what other devices have.
+        make: recomputes the array with another tiling, None if that needs other devices' data.
     """
 
     inst: Instruction
@@ -56,7 +56,7 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Shared:
-    """What the computations of one module share.
+    """Data shared by the computations of one module.
 
     Attributes:
         mesh: the axes of all tilings.
@@ -83,11 +83,11 @@ class Region:
     """One computation of the per-device program.
 
     Attributes:
-        origin: the instruction of the whole program that is being partitioned; what is added gets
+        origin: the instruction of the global program being partitioned; new instructions get
             its metadata.
-        note: why a collective is added; it gets this.
-        manual: axes of the manual region that is being partitioned: nothing is sent along them.
-        names: of the instructions of the whole program whose parts are here.
+        note: the reason for collectives, attached to new ones.
+        manual: axes of the manual region being partitioned: nothing is sent along them.
+        names: those of the instructions of the global program in this computation.
     """
 
     shared: Shared
@@ -107,7 +107,7 @@ class Region:
         return Builder(self.computation)
 
     def annotated(self, inst: Instruction) -> Instruction:
-        """Give `inst` the metadata of the instruction that is being partitioned, and a note."""
+        """Give `inst` the metadata of the instruction being partitioned, and the note."""
         common = NO_COMMON
         if self.origin is not None and self.origin.common.metadata is not None:
             common = common.with_metadata(self.origin.common.metadata)
@@ -118,7 +118,7 @@ class Region:
         return inst
 
     def explain(self, value: Instruction, before: str, after: str) -> None:
-        """Note why collectives are added until `note` is reset: `value` is brought to `after`."""
+        """Set the note of collectives until it is reset: `value` is resharded to `after`."""
         needed_by = "" if self.origin is None else self.origin.name
         self.note = ReshardNote(self.names.get(value, value.name), needed_by, before, after)
 
@@ -153,10 +153,10 @@ class Region:
     def zero(self) -> Instruction:
         return self.table([0])
 
-    # ---- changes of single arrays
+    # ---- operations on single arrays
 
     def sliced(self, x: Instruction, dim: int, axes: Axes) -> Instruction:
-        """Keep this partition's part of dimension `dim`; a size that does not divide is padded."""
+        """Keep this partition's part of dimension `dim`, padded if the size does not divide."""
         tiles = self.mesh.size(axes)
         size = -(-x.array.dims[dim] // tiles)
         if _is_same_along(x, dim):
@@ -169,7 +169,7 @@ class Region:
         return self.annotated(self.build.dynamic_slice(x, starts, sizes))
 
     def _shortened(self, x: Instruction, dim: int, size: int) -> Instruction:
-        """Make a broadcast or iota again with another size of `dim`."""
+        """Recreate a broadcast or iota with another size of `dim`."""
         dims = tuple(size if d == dim else n for d, n in enumerate(x.array.dims))
         return self.annotated(
             self.computation.add(
@@ -187,7 +187,7 @@ class Region:
         return b.pad(x, b.constant(0, x.array.dtype), [0] * rank, high)
 
     def cut(self, x: Instruction, dim: int, size: int) -> Instruction:
-        """Drop what is behind the first `size` elements of dimension `dim`."""
+        """Keep the first `size` elements of dimension `dim`."""
         if x.array.dims[dim] == size:
             return x
         limits = list(x.array.dims)
@@ -235,7 +235,7 @@ class Region:
     def _collective(
         self, opcode: str, x: Instruction, axes: Axes, dims: Sequence[int] | None, **more: Any
     ) -> Instruction:
-        """Add a collective along `axes` that gives an array of `dims`, None for those of `x`."""
+        """Add a collective along `axes` with a result of `dims`, None for those of `x`."""
         return self.annotated(
             self.build.instruction(
                 opcode,
@@ -262,7 +262,7 @@ class Region:
         )
         self.annotated(pieces)
         order = [dim for dim in range(len(apart)) if dim != split]
-        order.insert(gathered, split)  # the senders, before the dimension that is joined
+        order.insert(gathered, split)  # the senders, before the joined dimension
         moved = b.transpose(pieces, order)
         joined = list(dims)
         joined[split] //= n
@@ -270,7 +270,7 @@ class Region:
         return b.reshape(moved, joined)
 
     def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
-        """Send along (source, target) pairs of partitions; who receives nothing has zeros."""
+        """Send along (source, target) pairs of partitions; others receive zeros."""
         return self.annotated(
             self.build.instruction(
                 "collective-permute",
@@ -281,12 +281,12 @@ class Region:
         )
 
     def whole(self, rank: int) -> Tiling:
-        """Return the tiling of an array that every device holds whole."""
+        """Return the tiling of a replicated array."""
         return replicated(self.mesh, rank)
 
 
 def _is_same_along(x: Instruction, dim: int) -> bool:
-    """True if the elements of `x` are made, and do not depend on their index along `dim`."""
+    """True if `x` is generated, and independent of the index along `dim`."""
     if x.is_a("broadcast"):
         return dim not in x.attributes.dimensions
     return x.is_a("iota") and x.attributes.iota_dimension != dim

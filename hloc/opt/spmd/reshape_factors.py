@@ -1,4 +1,4 @@
-"""The factors that dimensions of the two sides of a reshape have in common."""
+"""The common factors of the dimensions of both sides of a reshape."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reshapes that split and join dimensions which several axes split.
+"""Reshapes that split and merge dimensions sharded along several axes.
 
 `[x,y]` of `f32[16]` becomes `[x],[y]` of `f32[4,4]` without an exchange: dimensions consist of
-factors, major first, as in `reshape_factors.py`, and axes go with their factors.
+factors, major first, as in `reshape_factors.py`, and axes follow their factors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Factors = Sequence[Sequence[int]]
 def partition_reshape(
     region: Region, inst: Instruction, operands: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Reshape parts whose axes go with the factors of the dimensions."""
+    """Reshape parts whose axes follow the factors of the dimensions."""
     (value,) = operands
     if value.make is not None or value.tiling.is_replicated or 0 in inst.array.dims:
         return None
@@ -61,7 +61,7 @@ def partition_reshape(
 
 
 def _kept(old: Dims, new: Dims, sides: Sequence[_Factors], sizes: Sequence[int]) -> frozenset[int]:
-    """Return the factors that are whole dimensions of both sides: parts need not be equal."""
+    """Return the factors that are full dimensions of both sides: parts need not be equal."""
     alone = [
         {f for dim, factors in enumerate(side) for f in factors if sizes[f] == dims[dim]}
         for dims, side in zip((old, new), sides, strict=True)
@@ -72,7 +72,7 @@ def _kept(old: Dims, new: Dims, sides: Sequence[_Factors], sizes: Sequence[int])
 def _axes_of_factors(
     tiling: Tiling, dims: _Factors, sizes: Sequence[int], kept: frozenset[int]
 ) -> dict[int, Axes]:
-    """Return the axes of each factor; a minor one has some once the major ones are split up."""
+    """Return the axes of each factor; a minor one only if the major ones are fully sharded."""
     found: dict[int, Axes] = {}
     for factors, axes in zip(dims, tiling.dims, strict=True):
         rest = list(axes)
@@ -98,7 +98,7 @@ def _tiling(
     sizes: Sequence[int],
     kept: frozenset[int],
 ) -> Tiling:
-    """Return the tiling of the array with these factors, as far as it can be written."""
+    """Return the tiling of the array with these factors, as far as it can be expressed."""
     found: list[Axes] = []
     for factors in dims:
         own: Axes = ()
@@ -111,7 +111,7 @@ def _tiling(
 
 
 def _merged(first: dict[int, Axes], others: dict[int, Axes]) -> dict[int, Axes]:
-    """Return `first`, and of `others` what concerns other factors and axes."""
+    """Return `first`, extended by other factors and axes of `others`."""
     used = {axis for axes in first.values() for axis in axes}
     more = {
         factor: axes

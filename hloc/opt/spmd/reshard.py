@@ -1,4 +1,4 @@
-"""Brings a value to another tiling, by the collectives that move the fewest bytes."""
+"""Reshards a value to another tiling, by the collectives that move the fewest bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _exchanged(region: Region, value: Value, target: Tiling) -> Value:
 
 
 def reshard_bytes(value: Value, target: Tiling) -> float:
-    """Return the bytes that each partition sends to bring `value` to `target` (ring algorithms)."""
+    """Return the bytes that each partition sends to reshard `value` to `target` (rings)."""
     if value.make is not None:
         return 0.0
     elements, _ = path(value.whole.dims, _nearest(value, target).tiling, target)
@@ -49,7 +49,7 @@ def reshard_bytes(value: Value, target: Tiling) -> float:
 
 
 def _nearest(value: Value, target: Tiling) -> Value:
-    """Return the form of `value` from which the way to `target` is cheapest."""
+    """Return the form of `value` from which resharding to `target` is cheapest."""
     forms = [value, *value.forms.values()]
     return min(forms, key=lambda form: path(value.whole.dims, form.tiling, target)[0])
 
@@ -73,7 +73,7 @@ def _moved(region: Region, value: Value, now: Tiling, step: Step) -> Instruction
 
 
 def _joined(region: Region, value: Value, step: Step) -> Instruction:
-    """Put the single element along `step.dim` in its place, and add up those of all devices."""
+    """Place the single element along `step.dim`, and add those of all devices."""
     b, x, size = region.build, value.inst, value.whole.dims[step.dim]
     dims = list(x.array.dims)
     dims[step.dim] = size

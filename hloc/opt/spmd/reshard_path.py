@@ -1,9 +1,9 @@
-"""The cheapest way from one tiling to another: a shortest path over tilings.
+"""The cheapest resharding between two tilings: a shortest path over tilings.
 
-Steps are a slice of what copies hold anyway, an all-gather, or an all-reduce where most tiles have
-no element, an all-to-all that moves minor axes from one dimension to another, and a
-collective-permute between tilings with as many tiles. Each costs the bytes that a device sends
-(ring algorithms).
+Steps are a slice of replicated data, an all-gather, or an all-reduce where most tiles have no
+element, an all-to-all that moves minor axes from one dimension to another, and a collective-permute
+between tilings with equal numbers of tiles. The cost of each is the bytes that a device sends (ring
+algorithms).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.tiling import Axes, Dims, Tiling
 
 _MOST_TILINGS = 400
-"""How many tilings are looked at before everything is gathered."""
+"""Limit on the tilings visited before everything is gathered."""
 
 _MOST_AXES = 5
-"""With more axes, those that are neighbours at both ends of the way stay together."""
+"""With more axes, those adjacent in both tilings are kept together."""
 
 _STEP = 1e-3
-"""Price of a step in elements: of two ways that send as much, the shorter one."""
+"""Cost of a step in elements: at equal traffic, the shorter path wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Step:
         kind: `slice`, `gather`, `join` (a gather of few elements, by an all-reduce), `swap`
             (all-to-all) or `permute`.
         tiling: after the step.
-        dim: the dimension that is sliced or gathered, or joined by the swap.
-        axes: the axes that it loses or gains.
-        other: of a swap, the dimension that is split.
+        dim: the dimension that is sliced, gathered, or joined by the swap.
+        axes: the axes it loses or gains.
+        other: the dimension that a swap splits.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Step:
 
 @lru_cache(maxsize=4096)
 def path(whole: Dims, start: Tiling, target: Tiling) -> tuple[float, tuple[Step, ...]]:
-    """Return the elements that each device sends on the cheapest way, and its steps."""
+    """Return the elements that each device sends on the cheapest path, and its steps."""
     if start == target:
         return 0.0, ()
     found = _search(whole, start, target, hurry=0.0) or _search(whole, start, target, hurry=1.0)
@@ -60,10 +60,10 @@ def path(whole: Dims, start: Tiling, target: Tiling) -> tuple[float, tuple[Step,
 def _search(
     whole: Dims, start: Tiling, target: Tiling, hurry: float
 ) -> tuple[float, tuple[Step, ...]] | None:
-    """Return the cheapest way, None if it is not among the first tilings that are looked at.
+    """Return the cheapest path, None if it is not found within the limit.
 
-    With `hurry`, tilings that have more in common with the target come first; the way that is
-    found may then be longer than others.
+    With `hurry`, tilings closer to the target come first; the path found may
+    then not be the cheapest.
     """
     glued = _neighbours(start, target) if len(start.axes | target.axes) > _MOST_AXES else set()
     local = prod(start.local_dims(whole))
@@ -91,7 +91,7 @@ def _search(
 
 
 def _misplaced(now: Tiling, target: Tiling) -> int:
-    """Return how many axes are not yet where they belong."""
+    """Return how many axes are not yet in their target position."""
     wrong = 0
     for axes, wanted in zip(now.dims, target.dims, strict=True):
         same = sum(
@@ -112,7 +112,7 @@ def _steps(
 
 
 def _through_whole(whole: Dims, start: Tiling, target: Tiling) -> tuple[float, tuple[Step, ...]]:
-    """Gather every dimension that differs, and slice it again."""
+    """Gather every dimension that differs, and slice it."""
     now, cost, found = start, 0.0, list[Step]()
     differing = [d for d in range(len(whole)) if start.dims[d] != target.dims[d]]
     for dim in differing:
@@ -129,7 +129,7 @@ def _through_whole(whole: Dims, start: Tiling, target: Tiling) -> tuple[float, t
 
 
 def _neighbours(start: Tiling, target: Tiling) -> set[tuple[int, int]]:
-    """Return pairs of axes that follow each other in both tilings, or are free in one."""
+    """Return pairs of axes that are adjacent in both tilings, or free in one."""
     found: set[tuple[int, int]] = set()
     for tiling, other in ((start, target), (target, start)):
         follow = {pair for axes in other.dims for pair in pairwise(axes)}
@@ -141,7 +141,7 @@ def _neighbours(start: Tiling, target: Tiling) -> set[tuple[int, int]]:
 def _moves(
     whole: Dims, now: Tiling, target: Tiling, glued: set[tuple[int, int]]
 ) -> Iterator[tuple[Step, float]]:
-    """Yield what one step can reach, and the elements that each device sends."""
+    """Yield the steps from a tiling, and the elements that each device sends."""
     local, mesh = prod(now.local_dims(whole)), now.mesh
     for dim, axes in enumerate(now.dims):
         for kept in range(len(axes)):
@@ -171,7 +171,7 @@ def _moves(
 def _extensions(
     axes: Axes, wanted: Axes, free: set[int], glued: set[tuple[int, int]]
 ) -> Iterator[Axes]:
-    """Yield axes that a dimension may be split by: those that are wanted, or any single one."""
+    """Yield axes that may shard a dimension: the wanted ones, or any single one."""
     more = wanted[len(axes) :]
     if wanted[: len(axes)] == axes:
         for length in range(1, len(more) + 1):
@@ -183,13 +183,13 @@ def _extensions(
 
 
 def _nests(size: int, now: Tiling, outer: Axes, inner: Axes) -> bool:
-    """True if each tile by `outer` consists of whole tiles by `inner`, padding at the end."""
+    """True if each tile by `outer` consists of complete tiles by `inner`, padding at the end."""
     few, many = now.mesh.size(outer), now.mesh.size(inner)
     return few == 1 or many // few * -(-size // many) == -(-size // few)
 
 
 def _renamed(now: Tiling, target: Tiling) -> Iterator[Tiling]:
-    """Yield tilings with as many tiles by the axes of the target, as far as they fit."""
+    """Yield tilings with equally many tiles by the axes of the target, as far as they fit."""
     if now.counts == target.counts:
         if now != target:
             yield target
@@ -202,7 +202,7 @@ def _renamed(now: Tiling, target: Tiling) -> Iterator[Tiling]:
 
 
 def _by_target(now: Tiling, axes: Axes, wanted: Axes) -> Axes:
-    """Return as many tiles as by `axes`, by the first of `wanted` or with all of them in front."""
+    """Return axes with as many tiles as `axes`: a prefix of `wanted`, or an extension of it."""
     tiles = now.mesh.size(axes)
     for length in range(len(wanted) + 1):
         if now.mesh.size(wanted[:length]) == tiles:
@@ -222,7 +222,7 @@ def share_sent(now: Tiling, target: Tiling) -> float:
 
 
 def pairs(now: Tiling, target: Tiling) -> tuple[tuple[int, int], ...]:
-    """Return which partition sends its tile to which, each exactly one; itself if it can."""
+    """Return which partition sends its tile to which, each exactly one; itself if possible."""
     holders: dict[tuple[int, ...], dict[int, None]] = defaultdict(dict)
     for partition, place in enumerate(_places(now)):
         holders[place][partition] = None
@@ -240,6 +240,6 @@ def pairs(now: Tiling, target: Tiling) -> tuple[tuple[int, int], ...]:
 
 
 def _places(tiling: Tiling) -> list[tuple[int, ...]]:
-    manual = tuple(sorted(tiling.manual))  # who differs along these has another array
+    manual = tuple(sorted(tiling.manual))  # partitions that differ in these have other arrays
     columns = [tiling.mesh.coordinates(axes).tolist() for axes in (*tiling.dims, manual)]
     return list(zip(*columns, strict=True))

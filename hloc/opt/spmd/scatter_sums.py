@@ -1,7 +1,7 @@
-"""Scatters of split updates into a whole array: each device scatters its own, then all are summed.
+"""Scatters of sharded updates into a replicated array: local scatters, then a sum.
 
-`segment_sum` and histograms are such. Each device starts from zeros, or what else changes nothing;
-the operand is combined with the sum of all.
+Examples are `segment_sum` and histograms. Each device starts from the neutral element; the operand
+is combined with the sum of all.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def scatter_parts(
 def _rows(
     region: Region, inst: Instruction, indices: Value, updates: Value
 ) -> tuple[Tiling, Tiling, Axes]:
-    """Return how indices and updates are split by rows, and the axes of that."""
+    """Return the tilings of indices and updates by rows, and their axes."""
     at, axes = inst.attributes, list[int]()
     starts, parts = region.whole(indices.whole.rank), region.whole(updates.whole.rank)
     rows = [dim for dim in range(updates.whole.rank) if dim not in at.update_window_dims]

@@ -1,7 +1,7 @@
-"""Select-and-scatter along split dimensions: the gradient of a pooling.
+"""Select-and-scatter along sharded dimensions: the gradient of a pooling.
 
-A device computes every window that touches its tile of the result: it fetches their elements and
-their sources from neighbours (`halo.py`), and keeps its own elements of what they give.
+A device computes every window that overlaps its tile of the result: it fetches their
+elements and sources from neighbours (`halo.py`), and keeps the elements of its tile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.opt.spmd.tiling import Axes, Mesh, Tiling
 def partition_select_and_scatter(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Compute the windows that touch a tile of the result on the tile's device."""
+    """Compute the windows that overlap a tile of the result on the tile's device."""
     x, source = values[:2]
     tiling, windows = x.tiling, inst.attributes.window.dimensions
     opcode = opcode_of(inst.called[1])
@@ -68,7 +68,7 @@ def partition_select_and_scatter(
 
 
 def _is_simple(window: WindowDimension) -> bool:
-    """True if windows leave no gaps and read no padding, which they would never select."""
+    """True if windows leave no gaps and read no padding."""
     plain = WindowDimension(window.size, stride=window.stride)
     return window == plain and window.size >= window.stride
 
@@ -76,10 +76,10 @@ def _is_simple(window: WindowDimension) -> bool:
 def _spans(
     dim: int, axes: Axes, mesh: Mesh, whole: int, window: WindowDimension
 ) -> tuple[Span, Span]:
-    """Return what a tile of `dim` needs of the operand and of the source.
+    """Return the ranges of the operand and the source that a tile of `dim` needs.
 
-    Window i reads the elements `[i * stride, i * stride + size)`. Windows before the first or
-    behind the last one of the source count, too: what stands there changes nothing.
+    Window i reads the elements `[i * stride, i * stride + size)`. Windows before the
+    first or after the last one of the source are included: their sources are neutral.
     """
     count, size, stride = mesh.size(axes), window.size, window.stride
     tile = -(-whole // count)

@@ -1,4 +1,4 @@
-"""The pass `sharding-propagation`: from some annotations to a sharding of every instruction."""
+"""The pass `sharding-propagation`: derives a sharding of every instruction from annotations."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _DIRECTION = re.compile(r'"?([0-3])\b')
 
 
 class ShardingPropagation(RewritingPass):
-    """Give every instruction outside of manual regions a `sharding` of its own.
+    """Give every instruction outside of manual regions a `sharding`.
 
     The exceptions are elementwise users of a region's result with open dimensions: the partitioner
-    splits them as it finds that result split, along free axes that the propagation does not see.
-    Annotations are kept: `sharding`, constraints, and what Shardy leaves in frontend attributes,
-    where open dimensions may be split further. Results and parameters without one stay whole
-    unless the header allows another sharding. Cost: a few walks, O(instructions) each.
+    shards them like that result, along free axes that the propagation does not see.
+    Annotations are kept: `sharding`, constraints, and Shardy's frontend attributes, where open
+    dimensions may be sharded further. Results and parameters without one are replicated unless the
+    header allows another sharding. Cost: a few walks, O(instructions) each.
     """
 
     def rewrite(self, module: Module, context: PassContext) -> None:
@@ -92,7 +92,7 @@ class _Shardings:
         return {leaf for pair in self.classes.parents.items() for leaf in pair}
 
     def _followers(self) -> Iterator[Leaf]:
-        """Yield what is computed from constants alone, and is in no class with others."""
+        """Yield arrays computed from constants alone, in a class of their own."""
         shared = self._shared()
         constant: set[Instruction] = set()
         for inst in self.insts:
@@ -125,7 +125,7 @@ class _Shardings:
             self.kept[self.classes.of(start.leaf)] = start.sharding
 
     def _release(self, start: Start, priority: int) -> None:
-        """Set the dimensions of an annotation that have this priority; open those that are."""
+        """Set the dimensions of an annotation with this priority; open those marked open."""
         state = self.result.state(start.leaf)
         for dim, axes in enumerate(start.dims or ()):
             own = start.priorities[dim] if dim < len(start.priorities) else 0
@@ -163,7 +163,7 @@ class _Shardings:
             yield from _with_group(leaf, sharding.group.split()[-1], groups)
 
     def left_open(self) -> set[Instruction]:
-        """Return the elementwise users of regions' open results, where they are split no finer."""
+        """Return elementwise users of regions' open results that are not sharded more finely."""
         edges: set[Instruction] = set()
         found: set[Instruction] = set()
         shared = self._shared()
@@ -222,7 +222,7 @@ def _is_constant_like(inst: Instruction) -> bool:
 
 
 def _identities(inst: Instruction) -> Iterator[PropagationRule]:
-    """Yield the link of a custom call whose result is its operand, where it may be crossed."""
+    """Yield the link of a custom call that returns its operand, in the allowed directions."""
     attributes = dict(inst.common.frontend_attributes)
     text = attributes.get("xla.sdy.allowed_direction", "")
     number = _DIRECTION.match(text)

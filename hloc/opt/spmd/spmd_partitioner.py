@@ -1,9 +1,9 @@
-"""The pass `spmd-partitioner`: from a program of whole arrays to the program of each device.
+"""The pass `spmd-partitioner`: turns a global program into the program of each device.
 
 The walk visits instructions operands first. Each array is a `Value`: an instruction of the
 per-device program, the whole shape and its tiling. An instruction is computed in parts where its
-factor rule allows (`Opcode.factors`, `assignment.py`); what has no rule is computed whole on every
-device, which is always right. Sources: the GSPMD paper (Xu et al., 2021), XLA's
+factor rule allows (`Opcode.factors`, `assignment.py`); without a rule it is computed whole on every
+device, which is always correct. Sources: the GSPMD paper (Xu et al., 2021), XLA's
 `spmd_partitioner.cc`.
 """
 
@@ -114,11 +114,11 @@ def _has_uneven(arrays: Sequence[ArrayShape], tilings: Sequence[Tiling]) -> bool
 
 
 def _result_shardings(root: Instruction) -> list[LeafSharding | None]:
-    """Return how each result is wanted; None for as it is.
+    """Return the required sharding of each result; None for any.
 
-    Shardy's programs say it where results are made (`FuncResultSharding`). In others, results
-    without a sharding are whole unless the header allows any. Where it does, the open dimensions of
-    a manual region's results stay as they are split.
+    Shardy's programs annotate results by `FuncResultSharding`. In others, results without a
+    sharding are replicated unless the header allows any. Then the open dimensions of a manual
+    region's results keep their sharding.
     """
     found = list(shardings_of(root))
     module = root.computation.module
@@ -137,14 +137,14 @@ def _result_shardings(root: Instruction) -> list[LeafSharding | None]:
 
 
 def _is_open_edge(inst: Instruction) -> bool:
-    """True for the array that leaves a manual region, where a dimension may be split further."""
+    """True for an array that leaves a manual region with an open dimension."""
     is_edge = target_of(inst) in TO_GLOBAL and isinstance(inst.shape, ArrayShape)
     mesh = Mesh((partitions_of(inst.computation.module),))
     return is_edge and any(start.open_dims for start in annotations_of(inst, mesh))
 
 
 def _drop(module: Module, computation: Computation) -> None:
-    """Remove a computation that is no longer called, and those that only it has called."""
+    """Remove an uncalled computation, and those that only it calls."""
     waiting = [computation]
     while waiting:
         gone = waiting.pop()

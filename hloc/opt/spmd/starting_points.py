@@ -1,4 +1,4 @@
-"""Where the propagation of shardings starts: the annotations of a module, by axes of its mesh."""
+"""Starting points of the propagation: the annotations of a module, by axes of its mesh."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Start:
     """The annotation of one array.
 
     Attributes:
-        sharding: as HLO writes it; of a cut into parts, that of the operand.
+        sharding: in HLO's form; for a boundary into a manual region, that of the operand.
         dims: the axes of each dimension, None if the mesh cannot express them.
-        open_dims: dimensions that may be split further.
-        priorities: per dimension, 0 is first.
-        unusable: axes that may not split the array.
+        open_dims: dimensions that may be sharded further.
+        priorities: per dimension; 0 is the highest.
+        unusable: axes that must not shard the array.
     """
 
     leaf: Leaf
@@ -41,14 +41,14 @@ class Start:
 
 
 def is_annotated(inst: Instruction) -> bool:
-    """True if the text says how the result of `inst` is split, at least in part."""
+    """True if the text has a sharding for the result of `inst`, at least in part."""
     return inst.common.sharding is not None or shardy_text(inst) is not None or _is_edge(inst)
 
 
 def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
     """Yield the annotations of the arrays of `inst`.
 
-    At the edges of manual regions all dimensions are closed: the shapes inside depend on them.
+    At the boundaries of manual regions all dimensions are closed: the shapes inside depend on them.
     """
     edges = (*TO_LOCAL, *TO_GLOBAL)
     is_closed = target_of(inst) in edges or any(target_of(u) in TO_LOCAL for u in inst.users)
@@ -57,7 +57,7 @@ def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
 
 
 def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
-    """Yield what the text says of the arrays of `inst`, where dimensions may be open."""
+    """Yield the annotations of the arrays of `inst`, whose dimensions may be open."""
     text, found = shardy_text(inst), array_leaves(inst)
     if text is not None:
         written = shardy_shardings(text, meshes_of(inst.computation.module))
@@ -83,7 +83,7 @@ def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
 
 
 def _is_edge(inst: Instruction) -> bool:
-    """True for a parameter or the result of the program that has to stay whole."""
+    """True for a parameter or result of the program that must stay replicated."""
     module = inst.computation.module
     if inst.computation is not module.entry:
         return False
@@ -125,7 +125,7 @@ def _by_axes(leaf: Leaf, written: AxisSharding, mesh: Mesh) -> Start:
 
 
 def whole_of(leaf: Leaf) -> ArrayShape:
-    """Return the shape that an annotation is about: of a cut into parts, the operand's."""
+    """Return the shape that an annotation refers to: the operand's at an entry to a region."""
     inst, index = leaf
     if target_of(inst) in TO_LOCAL:
         return inst.operands[index[0] if index else 0].array

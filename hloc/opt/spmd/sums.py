@@ -1,4 +1,4 @@
-"""Sums over devices: an all-reduce, or a reduce-scatter where a part of the result is wanted."""
+"""Sums over devices: an all-reduce, or a reduce-scatter if a part of the result is wanted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def summed(
     reducer: Computation,
     wanted: Tiling | None,
 ) -> Value:
-    """Combine along `axes`: by a reduce-scatter if a dimension is wanted split by them."""
+    """Combine along `axes`: by a reduce-scatter if a dimension is wanted sharded by them."""
     if wanted is not None:
         for dim, target in enumerate(wanted.dims):
             more = target[len(tiling.dims[dim]) :]
@@ -42,9 +42,9 @@ def summed(
 
 
 def _noted(region: Region, result: Tiling, exchange: Callable[[], Instruction]) -> Instruction:
-    """Return what `exchange` adds, with the note that parts of the sum were there before.
+    """Return the result of `exchange`, with the note that its operand has partial sums.
 
-    In a reshard, which has a note of its own, that one stays.
+    A reshard keeps its own note.
     """
     if region.origin is None or region.note is not None:
         return exchange()

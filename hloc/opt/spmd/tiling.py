@@ -1,8 +1,8 @@
-"""How arrays are split over partitions: the axes of one mesh along each dimension.
+"""How arrays are sharded over partitions: the axes of one mesh along each dimension.
 
-All shardings of a module are brought to the axes of one `Mesh` (`mesh_axes.py`), so that they can
-be compared, merged and moved along axes. A dimension of n elements in t tiles has tiles of
-`ceil(n / t)` elements; the last ones may be short or empty, and what is beyond is undefined.
+All shardings of a module are expressed by the axes of one `Mesh` (`mesh_axes.py`), so that
+they can be compared, merged and resharded. A dimension of n elements in t tiles has tiles of
+`ceil(n / t)` elements; the last ones may be short or empty, and elements beyond are undefined.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_AXES: frozenset[int] = frozenset()
 
 @dataclass(frozen=True)
 class Mesh:
-    """Partitions laid into an array of `sizes`, row-major.
+    """Partitions arranged as an array of `sizes`, row-major.
 
     `devices` None is 0, 1, 2 ...; otherwise the partition at each position.
     """
@@ -45,7 +45,7 @@ class Mesh:
 
     @property
     def count(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return prod(self.sizes)
 
     @property
@@ -54,9 +54,9 @@ class Mesh:
         return tuple(range(len(self.sizes)))
 
     def size(self, axes: Iterable[int]) -> int:
-        """Return how many partitions differ along `axes` only."""
+        """Return the number of partitions along `axes`."""
         found = 1
-        for axis in axes:  # a loop: a search over tilings asks this millions of times
+        for axis in axes:  # a loop: a search over tilings calls this millions of times
             found *= self.sizes[axis]
         return found
 
@@ -98,12 +98,12 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How one array is spread over a mesh; along axes that are not named copies are equal.
+    """How one array is sharded over a mesh; along other axes it is replicated.
 
     Attributes:
-        dims: the axes that split each dimension.
-        manual: axes whose split is in the shape already.
-        unreduced: axes along which each partition holds a summand.
+        dims: the axes of each dimension.
+        manual: axes by which the shape is already divided.
+        unreduced: axes along which each partition has a partial sum.
     """
 
     mesh: Mesh
@@ -113,7 +113,7 @@ class Tiling:
 
     @cached_property
     def axes(self) -> frozenset[int]:
-        """All axes that split a dimension."""
+        """All axes of dimensions."""
         return frozenset(axis for axes in self.dims for axis in axes)
 
     @cached_property
@@ -123,12 +123,12 @@ class Tiling:
 
     @property
     def is_replicated(self) -> bool:
-        """True if every partition holds the whole array."""
+        """True if every partition has the whole array."""
         return not self.used
 
     @property
     def counts(self) -> Dims:
-        """How many tiles each dimension has."""
+        """The number of tiles of each dimension."""
         return tuple(map(self.mesh.size, self.dims))
 
     def local_dims(self, whole: Sequence[int]) -> Dims:
@@ -140,7 +140,7 @@ class Tiling:
         return whole[dim] % self.mesh.size(self.dims[dim]) == 0
 
     def starts(self, whole: Sequence[int], dim: int) -> Ids:
-        """Return where the tile of each partition starts in dimension `dim`, perhaps beyond it."""
+        """Return the start of each partition's tile in dimension `dim`, possibly beyond its end."""
         return self.mesh.coordinates(self.dims[dim]) * self.local_dims(whole)[dim]
 
     def with_dim(self, dim: int, axes: Axes) -> Tiling:
@@ -149,9 +149,9 @@ class Tiling:
         return Tiling(self.mesh, dims, self.manual, self.unreduced)
 
     def refines(self, other: Tiling) -> bool:
-        """True if each tile of this lies in the tile of `other` on the same partition.
+        """True if each tile is part of the tile of `other` on the same partition.
 
-        Holds for arrays that both split evenly.
+        Valid for arrays that both divide evenly.
         """
         return (self.manual, self.unreduced) == (other.manual, other.unreduced) and all(
             mine[: len(theirs)] == theirs
@@ -173,7 +173,7 @@ class Tiling:
         return found
 
     def sharding(self) -> LeafSharding:
-        """Return the sharding as HLO writes it, in normal form."""
+        """Return the sharding in HLO's normal form."""
         subgroups: list[str] = []
         order = [axis for axes in self.dims for axis in axes]
         dims = list(self.counts)
@@ -194,7 +194,7 @@ class Tiling:
 
 
 def replicated(mesh: Mesh, rank: int) -> Tiling:
-    """Return the tiling of an array that every partition holds whole."""
+    """Return the tiling of a replicated array."""
     return Tiling(mesh, ((),) * rank)
 
 

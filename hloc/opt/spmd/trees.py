@@ -1,4 +1,4 @@
-"""The values of instructions on the walk: arrays, tuples, and what is handed on as it is."""
+"""The values of instructions during the walk: arrays, tuples, and forwarded instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hloc.opt.spmd.tiling import NO_AXES, Mesh, Tiling
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 Tree: TypeAlias = "Value | Instruction | tuple[Tree, ...]"
-"""The value of an instruction: an array, a tuple, or an instruction that is handed on as it is.
+"""The value of an instruction: an array, a tuple, or an instruction forwarded unchanged.
 
 That is a token, a buffer, or an operation that has started.
 """
@@ -26,7 +26,7 @@ That is a token, a buffer, or an operation that has started.
 def parameter_of(
     region: Region, inst: Instruction, tilings: Sequence[Tiling | None], *, annotate: bool = False
 ) -> Tree:
-    """Add a parameter whose arrays have `tilings`; None is of what is no array."""
+    """Add a parameter whose arrays have `tilings`, None for leaves that are no arrays."""
     pending = list(tilings)
     shape = local_shape(inst.shape, pending)
     common = NO_COMMON.with_metadata(inst.common.metadata)
@@ -41,9 +41,9 @@ def parameter_of(
 
 
 def tree_of(region: Region, inst: Instruction, whole: Shape, tilings: list[Tiling | None]) -> Tree:
-    """Return the value of `inst`, taking a tiling from the front of the list per array.
+    """Return the value of `inst`, taking one tiling per array from the front of the list.
 
-    The manual axes of a tiling are those of the region that the array is in.
+    The manual axes of a tiling are those of the array's region.
     """
     if isinstance(whole, TupleShape):
         b = region.build
@@ -63,9 +63,9 @@ def as_instruction(
     """Return `tree` as one instruction, and the tilings of its arrays.
 
     Args:
-        region: where it is computed.
+        region: the region to add it to.
         tree: the value.
-        wanted: the tiling of each array; None leaves it as it is.
+        wanted: the tiling of each array; None leaves it unchanged.
     """
     pending, used = list(wanted), list[Tiling | None]()
 
@@ -85,7 +85,7 @@ def as_instruction(
 
 
 def tiling_at(region: Region, sharding: LeafSharding | None, shape: Shape) -> Tiling | None:
-    """Return the tiling that a sharding asks for; whole for odd ones, None if it is no array."""
+    """Return the tiling of a sharding; replicated if inexpressible, None if it is no array."""
     if not is_array(shape):
         return None
     if sharding is None:
@@ -95,7 +95,7 @@ def tiling_at(region: Region, sharding: LeafSharding | None, shape: Shape) -> Ti
 
 
 def whole_leaves(region: Region, tree: Tree) -> list[Tiling | None]:
-    """Return the tilings that make `tree` whole on every device."""
+    """Return the tilings of a replicated `tree`."""
     return [
         region.whole(value.whole.rank) if isinstance(value, Value) else None
         for value in leaf_values(tree)
@@ -103,7 +103,7 @@ def whole_leaves(region: Region, tree: Tree) -> list[Tiling | None]:
 
 
 def plain_tiling(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
-    """Return the tiling of an array that no device has made part of already, None for others."""
+    """Return the tiling of an array without manual or unreduced axes, None for others."""
     found = tiling_of(sharding, mesh, rank)
     return None if found is None or found.manual or found.unreduced else found
 
@@ -126,12 +126,12 @@ def leaf_shapes(shape: Shape) -> list[Shape]:
 
 
 def is_array(shape: Shape) -> TypeGuard[ArrayShape]:
-    """False for what is handed on as it is: tokens, opaque values, buffers."""
+    """False for leaves forwarded unchanged: tokens, opaque values, buffers."""
     return isinstance(shape, ArrayShape) and not shape.dtype.is_special
 
 
 def local_shape(shape: Shape, tilings: list[Tiling | None]) -> Shape:
-    """Return the shape on one device, taking a tiling from the front of the list per array."""
+    """Return the shape on one device, taking one tiling per array from the front of the list."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(local_shape(element, tilings) for element in shape.elements))
     tiling = tilings.pop(0)
@@ -148,5 +148,5 @@ def leaf_values(tree: Tree) -> list[Value | Instruction]:
 
 
 def manual_of(trees: Sequence[Tree]) -> frozenset[int]:
-    """Return the axes of the manual region that some values are in."""
+    """Return the axes of the manual region of some values."""
     return frozenset(axis for value in values_of(trees) for axis in value.manual)

@@ -1,4 +1,4 @@
-"""The walk of the partitioner: from each instruction of whole arrays to its local form."""
+"""The walk of the partitioner: turns each instruction on whole arrays into its local form."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from hloc.opt.spmd.trees import (
 from hloc.shapes import ArrayShape
 
 _MOST_STEPS = 8
-"""How many instructions in a row are computed again instead of gathering their result."""
+"""Longest chain of instructions recomputed instead of gathering their result."""
 
 
 class Walk:
@@ -140,7 +140,7 @@ class Walk:
         return self._wanted(tree, wanted)
 
     def _maker(self, inst: Instruction, values: list[Value]) -> Maker | None:
-        """Return what computes `inst` from what every device has; None if that is too much."""
+        """Return a function that computes `inst` from replicated values; None if too expensive."""
         steps = 1 + max((value.make.steps for value in values if value.make), default=0)
         is_cheap = inst.opcode.elementwise or inst.is_a("broadcast", "iota", "reshape", "transpose")
         at_hand = all(value.make or value.tiling.is_replicated for value in values)
@@ -157,7 +157,7 @@ class Walk:
         return Maker(make, steps)
 
     def _split(self, inst: Instruction, values: list[Value], wanted: Tiling | None) -> Tree:
-        """Compute `inst` in parts by its factor rule, best for `wanted`."""
+        """Compute `inst` in parts by its factor rule, preferring `wanted`."""
         arrays = [array for array in leaf_shapes(inst.shape) if isinstance(array, ArrayShape)]
         rule = factor_rule(inst)
         if rule.reductions and not is_combinable(inst):
@@ -202,7 +202,7 @@ class Walk:
         return tree
 
     def _given(self, sharding: LeafSharding | None, rank: int) -> Tiling | None:
-        """Return the tiling that the text gives an array; in a region, along its free axes."""
+        """Return the annotated tiling of an array; in a region, along its free axes."""
         if sharding is None:
             return None
         if not self.region.manual:
@@ -237,7 +237,7 @@ def partition_into(
 
 
 def _is_partitionable(inst: Instruction) -> bool:
-    """True if the instruction has arrays only, and all it does depends on its operands."""
+    """True if the instruction has arrays only, and depends only on its operands."""
     return not (
         inst.opcode.side_effect
         or inst.opcode.ended_by

@@ -1,7 +1,7 @@
-"""Opcodes whose results read a range of neighbours along split dimensions.
+"""Opcodes that read a range of neighbours along sharded dimensions.
 
-`slice`, `pad`, `concatenate`, `reverse`, `reduce-window` and `convolution` fetch what they need
-from neighbours (`halo.py`) and then run on each device as they are.
+`slice`, `pad`, `concatenate`, `reverse`, `reduce-window` and `convolution` fetch elements from
+neighbours (`halo.py`) and then run on each device unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hloc.shapes import ArrayShape, TupleShape
 def partition_slice(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Slice along split dimensions: each device fetches the elements of its part."""
+    """Slice along sharded dimensions: each device fetches the elements of its part."""
     (x,) = values
     parts = inst.attributes.slice
     if not _is_cut(x, [d for d, p in enumerate(parts) if p.start or p.limit != x.whole.dims[d]]):
@@ -51,7 +51,7 @@ def partition_slice(
 def partition_pad(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Pad split dimensions: tiles move, and the padding stands where they lie outside."""
+    """Pad sharded dimensions: tiles are shifted, and filled where they are outside."""
     x, value = values[0], reshard(region, values[1], region.whole(0))
     padding = inst.attributes.padding
     if not _is_cut(x, [d for d, p in enumerate(padding) if p.low or p.high or p.interior]):
@@ -77,7 +77,7 @@ def partition_pad(
 def partition_concatenate(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Join along a split dimension: each device fetches its part of every operand."""
+    """Concatenate along a sharded dimension: each device fetches its part of every operand."""
     (dim,) = inst.attributes.dimensions
     largest = max(values, key=lambda value: value.whole.elements)
     tiling = wanted if wanted is not None and wanted.dims[dim] else largest.tiling
@@ -110,11 +110,11 @@ def partition_concatenate(
 
 
 _MOST_OPERANDS = 16
-"""Of more operands that are joined, the selections would cost more than the bytes."""
+"""Limit on operands: with more, the selections would cost more than the bytes."""
 
 
 def _overlap(span: Span, whole: int) -> tuple[int, ...]:
-    """Return how many elements of a span matter if nothing outside of the array does."""
+    """Return how many elements of a span are inside of the array."""
     return tuple(
         max(0, min(used, whole - start)) for start, used in zip(span.starts, span.used, strict=True)
     )
@@ -132,7 +132,7 @@ def _before(region: Region, x: Instruction, y: Instruction, span: Span, end: int
 def partition_reverse(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Reverse split dimensions: tiles change places, and each is reversed."""
+    """Reverse sharded dimensions: tiles are exchanged, and each is reversed."""
     (x,) = values
     turned = [d for d in inst.attributes.dimensions if x.tiling.dims[d]]
     if not turned:
@@ -156,7 +156,7 @@ def partition_reverse(
 def partition_reduce_window(
     region: Region, inst: Instruction, values: Sequence[Value], wanted: Tiling | None
 ) -> Value | None:
-    """Fetch what windows read of other tiles; initial values stand outside of the array."""
+    """Fetch the elements that windows read from other tiles; outside are initial values."""
     count = len(values) // 2
     if isinstance(inst.shape, TupleShape):
         return None
@@ -166,7 +166,7 @@ def partition_reduce_window(
         return None
     split = [(dims[d], size) for d, size in enumerate(x.whole.dims) if x.tiling.dims[d]]
     if any(w.base_dilation != 1 or 2 * w.size > size for w, size in split):
-        return None  # a running sum reads most of the array: it is gathered once for all users
+        return None  # a cumulative sum reads most of the array: gather it once for all users
     spans = [
         _window_span(region, d, axes, dims[d], inst.array.dims[d])
         for d, axes in enumerate(x.tiling.dims)
@@ -203,7 +203,7 @@ def _without_padding(window: Window, dims: Iterable[int]) -> Window:
 
 
 def _is_cut(x: Value, dims: Sequence[int]) -> bool:
-    """True if `x` is split along one of `dims`."""
+    """True if `x` is sharded along one of `dims`."""
     return any(x.tiling.dims[dim] for dim in dims)
 
 
