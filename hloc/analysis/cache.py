@@ -1,4 +1,4 @@
-"""Analyses are functions of one computation; the cache knows when a result is stale."""
+"""Cached analyses: results are functions of one computation, valid for one version of it."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class AnalysisCache:
         return result
 
     def clear(self) -> None:
-        """Forget everything (after a module went away)."""
+        """Drop all results, such as when a module is deleted."""
         self._results.clear()

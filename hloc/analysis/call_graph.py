@@ -1,4 +1,4 @@
-"""The call graph: which computations run step by step, and which are applied inside one kernel."""
+"""The call graph: which computations are control flow, and which are applied inside a kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloc.ir.traversal import live_computations, post_order_from
 
 
 def control_flow_computations(module: Module) -> tuple[Computation, ...]:
-    """Return the entry and all that loops, branches and calls reach from it, callees first.
+    """Return the entry and what loops, branches and calls reach from it, callees first.
 
     Fusion bodies, reducers and comparators are left out: they run inside a kernel.
     """
@@ -21,7 +21,7 @@ def control_flow_computations(module: Module) -> tuple[Computation, ...]:
 def _control_flow_computations(module: Module) -> tuple[Computation, ...]:
     running = {module.entry}
     order = live_computations(module)
-    for computation in reversed(order):  # callers before what they call
+    for computation in reversed(order):  # callers before callees
         if computation in running:
             running.update(
                 called
@@ -46,7 +46,7 @@ def _effectful_computations(module: Module) -> frozenset[Computation]:
 
 
 def _perhaps_effectful(computation: Computation) -> list[Instruction]:
-    """Return the few instructions that may have a side effect, by what they call or themselves."""
+    """Return the instructions that may have a side effect, themselves or through a callee."""
     return [
         inst
         for inst in computation.instructions
@@ -57,7 +57,7 @@ def _perhaps_effectful(computation: Computation) -> list[Instruction]:
 def has_side_effect(
     inst: Instruction, effectful: frozenset[Computation] | set[Computation]
 ) -> bool:
-    """True if `inst` may not be removed or duplicated, given the computations that may not."""
+    """True if `inst` has a side effect, given the computations that have one."""
     if inst.opcode.side_effect:
         return True
     if inst.opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:

@@ -1,9 +1,9 @@
-"""What collectives cost: bytes that a device sends, and the time that takes on a network.
+"""The cost of collectives: the bytes that a device sends, and the time on a network.
 
 Bytes are those of ring algorithms (n members, `s` bytes of operands per device): all-reduce
 2(n-1)/n s, all-gather (n-1) s, reduce-scatter and all-to-all (n-1)/n s, collective-permute s times
 the share of devices that send. Over several mesh axes data is scattered along the fastest axis
-first and gathered along it last, so that slow links carry the least; the sum stays the same.
+first and gathered along it last, so that slow links carry the least; the sum is the same.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Transfer:
     """Part of a collective along one mesh axis.
 
     Attributes:
-        axis: number of the axis, -1 where the group follows none.
+        axis: number of the axis, -1 if the group follows none.
         size_bytes: sent by a device.
-        rounds: messages that wait for each other.
+        rounds: messages sent one after the other.
     """
 
     axis: int
@@ -38,9 +38,9 @@ class Transfer:
 
 
 def exchange_of(inst: Instruction) -> Instruction | None:
-    """Return the collective that `inst` does or starts; None if it does none.
+    """Return the collective that `inst` is or starts; None if it is none.
 
-    That of an `async-start` is the root of the computation it calls.
+    For an `async-start` this is the root of the computation it calls.
     """
     if inst.opcode.exchange is not None:
         return inst
@@ -50,7 +50,7 @@ def exchange_of(inst: Instruction) -> Instruction | None:
 
 
 def operand_bytes(collective: Instruction) -> int:
-    """Return the bytes per device that take part; of a ragged-all-to-all at most its operand 0."""
+    """Return the operand bytes per device; for a ragged-all-to-all those of operand 0, a bound."""
     operands = collective.operands[: 1 if collective.is_a("ragged-all-to-all") else None]
     return sum(operand.shape.size_bytes for operand in operands)
 
@@ -77,7 +77,7 @@ def bytes_sent(collective: Instruction) -> int:
 
 
 def _phase(phase: str, size: float, n: int) -> tuple[float, float]:
-    """Return the bytes that a device sends, and those that it has afterwards."""
+    """Return the bytes that a device sends, and those that it holds afterwards."""
     if phase == "scatter":
         return size * (n - 1) / n, size / n
     if phase == "gather":
@@ -86,7 +86,7 @@ def _phase(phase: str, size: float, n: int) -> tuple[float, float]:
 
 
 def transfers(collective: Instruction, network: Network) -> tuple[Transfer, ...]:
-    """Return what a collective does along each mesh axis, in order."""
+    """Return the transfers of a collective along each mesh axis, in order."""
     if "shift" in collective.opcode.phases:
         return tuple(_shift(collective, network))
     groups = device_groups(collective)
@@ -111,9 +111,9 @@ def _rate(network: Network, axis: int) -> float:
 
 
 def _axes(network: Network, group: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return (axis, places along it) of the axes that `group` extends over.
+    """Return (axis, devices along it) of the axes that `group` spans.
 
-    A group that is no box of the mesh counts as one ring over the slowest link it needs.
+    A group that is not a sub-mesh counts as one ring over the slowest link it needs.
     """
     extents = network.spans(group)
     if extents is not None:
@@ -124,9 +124,9 @@ def _axes(network: Network, group: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _rounds(phase: str, n: int) -> int:
-    """Return messages one after the other: halving and doubling send the bytes of a ring in log2 n.
+    """Return the number of rounds: halving and doubling send the bytes of a ring in log2 n.
 
-    All-to-all sends to all at once, a relay in a pipeline.
+    All-to-all sends to all members at once, a relay sends in a pipeline.
     """
     return 1 if phase == "swap" else ceil(log2(n))
 
@@ -152,5 +152,5 @@ def axes_of(collective: Instruction, network: Network) -> tuple[str, ...]:
 
 
 def group_count(collective: Instruction) -> int:
-    """Return how many groups meet apart from each other."""
+    """Return the number of groups, each of which communicates on its own."""
     return len(device_groups(collective))

@@ -1,7 +1,7 @@
-"""Why a collective is there, from the note of a partitioner or from its neighbours.
+"""Why a collective is there, from the partitioner's note or from its neighbours.
 
-XLA's partitioner leaves no note. But sums over devices are owed to the instruction before them, and
-all other exchanges to the one behind; both are found past those that only move or rename data.
+XLA's partitioner leaves no note. Then a sum over devices is attributed to the instruction before
+it, any other collective to the one after it, skipping instructions that only move data.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Who needed a collective, and what it does to the sharding.
+    """Which instruction needed a collective, and how it changes the sharding.
 
     Attributes:
         value: the instruction whose result is moved, "" if unknown.
         needed_by: name and opcode, or "the result".
         text: a sentence.
-        before, after: shardings, or what is known of them.
+        before, after: shardings, as far as they are known.
     """
 
     value: str
@@ -35,7 +35,7 @@ class Reason:
 
 
 def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
-    """Return why the collective that `start` does or starts is there.
+    """Return why the collective that `start` is or starts is there.
 
     Args:
         start: a collective, or the instruction that starts one.
@@ -46,7 +46,7 @@ def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
     along = ", ".join(axes) or "no axis"
     note = note_of(collective) or note_of(start)
     is_sum = collective.opcode.phases[0] == "scatter"
-    # What made the operand, or what computes with the result; None if only the root has it.
+    # The producer of the operand, or the user of the result; None if only the root uses it.
     cause = _first(start, lambda at: at.operands[:1] if is_sum else at.users)
     if note is not None:
         needed = note.needed_by or "the result"
@@ -63,7 +63,7 @@ def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
 
 
 def _named(inst: Instruction) -> str:
-    """Return `dot.3 (dot)`, and for a fusion what it computes: `fusion.2 (dot)`."""
+    """Return `dot.3 (dot)`, for a fusion with the opcode it computes: `fusion.2 (dot)`."""
     if not inst.is_a("fusion"):
         return f"{inst.name} ({inst.opcode.name})"
     body = inst.called[0]
@@ -72,7 +72,7 @@ def _named(inst: Instruction) -> str:
 
 
 def _told(collective: Instruction, named: str, along: str) -> tuple[str, str, str]:
-    """Return the sentence, and what is known of both shardings."""
+    """Return the sentence, and both shardings as far as they are known."""
     phases = collective.opcode.phases
     dimensions = tuple(getattr(collective.attributes, "dimensions", None) or ())
     dim = f"dimension {dimensions[0]}" if dimensions else "a dimension"
@@ -96,7 +96,7 @@ def _told(collective: Instruction, named: str, along: str) -> tuple[str, str, st
 def _first(
     inst: Instruction, neighbours: Callable[[Instruction], Iterable[Instruction]]
 ) -> Instruction | None:
-    """Return the first instruction that is reached from `inst` and does not only move data."""
+    """Return the first instruction reached from `inst` that does more than move data."""
     seen = [inst]
     for at in seen:  # grows on the way
         for other in neighbours(at):
@@ -111,7 +111,7 @@ def _first(
 
 
 def _only_moves(inst: Instruction) -> bool:
-    """True if `inst` is another exchange, or names or rearranges all elements of one array."""
+    """True if `inst` is another collective, or renames or rearranges all elements of one array."""
     if inst.is_a("fusion"):
         body = [i for i in inst.called[0].instructions if not i.is_a("parameter")]
         return len(inst.operands) == 1 and all(not i.called and _only_moves(i) for i in body)

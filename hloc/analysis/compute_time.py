@@ -1,4 +1,4 @@
-"""Modelled time of instructions on one device: the roofline of its peaks, fully overlapped."""
+"""Modelled time of instructions on one device: a roofline of its peaks, fully overlapped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hloc.ir.traversal import reachable_computations
 from hloc.shapes import ArrayShape, leaves
 
 ComputeTime = Callable[[Instruction], float]
-"""Seconds that one device computes for an instruction; 0 for collectives and control flow."""
+"""Seconds that one device takes for an instruction; 0 for collectives and control flow."""
 
 
 def compute_times(module: Module, device: DeviceSpec) -> ComputeTime:
-    """Return the model of `module` as it is now."""
+    """Return the modelled time of each instruction of `module`, in its present state."""
     costs = costs_of(reachable_computations(module.entry))
 
     @lru_cache(None)
@@ -34,7 +34,7 @@ def compute_times(module: Module, device: DeviceSpec) -> ComputeTime:
 
 
 def _type_of(inst: Instruction) -> DType:
-    """Return the element type of the first array that goes in, or of the result."""
+    """Return the element type of the first array operand, or of the result."""
     for operand in (*inst.operands, inst):
         for _, leaf in leaves(operand.shape):
             if isinstance(leaf, ArrayShape):

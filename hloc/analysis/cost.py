@@ -1,7 +1,7 @@
 """The cost of instructions: floating-point operations, transcendental functions, bytes.
 
-Costs are those of the mathematics, not of a machine: a dot is 2*M*N*K operations whatever its
-algorithm. Loops count once, since trip counts are not known here.
+Costs do not depend on a machine: a dot is 2*M*N*K operations whatever its algorithm. A
+loop body counts once, since trip counts are not known here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Counts that add up; bytes are those of operands and results in memory."""
+    """Counts that can be added; bytes are those of operands and results in memory."""
 
     flops: int = 0
     transcendentals: int = 0
@@ -41,7 +41,7 @@ class Cost:
         )
 
     def times(self, count: int) -> Cost:
-        """Return the cost of doing it `count` times."""
+        """Return the cost of `count` runs."""
         return Cost(
             self.flops * count,
             self.transcendentals * count,
@@ -63,7 +63,7 @@ def module_cost(module: Module) -> Cost:
 
 
 def costs_of(computations: Iterable[Computation]) -> dict[Computation, Cost]:
-    """Return the cost of each of `computations`, of which called ones stand before callers."""
+    """Return the cost of each of `computations`, which are given callees first."""
     done: dict[Computation, Cost] = {}
     for computation in computations:
         done[computation] = computation_cost(computation, done.__getitem__)
@@ -79,7 +79,7 @@ def computation_cost(computation: Computation, called: CostOf) -> Cost:
 
 
 def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
-    """Return the cost of one instruction with all it calls."""
+    """Return the cost of one instruction, including what it calls."""
     name = inst.opcode.name
     if inst.opcode.nop or inst.opcode.forwards or name == "bitcast":
         return Cost()
@@ -131,7 +131,7 @@ def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
 
 
 def elements_of(shape: Shape) -> int:
-    """Return the elements of an array, or of the first array of a tuple."""
+    """Return the number of elements of an array, or of the first array of a tuple."""
     while isinstance(shape, TupleShape):
         if not shape.elements:
             return 0
@@ -140,7 +140,7 @@ def elements_of(shape: Shape) -> int:
 
 
 def _convolution_depth(inst: Instruction) -> int:
-    """Return how many products one element of a convolution sums, padding included."""
+    """Return how many products are summed per element of a convolution, padding included."""
     kernel, labels = inst.operands[1].array, inst.attributes.dim_labels
     if labels is None or not kernel.elements:
         return 0

@@ -11,13 +11,13 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
-    """Which elements of an inclusive scan a reduce-window has.
+    """The elements of an inclusive scan that a reduce-window computes.
 
     Attributes:
-        dim: the dimension that is scanned.
-        reverse: from the last element to the first.
+        dim: the scanned dimension.
+        reverse: True if it scans from the last element to the first.
         start, limit: the elements of the scan that are results.
-        empty: results beyond the end where the scan begins, of no elements.
+        empty: results before the beginning of the scan, which fold no elements.
     """
 
     dim: int
@@ -28,7 +28,7 @@ class Cumulative:
 
 
 def cumulative(inst: Instruction) -> Cumulative | None:
-    """Return the scan that reduce-window `inst` is, None if it is none; sizes are static."""
+    """Return the scan that reduce-window `inst` of static shape computes, None if it is no scan."""
     window = inst.attributes.window
     dims = inst.operands[0].array.dims
     if window is None or 0 in dims:
@@ -53,9 +53,9 @@ def cumulative(inst: Instruction) -> Cumulative | None:
 
 
 def plain_scan(inst: Instruction) -> Cumulative | None:
-    """Return the scan that `inst` is if one operation on real numbers folds one array.
+    """Return the scan that `inst` computes if one operation on real numbers folds one array.
 
-    Such a scan is a loop of its own: no other instructions are needed for it.
+    Such a scan is compiled to one loop: no other instructions are needed for it.
     """
     if not inst.is_a("reduce-window") or len(inst.operands) != 2:
         return None

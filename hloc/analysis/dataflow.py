@@ -1,6 +1,6 @@
 """Which instruction defines a value, looking through tuples, calls and loops.
 
-Expects a flattened module: each computation that runs step by step has one caller. A position is an
+Expects a flattened module: each control-flow computation has one caller. A position is an
 array leaf of an instruction's result, `(inst, index)`.
 """
 
@@ -32,7 +32,7 @@ Position: TypeAlias = tuple[Instruction, ShapeIndex]
 
 @dataclass(frozen=True, slots=True)
 class Dataflow:
-    """Answers `source` for every position of one module; stale once the module changes."""
+    """The defining position of every position of one module; stale once the module changes."""
 
     _callers: dict[Computation, Instruction]
     _invariant: dict[Instruction, frozenset[ShapeIndex]] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class Dataflow:
         return self._callers.get(computation)
 
     def invariant(self, loop: Instruction) -> frozenset[ShapeIndex]:
-        """Return the leaves of while `loop` that its body hands on unchanged."""
+        """Return the leaves of while `loop` that its body forwards unchanged."""
         return self._invariant[loop]
 
     def source(self, inst: Instruction, index: ShapeIndex) -> Position:
-        """Return the position that first holds the value of leaf `index` of `inst`."""
+        """Return the position that defines the value of leaf `index` of `inst`."""
         at = (inst, index)
         path: list[Position] = []
         while (found := self._sources.get(at)) is None:
@@ -62,7 +62,7 @@ class Dataflow:
         return found
 
     def _forwarded(self, inst: Instruction, index: ShapeIndex) -> Position | None:
-        """Return the position whose value leaf `index` of `inst` is, None if it is a new one."""
+        """Return the position that leaf `index` of `inst` forwards, None if its value is new."""
         name = inst.opcode.name
         if name == "parameter":
             return self._argument(inst, index)
@@ -113,13 +113,13 @@ def _async_start(inst: Instruction, index: ShapeIndex) -> Position | None:
 
 
 def _has_result(done: Instruction) -> bool:
-    """Tell whether the start has run, so that the operand of the done has its result."""
+    """True if the start has run, so that the operand of the done has its result."""
     start = async_start_of(done)
     return start is None or is_complete(start, start)
 
 
 def analyse_dataflow(module: Module) -> Dataflow:
-    """Return the dataflow of a flattened `module`, found again only after a change."""
+    """Return the dataflow of a flattened `module`, computed again only after a change."""
     return module.derived(_analyse_dataflow)
 
 
@@ -136,7 +136,7 @@ def _analyse_dataflow(module: Module) -> Dataflow:
             if inst.opcode.name == "while":
                 loops.append(inst)
     dataflow = Dataflow(callers)
-    for loop in loops:  # inner loops come first
+    for loop in loops:  # inner loops first
         _find_invariant(dataflow, loop)
     dataflow._sources.clear()
     return dataflow
@@ -171,7 +171,7 @@ def array_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
 
 
 def forwards(inst: Instruction) -> bool:
-    """True if the result of `inst` is the bytes of its operand, or a tuple of all operands."""
+    """True if the result of `inst` has the bytes of its operand, or is a tuple of all operands."""
     name = inst.opcode.name
     if inst.opcode.forwards:
         return True
@@ -187,18 +187,18 @@ def forwards(inst: Instruction) -> bool:
 
 
 def forwarded_shape(inst: Instruction) -> Shape:
-    """Return the shape that the operands of `inst`, an opcode that forwards, have together."""
+    """Return the combined shape of the operands of `inst`, an opcode that forwards."""
     shapes = tuple(operand.shape for operand in _data_operands(inst))
     return shapes[0] if len(shapes) == 1 else TupleShape(shapes)
 
 
 def _data_operands(inst: Instruction) -> list[Instruction]:
-    """Return the operands without tokens: those of an add-dependency say only when."""
+    """Return the operands that are not tokens: the token of an add-dependency only orders."""
     return [o for o in inst.operands if o.shape != TOKEN_SHAPE] or list(inst.operands[:1])
 
 
 def is_identity_custom_call(inst: Instruction) -> bool:
-    """True for a custom call that hands its operands on and keeps their layouts."""
+    """True for a custom call that forwards its operands and keeps their layouts."""
     target = target_of(inst)
     if target is None or not target.is_identity:
         return False

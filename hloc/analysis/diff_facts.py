@@ -1,7 +1,8 @@
-"""Facts about instructions from a change log and two snapshots, for the rows of a diff.
+"""Facts about instructions, from a change log and two snapshots, for the rows of a diff.
 
-They are: which survivor replaced which instructions, what was created for what, which new
-instruction is a copy of one removed from another computation, and what only moved in the schedule.
+The facts: which survivor replaced which instructions, what each instruction was expanded into,
+which new instruction is a copy of one removed from another computation, and which only moved in the
+schedule.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ _STEM = re.compile(r"(?:\.\d+|\.clone)*$")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of instructions by uid.
+    """Facts about instructions, by uid.
 
     Attributes:
-        old, new: their lines.
-        homes: the computation that an instruction is in, afterwards.
-        expanded: what a gone instruction was replaced by, if that was made for it.
-        merged: the survivor that stands for an instruction now.
-        counts: how many a survivor stands for, itself too.
-        sources: the gone instruction that an added one is a copy of, and its computation.
-        moved: where the first copy of a gone instruction is.
+        old, new: the lines of both states.
+        homes: the computation that contains an instruction afterwards.
+        expanded: the new instructions that replaced a removed one, if created for it.
+        merged: the survivor that replaces an instruction.
+        counts: how many instructions a survivor represents, itself included.
+        sources: the removed instruction that an added one is a copy of, and its computation.
+        moved: where the first copy of a removed instruction is.
         unused: computations that are no longer called, by uid.
     """
 
@@ -52,7 +53,7 @@ def facts_of(
     events: Sequence[Event],
     diffs: Sequence[ComputationDiff],
 ) -> Facts:
-    """Return what is known of the change from `before` to `after`; `diffs` are its rows so far."""
+    """Return the facts about the change from `before` to `after`; `diffs` are its rows so far."""
     old_lines = {line.uid: line for c in before for line in c.lines}
     new_lines = {line.uid: line for c in after for line in c.lines}
     was_in = {line.uid: c.name for c in before for line in c.lines}
@@ -85,7 +86,7 @@ def _unused(before: Snapshot, after: Snapshot) -> frozenset[int]:
 
 
 def _expanded(events: Iterable[Event], copies: set[int]) -> dict[int, tuple[str, ...]]:
-    """Return the instructions that several new ones were made for, by one rewrite each."""
+    """Return the instructions that one rewrite each expanded into several."""
     found: dict[int, tuple[str, ...]] = {}
     made: list[Instruction] = []
     for event in events:
@@ -103,7 +104,7 @@ def _expanded(events: Iterable[Event], copies: set[int]) -> dict[int, tuple[str,
 def _merged(
     events: Iterable[Event], old: Mapping[int, Line], new: Mapping[int, Line]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return what equal instruction stands for which, and how many each survivor stands for."""
+    """Return which equal instruction replaced which, and how many each survivor represents."""
     found: dict[int, int] = {}
     for event in events:
         if not isinstance(event, Replaced):
@@ -126,10 +127,10 @@ def _copies(
     homes: Mapping[int, str],
     was_in: Mapping[int, str],
 ) -> dict[int, tuple[int, str]]:
-    """Return which line of `pool`, gone from another computation, each added one is a copy of.
+    """Return which line of `pool`, removed from another computation, each added one copies.
 
-    A copy keeps the place in the text it came from; what passes made has none and is found by its
-    name up to the number, its opcode, shape and attributes.
+    A copy keeps its place in the original text. Instructions that passes created have none: they
+    are matched by name without the number, opcode, shape and attributes.
     """
     by_key: dict[Hashable, list[int]] = {}
     for line in pool:
@@ -158,7 +159,7 @@ def _copy_key(line: Line) -> Hashable:
 
 
 def reordered(before: Snapshot, after: Snapshot) -> frozenset[int]:
-    """Return the fewest instructions whose moving makes the one order of the other."""
+    """Return the smallest set of instructions whose move turns one order into the other."""
     old = {c.uid: c for c in before}
     found: set[int] = set()
     for c in after:
@@ -169,7 +170,7 @@ def reordered(before: Snapshot, after: Snapshot) -> frozenset[int]:
 
 
 def _out_of_place(pairs: Sequence[tuple[int, int]]) -> set[int]:
-    """Return the uids that are not in a longest rising sequence of places."""
+    """Return the uids outside of a longest increasing subsequence of places."""
     tails: list[int] = []
     lengths = []
     for place, _ in pairs:

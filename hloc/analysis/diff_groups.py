@@ -30,12 +30,12 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Changes like one that is shown.
+    """Changes similar to one that is shown.
 
     Attributes:
-        count: how many.
-        labels: what to call them: the instruction that is left, and what it uses now.
-        same_shapes: they are of equal shapes as well.
+        count: number of changes.
+        labels: their names: the remaining instruction, and what it uses now.
+        same_shapes: True if their shapes are equal too.
     """
 
     count: int
@@ -54,7 +54,7 @@ class Rewired:
 
 @dataclass(frozen=True, slots=True)
 class MovedAway:
-    """Instructions that are in another computation now, by name."""
+    """Names of instructions that moved to another computation."""
 
     names: tuple[str, ...]
     into: str
@@ -66,7 +66,7 @@ Item: TypeAlias = DiffRow | Unchanged | Repeats | Rewired | MovedAway
 def items_of(
     computation: ComputationRows, *, expand: bool = False, context: int = 0
 ) -> Iterator[Item]:
-    """Yield what to show of a computation, in order.
+    """Yield the items to show for a computation, in order.
 
     Args:
         computation: its rows.
@@ -92,7 +92,7 @@ def items_of(
 
 
 def _run(rows: Sequence[DiffRow], first: int, last: int) -> Iterator[Item]:
-    """Yield a run of unchanged rows: the `first` and `last` of them, one item for the others."""
+    """Yield a run of unchanged rows: its `first` and `last` rows, and one item for the others."""
     end = max(first, len(rows) - last)
     yield from rows[:first]
     if rows[first:end]:
@@ -103,11 +103,11 @@ def _run(rows: Sequence[DiffRow], first: int, last: int) -> Iterator[Item]:
 def folded(
     computations: Sequence[ComputationRows], *, expand: bool = False
 ) -> list[tuple[ComputationRows, tuple[str, ...]]]:
-    """Return the computations, each with the names of others in which the very same was done.
+    """Return the computations, each with the names of others with exactly the same changes.
 
     Args:
         computations: all that differ.
-        expand: leave them apart.
+        expand: do not group them.
     """
     if expand:
         return [(computation, ()) for computation in computations]
@@ -120,7 +120,7 @@ def folded(
 
 
 def changes_of(rows: Sequence[DiffRow]) -> list[list[DiffRow]]:
-    """Return the changed rows in sets that hang together, each in order, the first set first."""
+    """Return the connected sets of changed rows, each in order, the first set first."""
     changed = [row for row in rows if row.kind != SAME]
     owner = {row.uid: row.uid for row in changed}
     for row in changed:
@@ -134,7 +134,7 @@ def changes_of(rows: Sequence[DiffRow]) -> list[list[DiffRow]]:
 
 
 def _top(owner: dict[int, int], uid: int) -> int:
-    """Return the representative of a set, halving the way to it."""
+    """Return the representative of a set (union-find with path halving)."""
     while owner[uid] != uid:
         owner[uid] = owner[owner[uid]]
         uid = owner[uid]
@@ -142,7 +142,7 @@ def _top(owner: dict[int, int], uid: int) -> int:
 
 
 def _hidden(rows: Sequence[DiffRow]) -> dict[int, Item]:
-    """Return, by uid, what stands for a row that is not shown itself."""
+    """Return, by uid, the row that represents a hidden one."""
     found: dict[int, Item] = dict(_moved_away(rows))
     found.update(_same_arrows([row for row in rows if row.uid not in found]))
     changes = [[row for row in change if row.uid not in found] for change in changes_of(rows)]
@@ -169,14 +169,14 @@ def _form(change: Sequence[DiffRow]) -> Hashable:
 
 
 def _label(change: Sequence[DiffRow]) -> str:
-    """Return `add.6 ← b.1`: who is left, and what it uses now."""
+    """Return `add.6 ← b.1`: the remaining instruction, and what it uses now."""
     left = [row for row in change if row.after] or change
     last = left[-1]
     return f"{last.name} ← {last.arrow[1]}" if last.arrow else last.name
 
 
 def _moved_away(rows: Sequence[DiffRow]) -> Iterator[tuple[int, MovedAway]]:
-    """Yield one item for all that went to the same computation, by the uid of each."""
+    """Yield one item, by the uid of each, for all that moved to the same computation."""
     groups: dict[str, list[DiffRow]] = {}
     for row in rows:
         if row.kind == MOVED and row.into:
@@ -187,7 +187,7 @@ def _moved_away(rows: Sequence[DiffRow]) -> Iterator[tuple[int, MovedAway]]:
 
 
 def _same_arrows(rows: Sequence[DiffRow]) -> Iterator[tuple[int, Rewired]]:
-    """Yield one item for many rows of which only one operand was replaced, by another one."""
+    """Yield one item for many rows that only replaced the same operand by the same other."""
     groups: dict[tuple[str, str], list[DiffRow]] = {}
     for row in rows:
         if row.kind == REWIRED and row.arrow:

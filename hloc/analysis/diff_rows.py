@@ -43,7 +43,7 @@ EXPANDED, REORDERED = "*", "↕"
 KIND_WORDS = {**KIND_NAMES, EXPANDED: "expanded", REORDERED: "reordered"}
 
 Parts: TypeAlias = tuple[tuple[str, str], ...]
-"""Pieces of a line with what they are: "" as before, `old` or `new` token."""
+"""Pieces of a line with their kinds: "" for unchanged text, `old` or `new` for a token."""
 
 _MANY_TOKENS = 300
 _TOKEN = re.compile(r"[\w.\-%]+|\s+|.")
@@ -55,15 +55,15 @@ class DiffRow:
 
     Attributes:
         kind: its glyph.
-        before: the line as it was, "" if it was not there.
-        after: the line as it is, "" if it is gone.
+        before: the old line, "" if there was none.
+        after: the new line, "" if there is none.
         parts: the line to show, with the changed tokens marked.
         by: the pass and rule that did it, `pass/rule`.
-        note: what a person wants to hear of it: `3 → 1`, `from relu.1`.
+        note: a short explanation: `3 → 1`, `from relu.1`.
         links: uids of the instructions that this change is about, itself first.
         local: opcode, shape and attributes without names, to find changes of the same form.
         arrow: for a rewired row, names of one replaced operand and of what replaced it.
-        into: for what moved away, the computation that it is in now.
+        into: the computation that it moved to, if it did.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class ComputationRows:
-    """The rows of one computation, unchanged ones too; `note` says what became of it."""
+    """The rows of one computation, unchanged ones too; `note` says what happened to it."""
 
     kind: str
     name: str
@@ -114,7 +114,7 @@ class DiffTable(NotebookView):
     def counts(self) -> dict[str, int]:
         """Return how many rows are of each kind, in the order of KIND_WORDS, SAME left out.
 
-        What moved counts where it is now.
+        A moved instruction counts once, in its new place.
         """
         found = Counter(row.kind for c in self.computations for row in c.rows if not row.into)
         return {kind: found[kind] for kind in KIND_WORDS if kind != SAME and found[kind]}
@@ -142,8 +142,8 @@ def diff_table(
     """Return what is different in `new`.
 
     Args:
-        old: a state of a module.
-        new: another state of it: equal uids mean the same instruction.
+        old: one state of a module.
+        new: another state: equal uids mean the same instruction.
         events: the change log from `old` to `new`, () if it is not known.
         options: what to show.
     """
@@ -269,7 +269,7 @@ def _same_row(row: Row, line: Line, moved_places: frozenset[int], facts: Facts) 
 
 
 def _linked(kind: str, old: Line | None, new: Line | None, facts: Facts) -> Iterator[int]:
-    """Yield the other instructions that a change is about: those that a line lost or got."""
+    """Yield the other instructions of a change: the operands that a line lost or gained."""
     was = [uid for uid, _ in old.operands] if old else []
     now = [uid for uid, _ in new.operands] if new else []
     if old and new and kind != MOVED:
@@ -286,7 +286,7 @@ _LIST = re.compile(r"[\w.\-]+")
 
 
 def _forms(line: Line, computations: frozenset[str]) -> tuple[Hashable, Hashable]:
-    """Return a line without names, and the same with opcode, element type and rank only."""
+    """Return a line without names, and its form of opcode, element type and rank only."""
     opcode = line.opcode
     tail = "" if opcode == "parameter" else line.tail
     if "=" in tail:
@@ -322,7 +322,7 @@ def _arrow(old: Line, new: Line) -> tuple[str, str] | None:
 
 
 def _token_parts(old: str, new: str) -> Parts:
-    """Return `new` with the tokens marked that `old` does not have there."""
+    """Return `new` with the tokens marked that differ from `old`."""
     was, now = _TOKEN.findall(old), _TOKEN.findall(new)
     if len(was) > _MANY_TOKENS or len(now) > _MANY_TOKENS:
         return ((new, "new"),)

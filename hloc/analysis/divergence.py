@@ -1,7 +1,7 @@
-"""Computations that the devices of one run may not run equally often.
+"""Divergent computations: devices may run them different numbers of times.
 
-All devices run one program on data of their own. Its straight parts and its loops of a known count
-are the same for all; a branch, or a loop that ends when its data says so, need not be.
+All devices run one program on their own data. Straight-line code and loops of a known trip count
+run alike on all of them; a branch or a loop whose end depends on data may not.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ _EXCHANGES = frozenset(row.name for row in OPCODES.values() if row.exchange is n
 
 
 def divergent_collectives(module: Module) -> frozenset[Computation]:
-    """Return the computations whose collectives have to stay as they are, in number and order.
+    """Return the computations whose collectives must keep their number and order.
 
-    Another device may meet one of them from another place, such as the other branch of a
-    conditional. Elsewhere all devices come to the same collectives, so a pass may change them.
+    Another device may run the matching collective elsewhere, such as in the other branch of
+    a conditional. In other computations all devices run the same collectives, so a pass may change
+    them.
     """
     if not any(name in module.opcodes for name in _EXCHANGES):
         return frozenset()
@@ -28,7 +29,7 @@ def divergent_collectives(module: Module) -> frozenset[Computation]:
 
 
 def fixed_collectives(module: Module) -> frozenset[Instruction]:
-    """Return the collectives that `divergent_collectives` is about, and what may run some."""
+    """Return the collectives of `divergent_collectives`, and the control flow among them."""
     return frozenset(
         inst
         for computation in divergent_collectives(module)
@@ -38,9 +39,9 @@ def fixed_collectives(module: Module) -> frozenset[Instruction]:
 
 
 def may_diverge(computation: Computation) -> bool:
-    """True if a branch or a loop of unknown count runs `computation`, itself or through others.
+    """True if a branch or a loop of unknown trip count runs `computation`, directly or not.
 
-    As `divergent_computations`, for one computation of a module that a pass is changing.
+    Like `divergent_computations`, for one computation of a module that a pass is changing.
     """
     seen = {computation}
     waiting = [computation]
@@ -55,7 +56,7 @@ def may_diverge(computation: Computation) -> bool:
 
 
 def divergent_computations(module: Module) -> frozenset[Computation]:
-    """Return what branches and loops of unknown count run, themselves or through others."""
+    """Return what branches and loops of unknown trip count run, directly or not."""
     return module.derived(_divergent_computations)
 
 

@@ -13,9 +13,9 @@ PRODUCTS = ("dot", "convolution")
 
 
 def product_in(body: Computation) -> Instruction | None:
-    """Return the product of a fused computation whose results are made of it, else None.
+    """Return the matrix product that the results of a fused computation depend on, else None.
 
-    There is one product, it is not the root, and results follow it as `follows` says.
+    There is one product, it is not the root, and `follows` holds for the results.
     """
     products = [member for member in body.instructions if member.is_a(*PRODUCTS)]
     if len(products) != 1 or body.root is products[0]:
@@ -25,18 +25,18 @@ def product_in(body: Computation) -> Instruction | None:
 
 
 def results_of(body: Computation) -> tuple[Instruction, ...]:
-    """Return the members whose values leave the fusion."""
+    """Return the members whose values are results of the fusion."""
     return tuple(body.root.operands) if body.root.is_a("tuple") else (body.root,)
 
 
 def follows(source: Instruction, results: Sequence[Instruction], *, in_place: bool = True) -> bool:
-    """True if `results` need `source` at their own index only, and have its sizes and layout.
+    """True if `results` read `source` at their own index only, and have its sizes and layout.
 
     Args:
-        source: a product.
-        results: made of it.
-        in_place: one must have its element type, so that `source` can lie in the memory of that
-            one until it is overwritten.
+        source: a matrix product.
+        results: instructions that depend on it.
+        in_place: one must have its element type, so that `source` can use the memory of that
+            result until it is overwritten.
     """
     if in_place and place_of(source, results) is None:
         return False

@@ -1,4 +1,4 @@
-"""A part of a module as a module of its own: one instruction and what it needs."""
+"""Extract a part of a module: one instruction and what it needs, as a new module."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def extract(
 
     Args:
         inst: it becomes the root; its module is not changed.
-        height: levels of operands that come along, all by default; 0 is `inst` alone. What lies
-            beyond becomes a parameter, constants, what is made of them alone, and parameters of
-            the original aside.
-        also: other instructions of its computation that come along, with all that they need.
+        height: levels of operands that are included, all by default; 0 is `inst` alone. Operands
+            beyond them become parameters, except constants and what depends on constants only;
+            parameters of the original stay parameters.
+        also: other instructions of its computation to include, with all that they need.
 
     Returns:
         A verified module: names are kept, parameters are numbered by first use, called computations
-        come along, the header keeps what does not speak of parameters and results.
+        are included, and the header keeps the fields that do not refer to parameters and results.
     """
     old = inst.computation.module
     module = Module(old.name, without_signature(old.config), old.stack_frames, old.source)
@@ -80,7 +80,7 @@ def extract(
 
 
 def without_signature(config: ModuleConfig) -> ModuleConfig:
-    """Return the header without what names parameters and results of the old entry."""
+    """Return the header without fields that refer to parameters and results of the old entry."""
     return replace(
         config,
         is_scheduled=False,
@@ -118,14 +118,14 @@ def _members(inst: Instruction, height: int | None) -> set[Instruction]:
 
 
 def _is_constant(inst: Instruction) -> bool:
-    """True for numbers that stand in the text, spread over an array or not."""
+    """True for a constant, broadcast or not."""
     while inst.is_a(*_SPREADS) and len(inst.operands) == 1:
         (inst,) = inst.operands
     return inst.is_a("constant", "iota")
 
 
 def _starts(inst: Instruction) -> tuple[Instruction, ...]:
-    """Return what `inst` ends or goes on with: `copy-done` means nothing without `copy-start`."""
+    """Return the start that `inst` continues: `copy-done` is invalid without its `copy-start`."""
     paired = inst.opcode.name.endswith(("-done", "-update"))
     return inst.operands[:1] if paired else ()
 
@@ -168,7 +168,7 @@ def _copy(
 
 
 def _parameter(inst: Instruction, entry: Computation, number: int) -> Instruction:
-    """Add parameter `number`, which stands for `inst`, under its name."""
+    """Add parameter `number` in place of `inst`, with its name."""
     row = opcode_row("parameter")
     assert row.attributes is not None
     return entry.add(

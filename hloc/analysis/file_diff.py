@@ -1,7 +1,7 @@
 """The semantic diff of two modules that share no history.
 
-`module_match` says which instruction is which; the new module's instructions then get the uids of
-the old ones, and `module_diff` does the rest, as it does between two states of one module.
+`module_match` pairs the instructions; those of the new module then get the uids
+of their counterparts, and `module_diff` compares them like two states of one module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHOWN_ELEMENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """What counts as a difference beside what the module computes."""
+    """What counts as a difference besides what the module computes."""
 
     layouts: bool = True
     header: bool = True
@@ -49,7 +49,7 @@ DEFAULT = DiffOptions()
 
 
 def diff_modules(old: Module, new: Module, options: DiffOptions = DEFAULT) -> ModuleDiff:
-    """Return what is different in `new`; empty if the two say the same.
+    """Return what is different in `new`; empty if the modules are equal.
 
     Args:
         old: a module.
@@ -65,7 +65,7 @@ def table_of_modules(
 ) -> DiffTable:
     """Return the rows of `diff_modules`, with the meaning of each change.
 
-    `match` is that of `match_modules`, if it is known already.
+    `match` is the result of `match_modules`, if it is known already.
     """
     before, after, header = _compared(old, new, options, match)
     return table_of(before, after, (), RowOptions(names=options.names), header)
@@ -74,7 +74,7 @@ def table_of_modules(
 def _compared(
     old: Module, new: Module, options: DiffOptions, match: ModuleMatch | None = None
 ) -> tuple[Snapshot, Snapshot, tuple[Row, ...]]:
-    """Return snapshots of both in which equal uids mean counterparts, and the other differences."""
+    """Return snapshots of both in which counterparts have equal uids, and other differences."""
     match = match or match_modules(old, new, layouts=options.layouts)
     names = {a.name: b.name for a, b in match.computations.items()}
     before = _snapshot(old, {}, names, options)
@@ -87,7 +87,7 @@ def _common_uids(old: Module, match: ModuleMatch) -> Mapping[int, int]:
     """Return uids for the matched part of the new module, those of its counterparts."""
     shift = 1 + max(
         (inst.uid for c in old.computations for inst in c.instructions), default=0
-    )  # beyond all uids of the old module, its computations' too
+    )  # above all uids of the old module, its computations included
     shift = max(shift, 1 + max(c.uid for c in old.computations))
     uids = _Shifted(shift)
     uids.update({b.uid: a.uid for a, b in match.instructions.items()})
@@ -96,7 +96,7 @@ def _common_uids(old: Module, match: ModuleMatch) -> Mapping[int, int]:
 
 
 class _Shifted(dict[int, int]):
-    """Maps what it does not hold to numbers beyond `shift`."""
+    """Maps a missing key to a number above `shift`."""
 
     def __init__(self, shift: int) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ def _header_row(name: str, after: str, before: str) -> Row:
 
 
 def config_text(module: Module, name: str, *, layouts: bool = True) -> str:
-    """Return the value of a field of the header; "" for the entry layout without `layouts`."""
+    """Return the text of a header field; "" for the entry layout without `layouts`."""
     value = getattr(module.config, name)
     if name == "entry_layout":
         if not layouts:
@@ -198,7 +198,7 @@ def config_text(module: Module, name: str, *, layouts: bool = True) -> str:
 
 
 def _order_rows(old: Module, new: Module, match: ModuleMatch) -> Iterator[Row]:
-    """Yield a row for each computation whose schedule runs the same in another order."""
+    """Yield a row for each computation that runs the same instructions in another order."""
     if not (old.config.is_scheduled and new.config.is_scheduled):
         return
     for before, after in match.computations.items():

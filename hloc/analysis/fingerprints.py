@@ -1,7 +1,7 @@
-"""Fingerprints: equal numbers for instructions that say the same, names and metadata aside.
+"""Fingerprints: equal numbers for instructions that are equal except for names and metadata.
 
-The numbers are given out by one `Fingerprints` for all modules that are compared, so that equality
-is exact: no hash can collide.
+One `Fingerprints` numbers all modules that are compared, so equality is exact: there
+are no hash collisions.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ class Fingerprints:
     Attributes:
         layouts: whether layouts count.
         local: opcode, shape, attributes and called computations.
-        exact: the same and the exact number of every operand, so a whole expression.
-        computations: what the ends of a computation compute; equal ones are interchangeable.
+        exact: like `local`, with the exact number of every operand: a whole expression.
+        computations: what root and side effects of a computation compute; equal ones are
+            interchangeable.
     """
 
     layouts: bool = True

@@ -20,13 +20,13 @@ class DeviceSpec:
     """Peaks of one product.
 
     Attributes:
-        words: all stand in the name that the driver gives.
-        processors: each runs blocks of threads on its own.
-        bytes_per_second: of the device's memory.
-        f32_flops: operations per second on f32, without tensor cores.
-        half_flops: on f16 and bf16, with tensor cores, sums in f32.
-        f64_flops: on f64, without tensor cores.
-        l2_bytes: cache that all processors share.
+        words: all of them occur in the device name that the driver reports.
+        processors: streaming multiprocessors or compute units.
+        bytes_per_second: bandwidth of the device memory.
+        f32_flops: f32 operations per second, without tensor cores.
+        half_flops: f16 and bf16 operations per second, with tensor cores and f32 sums.
+        f64_flops: f64 operations per second, without tensor cores.
+        l2_bytes: size of the L2 cache, which all processors share.
     """
 
     words: tuple[str, ...]
@@ -38,11 +38,11 @@ class DeviceSpec:
     l2_bytes: int = 40 * _MIB
 
     def peak_flops(self, dtype: DType) -> float:
-        """Return operations per second on elements of a type; that of f32 for most."""
+        """Return the peak operations per second on an element type; the f32 rate for most types."""
         return self.half_flops if dtype.name in ("f16", "bf16") else self.f32_flops
 
     def seconds(self, flops: float, size_bytes: float, dtype: DType) -> float:
-        """Return the minimum time of these operations and bytes, fully overlapped."""
+        """Return the roofline time of these operations and bytes, fully overlapped."""
         return max(flops / self.peak_flops(dtype), size_bytes / self.bytes_per_second)
 
 
@@ -108,11 +108,11 @@ _BY_CAPABILITY = {
     100: _B200,
 }
 _CONSUMER = 110
-"""From this capability on chips are Blackwell's of graphics cards and small machines."""
+"""From this compute capability on, chips are Blackwell's for graphics cards and small machines."""
 
 
 def spec_of_device(name: str) -> DeviceSpec | None:
-    """Return the peaks of a device by the name that its driver gives, None if unknown."""
+    """Return the peaks of a device by the name that its driver reports, None if unknown."""
     words = name.replace("-", " ").split()
     for spec in DEVICE_SPECS:
         if all(word in words for word in spec.words):
@@ -121,10 +121,10 @@ def spec_of_device(name: str) -> DeviceSpec | None:
 
 
 def spec_of_chip(chip: str) -> DeviceSpec:
-    """Return the peaks of a product with a chip of LLVM's name, for estimates.
+    """Return the peaks of a product with this chip, for estimates.
 
     Args:
-        chip: `sm_90`, `gfx942`; names that are not known count as `DEFAULT_CHIP`.
+        chip: LLVM's name, such as `sm_90` or `gfx942`; unknown names count as `DEFAULT_CHIP`.
     """
     if chip.startswith("gfx"):
         return _MI300X if chip.startswith(("gfx94", "gfx95")) else _MI250X

@@ -1,7 +1,7 @@
 """A performance model of GPU kernels, to compare alternatives with the same results.
 
-Computation and memory traffic overlap, so most of the shorter of the two is hidden. Bytes come from
-memory once; repeated reads come from the shared cache. A kernel of few threads reaches neither the
+Computation and memory traffic overlap, so most of the shorter of the two is hidden. Bytes are read
+from memory once; repeated reads hit the L2 cache. A kernel of few threads reaches neither the
 bandwidth nor the arithmetic rate of the device. Estimates are right to a factor of two; comparisons
 of two kernels over the same arrays are better than that.
 """
@@ -18,40 +18,40 @@ from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape
 
 LAUNCH_SECONDS = 1.5e-6
-"""From the end of one kernel to the work of the next, in a recorded run: an assumption."""
+"""Seconds between two kernels of a recorded graph: an assumption."""
 
 _HIDDEN = 0.95
-"""Share of the shorter of arithmetic and memory that runs beside the longer."""
+"""Fraction of the shorter of arithmetic and memory time that overlaps with the longer."""
 
 _SECTOR_BYTES = 32
-"""Bytes that memory hands out at once."""
+"""Bytes of a memory sector, the unit of access."""
 
 _WARP_THREADS = 32
 _BYTES_IN_FLIGHT = 32
 _LATENCY_SECONDS = 6e-7
-"""What one thread waits for at a time, and for how long: few threads cannot ask for more."""
+"""Bytes in flight per thread, and the memory latency: they bound the bandwidth of few threads."""
 
 _BUSY_THREADS = 256
 """Threads per processor needed to keep its arithmetic units busy."""
 
 _CACHE_SPEEDUP = 2.5
-"""Bandwidth of the shared cache over that of memory."""
+"""Bandwidth of the L2 cache relative to that of memory."""
 
 _PRODUCT_SHARE = 0.6
-"""Share of the peak that products reach."""
+"""Fraction of the peak that matrix products reach."""
 
 _REGISTERS = 65536
 _RESIDENT_THREADS = 2048
 _FIRST_REGISTERS = 24
 _MOST_REGISTERS = 255
 _VALUES_PER_REGISTER = 4
-"""Registers and threads of a processor; what a thread needs by the values that it makes."""
+"""Registers and threads of a processor; registers of a thread by the values that it computes."""
 
 
 class Pattern(Enum):
-    """Where 32 threads in step read an array.
+    """How the 32 threads of a warp read an array.
 
-    UNIFORM is one place for all, NEIGHBOURS are places next to each other, STRIDED ones are not.
+    UNIFORM is one element for all, NEIGHBOURS are consecutive elements, STRIDED are others.
     """
 
     UNIFORM = "uniform"
@@ -61,12 +61,12 @@ class Pattern(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ArrayRead:
-    """What a kernel reads of one array.
+    """The reads of one array by a kernel.
 
     Attributes:
         size_bytes: of the array.
         element_bytes: of one element.
-        asked: elements that all threads together ask for, counted every time.
+        asked: reads by all threads together, repeated ones counted each time.
     """
 
     size_bytes: float
@@ -91,23 +91,23 @@ class ArrayRead:
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """How many threads a kernel has, and how many values each makes."""
+    """The number of threads of a kernel, and of values that each computes."""
 
     count: float
     values: float = 0.0
 
     @property
     def registers(self) -> float:
-        """Registers of a thread, roughly."""
+        """An estimate of the registers of a thread."""
         return min(_FIRST_REGISTERS + self.values / _VALUES_PER_REGISTER, _MOST_REGISTERS)
 
     def resident(self, device: DeviceSpec) -> float:
-        """Return how many run at once."""
+        """Return the number of resident threads."""
         most = min(_RESIDENT_THREADS, _REGISTERS / self.registers)
         return min(self.count, device.processors * most)
 
     def bandwidth(self, device: DeviceSpec) -> float:
-        """Return bytes per second that they can move."""
+        """Return the bytes per second that they can move."""
         reach = self.resident(device) * _BYTES_IN_FLIGHT / _LATENCY_SECONDS
         return min(device.bytes_per_second, reach)
 
@@ -119,10 +119,10 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class KernelWork:
-    """What a kernel does in all.
+    """The total work of a kernel.
 
     Attributes:
-        operations: instructions on f32, or as many as take that long.
+        operations: f32 instructions, or the equivalent number of others.
         written: bytes of results.
         products: floating-point operations of matrix products, on elements of `product_type`.
         launches: functions that run one after another.
@@ -138,7 +138,7 @@ class KernelWork:
 
 
 def kernel_seconds(work: KernelWork, device: DeviceSpec) -> float:
-    """Return the time that a kernel takes, that of its launches included."""
+    """Return the time of a kernel, launches included."""
     bandwidth = work.threads.bandwidth(device)
     memory = work.written / bandwidth + sum(r.seconds(device, bandwidth) for r in work.reads)
     compute = work.operations / work.threads.operations_per_second(device)
@@ -148,11 +148,11 @@ def kernel_seconds(work: KernelWork, device: DeviceSpec) -> float:
 
 
 def overlapped(compute: float, memory: float) -> float:
-    """Return the time of two activities that run beside each other, but not quite."""
+    """Return the time of two activities that overlap, though not completely."""
     return compute + memory - _HIDDEN * min(compute, memory)
 
 
-# ---------------------------------------------------------------- what arithmetic costs
+# ---------------------------------------------------------------- cost of arithmetic
 
 _INTEGER_DIVISION = 30
 
@@ -167,7 +167,7 @@ def _factor(dtype: DType) -> float:
 
 
 def operations_per_element(inst: Instruction, device: DeviceSpec) -> float:
-    """Return the instructions that one element of `inst` takes, operands at hand."""
+    """Return the instructions per element of `inst`, its operands being in registers."""
     row = inst.opcode
     if not isinstance(inst.shape, ArrayShape) or row.nop:
         return 0.0

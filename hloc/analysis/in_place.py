@@ -1,7 +1,7 @@
 """Which operands an instruction may overwrite with its result: pure functions of the instruction.
 
 Code generation relies on it: where a result shares the buffer of an operand, each element of the
-operand is read before the element in its place is written.
+operand is read before the element at its address is written.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
 
 Pair = tuple[int, ShapeIndex]
-"""Number of an operand, and the leaf of the result that may take its buffer."""
+"""Number of an operand, and the leaf of the result that may reuse its buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """Answers for one module, which does not change meanwhile; fused computations are read once."""
+    """The answers for one module, which must not change; fused computations are analysed once."""
 
     _fusions: dict[Computation, frozenset[Pair]] = field(default_factory=dict)
 
     def may_overwrite(self, inst: Instruction, number: int, index: ShapeIndex) -> bool:
         """True if leaf `index` of the result may lie in the buffer of operand `number`.
 
-        Only the instruction is looked at; whether the operand is still needed is for the caller.
+        This depends on the instruction only; the caller checks whether the operand is still needed.
         """
         opcode = inst.opcode.name
         if opcode == "fusion":
@@ -42,7 +42,7 @@ class InPlace:
         )
 
     def overwritten_operands(self, inst: Instruction) -> tuple[int, ...]:
-        """Return the operands whose buffer the result should take, since else it costs a copy."""
+        """Return the operands whose buffer the result should reuse, to avoid a copy."""
         opcode = inst.opcode.name
         if opcode in ("dynamic-update-slice", "copy"):
             return (0,)
@@ -102,7 +102,7 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
                     for (_, other), how in zip(outputs, same_index, strict=True)
                     if inst in how
                 ]
-                # Beside reduces, the results may be made in one loop after the other.
+                # Besides reduces, the results may be computed in one loop after the other.
                 alone = not others or len(readers) == 1
                 if alone and all(same and _in_one_loop(other, output) for other, same in readers):
                     found.add((inst.attributes.number, index))
@@ -110,14 +110,14 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
 
 
 def _is_in_loop(inst: Instruction) -> bool:
-    """True if a loop over the result computes `inst` element by element."""
+    """True if `inst` is computed element by element in a loop over the result."""
     if works_per_element(inst) or inst.opcode.data_movement:
         return True
     return inst.is_a("iota") or (inst.opcode.nop and not inst.is_a("get-tuple-element"))
 
 
 def _same_places(a: Shape, b: Shape) -> bool:
-    """True if element n of one lies where element n of the other does, in logical order."""
+    """True if element n, in logical order, has the same address offset in both."""
     return same_storage(a, b) or (
         isinstance(a, ArrayShape)
         and isinstance(b, ArrayShape)
@@ -129,7 +129,7 @@ def _same_places(a: Shape, b: Shape) -> bool:
 
 
 def _in_one_loop(a: Instruction, b: Instruction) -> bool:
-    """True if one loop makes both outputs: it reads what all of them need before it writes one."""
+    """True if one loop computes both outputs: it reads all their operands before it writes."""
     return a.array.dims == b.array.dims
 
 
@@ -150,7 +150,7 @@ def _update_pairs(root: Instruction) -> frozenset[Pair]:
 
 
 def _reached_at_same_index(output: Instruction) -> dict[Instruction, bool]:
-    """Return what `output` depends on: True where only the element of the same number is read."""
+    """Return what `output` depends on: True if only the element of the same index is read."""
     found = {output: True}
     stack = [output]
     while stack:
@@ -165,7 +165,7 @@ def _reached_at_same_index(output: Instruction) -> dict[Instruction, bool]:
 
 
 def _keeps_place(inst: Instruction, operand: Instruction) -> bool:
-    """True if element n of `inst` is made of element n of `operand`."""
+    """True if element n of `inst` depends on element n of `operand` only."""
     if not isinstance(operand.shape, ArrayShape):
         return False
     if works_per_element(inst) and operand.shape.dims == inst.array.dims:

@@ -1,7 +1,7 @@
-"""How many kernels a module is: the instructions that read and write arrays when it runs.
+"""The number of kernels of a module: instructions that read and write arrays when it runs.
 
-Fair to modules that other compilers have optimised: a fusion counts once, whatever it holds, and
-what moves no bytes does not count.
+The count is comparable with modules that other compilers optimised: a fusion counts once, whatever
+it contains, and instructions that move no bytes do not count.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from hloc.ir.module import Module
 def is_kernel(inst: Instruction) -> bool:
     """True if `inst` computes or moves bytes when the computation it is in runs.
 
-    False for names of what is there (parameters, tuples, bitcasts) and for loops, branches and
-    calls, whose computations count instead.
+    False for parameters, tuples and bitcasts, which move nothing, and for loops, branches
+    and calls, whose computations count instead.
     """
     return (
         inst.opcode.has_kernel
@@ -30,7 +30,7 @@ def is_kernel(inst: Instruction) -> bool:
 def kernel_counts(module: Module) -> Counter[str]:
     """Return how many kernels of each opcode the module has, every computation counted once.
 
-    The sum of the counts of a module before and after fusion tells how much fusion has joined.
+    The totals before and after fusion tell how many instructions fusion has merged.
     """
     return Counter(
         inst.opcode.name

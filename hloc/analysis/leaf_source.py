@@ -1,7 +1,7 @@
-"""Which instruction of the same computation makes a leaf: tuples are looked through.
+"""The instruction of the same computation that defines a leaf, looking through tuples.
 
-Unlike `hloc/analysis/dataflow.py` this asks nothing of the module and follows no calls, so passes
-that rewrite loops and branches can use it at any time.
+Unlike `hloc/analysis/dataflow.py` this works on any module and follows no calls, so passes that
+rewrite loops and branches can use it at any time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloc.shapes import ShapeIndex
 
 
 def leaf_source(inst: Instruction, index: ShapeIndex = ()) -> Position:
-    """Return the position behind `tuple` and `get-tuple-element` that part `index` is.
+    """Return the position that defines part `index`, looking through tuples.
 
     For `get-tuple-element(tuple(x, y)), index=1` that is `(y, ())`; for
     `get-tuple-element(parameter), index=2` it is `(parameter, (2,))`.
@@ -33,14 +33,14 @@ def leaf_source(inst: Instruction, index: ShapeIndex = ()) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class SourceWalk:
-    """Collects what positions of one computation need, leaf by leaf.
+    """Collects what some positions of one computation need, leaf by leaf.
 
     An element of a tuple that no instruction reads is not needed, except in a walk over operands.
 
     Attributes:
-        stops: positions that are not looked behind.
+        stops: positions at which the walk ends.
         order: the instructions needed, operands first; parameters, and `tuple` and
-            `get-tuple-element` that are only looked through, are left out.
+            `get-tuple-element` that only forward leaves, are left out.
         reads: the parts of parameters needed, in the order they were found.
     """
 

@@ -1,6 +1,6 @@
-"""`--links=FILE.toml`: the links of a mesh in a file, by axis.
+"""`--links=FILE.toml`: a file with the link of each mesh axis.
 
-default = "nvlink"        # of every axis that has no link of its own
+default = "nvlink"        # of every axis without its own link
 data = "infiniband"
 
 [pod]
@@ -26,7 +26,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A link as it is written: a preset's name or `BANDWIDTH/LATENCY`, and where."""
+    """A link as written, a preset's name or `BANDWIDTH/LATENCY`, and its place in the file."""
 
     text: str
     span: Span
@@ -36,7 +36,7 @@ def read_link_file(path: str) -> dict[str, Entry]:
     """Return the entries of a file by axis.
 
     Raises:
-        HloError: it cannot be read, or is no such file; with the place.
+        HloError: the file cannot be read or is not valid; the error has the place.
     """
     try:
         with Path(path).open("rb") as file:
@@ -56,7 +56,7 @@ def read_link_file(path: str) -> dict[str, Entry]:
 
 
 def _syntax_error(source: SourceFile, words: str) -> HloError:
-    """Return the error of a text that is no TOML."""
+    """Return the error for a text that is not TOML."""
     found = _PLACE.fullmatch(words)
     if found is None:  # at the end of the document
         return HloError(words[:1].lower() + words[1:], Span(source, len(source.text), 0))
@@ -92,7 +92,7 @@ def _entry(source: SourceFile, axis: str, value: object) -> Entry:
 
 
 def _span(source: SourceFile, key: str, start: int = 0) -> Span:
-    """Return where a key is written, behind `start`; its first line for a key that is escaped."""
+    """Return the place of a key after `start`; its first line if the key is escaped."""
     pattern = re.compile(rf"(?:^|(?<=[\s\[{{,\"'])){re.escape(key)}(?=[\"'\s\]=])", re.MULTILINE)
     found = pattern.search(source.text, start)
     return Span(source, found.start(), found.end()) if found else Span(source, start, start + 1)

@@ -3,7 +3,7 @@
 A device sends along one mesh axis at the link's rate while it receives at the same rate. Presets
 are per-device rates in one direction, from data sheets: NVLink 4 of an H100 (18 links), PCIe 5 x16,
 one axis of a TPU v5p, 400 Gbit/s InfiniBand, 100 Gbit/s Ethernet. `local` is several devices in one
-process, which copy through memory that they share.
+process, which copy through shared memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hloc.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects neighbours along one mesh axis.
+    """The connection between neighbours along one mesh axis.
 
     Attributes:
         name: a preset's name, or the text it was read from.
-        bytes_per_second: sent by one device, in one direction.
-        latency_seconds: of one message, software included.
+        bytes_per_second: bandwidth of one device, in one direction.
+        latency_seconds: latency of one message, software included.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Link:
     latency_seconds: float
 
     def seconds(self, size_bytes: float, rounds: int) -> float:
-        """Return the time to send `size_bytes` in `rounds` messages that wait for each other."""
+        """Return the time to send `size_bytes` in `rounds` messages one after the other."""
         return size_bytes / self.bytes_per_second + rounds * self.latency_seconds
 
 
@@ -67,7 +67,7 @@ def parse_link(text: str, span: Span | None = None) -> Link:
         span: where it is written, if in a file.
 
     Raises:
-        HloError: neither, or a bandwidth of 0.
+        HloError: the text is neither, or has a bandwidth of 0.
     """
     word = text.strip()
     if word in PRESETS:
@@ -87,11 +87,11 @@ def parse_links(text: str, mesh: DeviceMesh) -> tuple[Link, ...]:
 
     Args:
         text: one link for all axes, a list by axis: `x=nvlink,y=ethernet100`, or the name of a
-            file that says so (`link_file.py`), which ends in `.toml`.
+            file with such a table (`link_file.py`), which ends in `.toml`.
         mesh: its axes are named in `text`.
 
     Raises:
-        HloError: a link that is none, an axis that the mesh does not have, or one without a link.
+        HloError: an invalid link, an unknown axis, or an axis without a link.
     """
     names = [name for name, _ in mesh.axes]
     found: dict[str, Link] = {}
@@ -135,7 +135,7 @@ class Network:
 
     @cached_property
     def _place(self) -> Ids:
-        """Row-major place in the mesh of each device id."""
+        """The row-major position in the mesh of each device id."""
         order = self.mesh.device_array().ravel()
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
@@ -148,13 +148,13 @@ class Network:
         return np.stack(at, axis=1)
 
     def spans(self, group: Sequence[int]) -> tuple[int, ...] | None:
-        """Return along how many places of each axis `group` extends; None if it is no such box."""
+        """Return how many devices `group` spans along each axis; None if it is no sub-mesh."""
         at = self.coordinates(group)
         extents = tuple(len(np.unique(at[:, axis])) for axis in range(at.shape[1]))
         return extents if int(np.prod(extents)) == len(group) else None
 
     def differing(self, source: int, target: int) -> list[int]:
-        """Return the axes in which two devices have different places."""
+        """Return the axes along which two devices have different coordinates."""
         at = self.coordinates((source, target))
         return [axis for axis in range(at.shape[1]) if at[0, axis] != at[1, axis]]
 

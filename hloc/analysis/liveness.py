@@ -1,7 +1,7 @@
-"""Which leaves of which results can reach the module's result or a side effect.
+"""Liveness: which leaves of results can reach the module's result or a side effect.
 
-Follows tuples, loops, branches and calls leaf by leaf, so it sees that an element of a loop's state
-only feeds itself, or that a branch never reads part of its argument.
+It follows tuples, loops, branches and calls leaf by leaf, so it finds elements of a loop's state
+that only feed themselves, and parts of an argument that a branch never reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.shapes import ShapeIndex, leaves
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Answers for the instructions the module had when it was analysed."""
+    """The answers for the instructions that the module had when it was analysed."""
 
     _live: dict[Position, None] = field(default_factory=dict)
 
@@ -31,7 +31,7 @@ class Liveness:
 
 
 def analyse_liveness(module: Module) -> Liveness:
-    """Return what is live in `module`. Cost: O(leaves of all operands)."""
+    """Return the liveness of `module`. Cost: O(leaves of all operands)."""
     marker = _Marker({})
     effectful, fixed = effectful_computations(module), fixed_collectives(module)
     marker.mark_all(module.entry.root)
@@ -63,7 +63,7 @@ class _Marker:
                 self.mark(inst, index)
 
     def mark_effect(self, inst: Instruction) -> None:
-        """Mark what decides whether and with which values the effect happens."""
+        """Mark what determines whether the effect happens, and with which values."""
         name = inst.opcode.name
         if name == "while":
             self.mark(inst.called[0].root, ())

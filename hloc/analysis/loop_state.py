@@ -1,4 +1,4 @@
-"""What the leaves of a loop's state are: which never change, which are equal in every step."""
+"""The leaves of a loop's state: which never change, and which are equal in every iteration."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class LoopState:
 
     Attributes:
         loop: the while.
-        indices: index of each leaf; the numbers of leaves below are places in this tuple.
+        indices: index of each leaf; leaf numbers below are positions in this tuple.
         shapes: shape of each leaf.
-        init: what each leaf is before the first step.
-        after: what each leaf is after a step, a position in the body.
-        number: number of the leaf with an index.
+        init: the initial value of each leaf.
+        after: the value of each leaf after an iteration, a position in the body.
+        number: the leaf number of each index.
     """
 
     loop: Instruction
@@ -55,7 +55,7 @@ class LoopState:
 
 
 def loop_state(loop: Instruction) -> LoopState | None:
-    """Return the state of `loop`, None if it has leaves that passes leave alone.
+    """Return the state of `loop`, None if it has leaves that passes must not change.
 
     Those are leaves with dynamic dimensions, buffers, and leaves whose layout differs between the
     initial value, the loop, condition and body; also None where a tuple has control predecessors.
@@ -92,7 +92,7 @@ class LeafClasses:
     """Which leaves are equal, and which keep their first value.
 
     Attributes:
-        first: for each leaf, the first one that is equal to it in every step.
+        first: for each leaf, the first one that is equal to it in every iteration.
         invariant: the leaves that never change.
     """
 
@@ -101,11 +101,11 @@ class LeafClasses:
 
 
 def leaf_classes(state: LoopState, pinned: Iterable[int] = ()) -> LeafClasses:
-    """Return the classes of equal leaves; leaves in `pinned` are equal to no other and vary.
+    """Return the classes of equal leaves; a leaf in `pinned` is its own class and not invariant.
 
-    Starts with the leaves that begin with one value and splits classes until a step keeps every
-    class together. Cost: O(body) a round; after `_ROUNDS` rounds only what the body hands on as it
-    is counts as invariant, and nothing as equal.
+    Starts with classes of leaves with one initial value and splits them until an iteration
+    keeps every class. Cost: O(body) per round; after `_ROUNDS` rounds only what the body forwards
+    counts as invariant, and nothing as equal.
     """
     alone = frozenset(pinned)
     numbers = _Numbers()
@@ -165,12 +165,12 @@ class _Numbers:
 
 
 class _Step(NamedTuple):
-    """What the value of an instruction of the body depends on.
+    """The dependences of an instruction of the body.
 
     Attributes:
-        source: where the value comes from, if the instruction only hands it on.
-        kind: the number of all that is the same in every round.
-        operands: whose values tell it from others of its kind.
+        source: where the value comes from, if the instruction only forwards it.
+        kind: the number of everything that is the same in every round.
+        operands: the values that distinguish it from others of its kind.
     """
 
     inst: Instruction
@@ -180,7 +180,7 @@ class _Step(NamedTuple):
 
     @classmethod
     def of(cls, inst: Instruction, numbers: _Numbers) -> _Step:
-        """Return the step of `inst`."""
+        """Return the dependences of `inst`."""
         source = leaf_source(inst)
         if source[0] is not inst:
             return cls(inst, source)
@@ -201,7 +201,7 @@ class _Step(NamedTuple):
 def _values_after(
     state: LoopState, steps: Iterable[_Step], classes: list[int], numbers: _Numbers
 ) -> list[int]:
-    """Return a number for each leaf after a step; equal numbers are equal values."""
+    """Return a number for each leaf after an iteration; equal numbers are equal values."""
     parameter = state.parameter
     values: dict[Instruction, int] = {}
 

@@ -1,4 +1,4 @@
-"""What a module is and costs, in the figures that passes change."""
+"""The figures of a module that passes change: kernels and cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Measure:
 
     Attributes:
         kernels: instructions that read and write arrays, as `kernel_count` counts them.
-        cost: of one run, loop bodies counted once.
+        cost: the cost of one run, loop bodies counted once.
     """
 
     instructions: int
@@ -23,6 +23,6 @@ class Measure:
 
 
 def measure_of(module: Module) -> Measure:
-    """Return the figures of `module` as it is now."""
+    """Return the figures of `module` in its present state."""
     kernels = sum(kernel_counts(module).values())
     return Measure(module.instruction_count, kernels, module_cost(module))

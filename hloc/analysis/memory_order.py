@@ -1,6 +1,6 @@
-"""Orders of a computation that keep few bytes alive, by three heuristics as in XLA.
+"""Schedules of a computation with a small peak of live bytes, by XLA's heuristics.
 
-None of them is best for all modules; whoever wants an order tries all and keeps the best.
+None of them is best for all modules; callers try all and keep the best.
 Source of the heuristics: the memory schedulers of OpenXLA, read as a reference.
 """
 
@@ -17,7 +17,7 @@ _MOST = 1 << 62
 
 
 def depth_first_order(base: Sequence[Instruction]) -> list[Instruction]:
-    """Return a post order that visits first what has many users and large operands below it.
+    """Return a post order that visits first the operands with many users and large subtrees.
 
     Args:
         base: any order with operands first; it breaks ties. Cost: O(n log n).
@@ -57,11 +57,11 @@ def depth_first_order(base: Sequence[Instruction]) -> list[Instruction]:
 
 
 def greedy_order(base: Sequence[Instruction], facts: MemoryFacts) -> list[Instruction]:
-    """Return the order that always takes the instruction that frees most bytes.
+    """Return the list schedule that always takes the instruction that frees most bytes.
 
     Args:
         base: any order with operands first; it breaks ties. Cost: O(n log n).
-        facts: of the computation that `base` orders.
+        facts: the memory facts of the computation.
     """
     place = {inst: i for i, inst in enumerate(base)}
     readers: dict[object, dict[Instruction, None]] = {}
@@ -89,7 +89,7 @@ def greedy_order(base: Sequence[Instruction], facts: MemoryFacts) -> list[Instru
         found = heapq.heappop(ready)
         inst = found[3]
         if current.get(inst) is not found:
-            continue  # it got better meanwhile, or has run
+            continue  # its rank has improved since, or it has run
         del current[inst]
         order.append(inst)
         changed = []

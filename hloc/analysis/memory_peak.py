@@ -1,7 +1,8 @@
-"""How many bytes are alive while a computation runs in a given order.
+"""The peak of live bytes while a computation runs in a given order.
 
-An estimate without places: every array counts from the instruction that makes it to the last one
-that reads it, as if memory had no gaps. Schedules are chosen and recomputation is judged by it.
+An estimate without addresses: every array is live from the instruction that defines it to the
+last one that reads it, as if memory had no fragmentation. The scheduler and rematerialization use
+it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ShapeIndex
 
 ReuseFunction = Callable[[Instruction, int, ShapeIndex], bool]
-"""May leaf `index` of an instruction's result lie in the memory of operand `number`?"""
+"""True if leaf `index` of an instruction's result may reuse the memory of operand `number`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """What the instructions of one computation make and read; the same for every order.
+    """What the instructions of one computation define and read; the same for every order.
 
     Attributes:
         sizes: bytes of each array that counts, by the position that first holds it.
-        makes: the arrays that an instruction makes.
-        reads: the arrays that an instruction needs, each once, with the number of the operand, -1
+        makes: the arrays that an instruction defines.
+        reads: the arrays that an instruction reads, each once, with the number of the operand, -1
             if there are several.
         inner: bytes that called computations and kernels need for themselves.
     """
@@ -38,19 +39,19 @@ class MemoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The worst moment: bytes alive, and the place in the order where that is."""
+    """The peak: live bytes, and the place in the order where they are reached."""
 
     size_bytes: int
     at: int
 
 
 def no_reuse(inst: Instruction, number: int, index: ShapeIndex) -> bool:
-    """A `ReuseFunction`: every result has memory of its own."""
+    """A `ReuseFunction`: every result has its own memory."""
     return False
 
 
 def no_scratch(inst: Instruction) -> int:
-    """No instruction needs working memory."""
+    """No instruction needs scratch memory."""
     return 0
 
 
@@ -62,13 +63,13 @@ def memory_facts(
 ) -> MemoryFacts:
     """Return the facts of `computation`.
 
-    Constants and parameters are not counted, nor is what the root consists of: outputs, the state
-    of a loop and the result of a conditional have memory of their own.
+    Constants and parameters are not counted, nor are the arrays of the root: outputs, the state
+    of a loop and the result of a conditional have separate memory.
 
     Args:
-        computation: one that runs step by step.
-        dataflow: of its module.
-        peaks: bytes that each called computation needs at its worst moment.
+        computation: a control-flow computation.
+        dataflow: the dataflow of its module.
+        peaks: the peak of each called computation, in bytes.
         scratch_bytes: scratch bytes that an instruction needs while it runs.
     """
     root = computation.root
@@ -97,7 +98,7 @@ def _reads(
 ) -> dict[Position, int]:
     found: dict[Position, int] = {}
     if inst.opcode.nop or forwards(inst):
-        return found  # whoever reads the bytes reads the source
+        return found  # a read of the bytes is a read of the source
     for number, operand in enumerate(inst.operands):
         for index, _ in array_leaves(operand.shape):
             source = dataflow.source(operand, index)
@@ -109,7 +110,7 @@ def _reads(
 def peak_of(
     order: Sequence[Instruction], facts: MemoryFacts, reuse: ReuseFunction = no_reuse
 ) -> Peak:
-    """Return the worst moment of `order`. Cost: O(leaves of all operands)."""
+    """Return the peak of `order`. Cost: O(leaves of all operands)."""
     last = {position: i for i, inst in enumerate(order) for position in facts.reads[inst]}
     alive = 0
     worst = Peak(0, 0)
@@ -136,7 +137,7 @@ def _taken_over(
     sizes: Mapping[Position, int],
     reuse: ReuseFunction,
 ) -> Position | None:
-    """Return the array that dies and leaves its memory to the array `made`."""
+    """Return the dying array whose memory the array `made` reuses."""
     inst, index = made
     for position, number in dying.items():
         fits = number >= 0 and sizes[position] == sizes[made]

@@ -2,7 +2,7 @@
 
 Instructions keep their uid through every pass and clone, so nothing is guessed; the change log says
 which rule did it. A line diff would show every user of a renamed operand as changed. Modules that
-share no history get common uids from `file_diff`.
+share no history get common uids in `file_diff`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hloc.shapes import BufferShape, Shape, TupleShape
 SAME, CHANGED, REWIRED, ADDED, REMOVED, MERGED = " ", "~", "⇄", "+", "-", "≡"
 MOVED, RENAMED, LAYOUT = "»", "@", "□"
 """Kinds of rows, by glyph. REWIRED: only operands changed; LAYOUT: only the layout of the result;
-MERGED: an equal one took its place; MOVED: stood in another computation; RENAMED: only the name
+MERGED: an equal one replaced it; MOVED: was in another computation; RENAMED: only the name
 changed, shown when asked for."""
 
 KIND_NAMES = {
@@ -51,7 +51,7 @@ class Line:
 
     Attributes:
         operands: pairs of uid and name.
-        place: where it began in the text it was read from, None if passes made it.
+        place: where it begins in the text that was parsed, None if a pass created it.
     """
 
     uid: int
@@ -75,7 +75,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ComputationLines:
-    """One computation of a snapshot, in print order; `is_called` directly or not by the entry."""
+    """One computation of a snapshot, in print order; `is_called`, directly or not, by the entry."""
 
     uid: int
     name: str
@@ -91,7 +91,7 @@ Snapshot: TypeAlias = tuple[ComputationLines, ...]
 class Row:
     """One line of a diff: glyph of its kind, text, and the pass and rule that did it.
 
-    `name` is that of the instruction, `was` what was there before, as far as the text says it.
+    `name` is that of the instruction, `was` the old text, if the row shows it.
     """
 
     kind: str
@@ -144,7 +144,7 @@ class ModuleDiff:
 
 
 def snapshot(module: Module) -> Snapshot:
-    """Return the lines of `module` as they are now."""
+    """Return the lines of `module` in its present state."""
     called = {computation.uid for computation in reachable_computations(module.entry)}
     return tuple(
         ComputationLines(
@@ -183,7 +183,7 @@ def line_of(inst: Instruction, *, layouts: bool = True) -> Line:
 
 
 def shape_text(shape: Shape) -> str:
-    """Return `f32[2,3]`, or `f32[2,3]{0,1}` if the layout is another than row-major."""
+    """Return `f32[2,3]`, or `f32[2,3]{0,1}` if the layout is not row-major."""
     if isinstance(shape, TupleShape):
         return f"({', '.join(map(shape_text, shape.elements))})"
     array = shape.array if isinstance(shape, BufferShape) else shape
@@ -218,7 +218,7 @@ def element_text(element: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Causes:
-    """The rewrite that made, removed or changed each instruction, by uid, and its replacement.
+    """The rewrite that created, removed or changed each instruction, by uid, and its replacement.
 
     `idle` are the instructions without users afterwards; `homes` are the names of the
     computations before, `kept` the uids after, `names` whether renaming is a change.
@@ -259,7 +259,7 @@ def diff_snapshots(
         before: one state.
         after: another; equal uids mean the same instruction or computation.
         events: the change log from before to after, which names the pass and rule.
-        names: show what only changed its name, too.
+        names: also show instructions whose name only changed.
     """
     old = {c.uid: c for c in before}
     new = {c.uid for c in after}
@@ -287,7 +287,7 @@ def _diff_computation(
 
 
 def _rows(old: Sequence[Line], new: Sequence[Line], causes: _Causes) -> Iterator[Row]:
-    """Yield the rows in the order of `new`; removed lines stand where they stood before."""
+    """Yield the rows in the order of `new`; removed lines keep their place."""
     by_uid = {line.uid: line for line in old}
     surviving = {line.uid for line in new}
     gone_before = _gone_before(old, surviving)
@@ -359,7 +359,7 @@ _LAYOUT = re.compile(r"(?<=\])\{[^{}]*\}")
 
 
 def _differs_in_layout(old: Line, new: Line) -> bool:
-    """Return whether nothing but the layout of the result is another."""
+    """Return whether only the layout of the result is different."""
     read = [[uid for uid, _ in line.operands] for line in (old, new)]
     same = read[0] == read[1] and (old.tail, old.is_root) == (new.tail, new.is_root)
     return same and _LAYOUT.sub("", old.head) == _LAYOUT.sub("", new.head)
@@ -384,7 +384,7 @@ _PART = re.compile(r", (?=[\w\-]+=)")
 
 
 def _parts(tail: str) -> list[str]:
-    """Return the attributes of `), dimensions={0}, to_apply=add`; a literal is one as well."""
+    """Return the attributes of `), dimensions={0}, to_apply=add`; a literal counts as one."""
     parts = _PART.split(tail.removeprefix(")"))
     return [part[:-1] if part.count(")") > part.count("(") else part for part in parts if part]
 
@@ -396,6 +396,6 @@ def _new_keys(old: str, new: str) -> list[str]:
 
 
 def _arrows(old: Line, new: Line) -> Iterator[str]:
-    """Yield `x` for an operand that stayed and `x → y` for one that changed."""
+    """Yield `x` for an unchanged operand and `x → y` for a replaced one."""
     for (old_uid, old_name), (new_uid, new_name) in zip(old.operands, new.operands, strict=True):
         yield new_name if old_uid == new_uid else f"{old_name} → {new_name}"

@@ -1,7 +1,7 @@
-"""A canonical digest of a module: equal for modules that differ in names, ids and order only.
+"""A canonical hash of a module: equal for modules that differ in names, ids and order only.
 
 Each instruction is digested from its operands up, then from its users down, so that two equal
-instructions with different users are told apart. All of them together are the digest of a
+instructions with different users get different digests. Together they give the digest of a
 computation. The cost is linear, and nothing recurses.
 """
 
@@ -25,7 +25,7 @@ from hloc.literal import Literal
 from hloc.shapes import BufferShape, Shape, TupleShape
 
 VERSION = b"hloc-hash-1"
-"""Changes when equal modules get other digests than before."""
+"""Part of every digest; to be increased when the digest of a module changes."""
 
 _DIGEST_BYTES = 16
 _METADATA_FIELDS = ("origin_recovery_table", "debug_attributes")
@@ -35,7 +35,7 @@ _SIZE_FIELDS = ("slice_sizes", "dynamic_slice_sizes", "fft_length")
 
 @dataclass(frozen=True, slots=True)
 class HashOptions:
-    """What counts beside what the module computes.
+    """What counts besides what the module computes.
 
     Attributes:
         layouts: layouts of results and of the entry computation.
@@ -61,8 +61,8 @@ DEFAULT = HashOptions()
 def module_hash(module: Module, options: HashOptions = DEFAULT) -> str:
     """Return the digest of `module`, 32 hexadecimal digits.
 
-    The order of operands counts, also where the opcode is commutative: `hloc diff` shows that
-    difference. Whether two calls share a computation or have a copy each does not count, and
+    The order of operands counts, even of commutative opcodes: `hloc diff` shows that difference.
+    Whether two calls share a computation or have a copy each does not count, and
     constants that a dump left out, `constant({...})`, count as equal.
     """
     return _Hasher(options).module(module).hex()
@@ -120,7 +120,7 @@ class _Hasher:
         return _digest(thread.encode(), name.encode(), *sorted(down.values()))
 
     def _content(self, inst: Instruction) -> bytes:
-        """Return what `inst` says apart from its operands and called computations."""
+        """Return the content of `inst` without its operands and called computations."""
         parts = [inst.opcode.name, self._shape(inst.shape)]
         for field, value in printed_values(inst):
             if self.options.shapes or not _states_sizes(field.kind, field.name):
@@ -181,7 +181,7 @@ def _states_sizes(kind: str, name: str) -> bool:
 
 
 def _digest(*parts: bytes) -> bytes:
-    """Return the digest of `parts`, whose ends count: (ab, c) differs from (a, bc)."""
+    """Return the digest of `parts`, whose boundaries count: (ab, c) differs from (a, bc)."""
     state = blake2b(digest_size=_DIGEST_BYTES)
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))

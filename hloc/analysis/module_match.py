@@ -1,8 +1,9 @@
 """Which instruction of one module is which of another, when they share no history.
 
-The stages, surest first, each followed by its neighbours: equal expressions; parameters and roots;
-equal surroundings, from wide to narrow; equal names; then neighbours and leftovers that merely
-resemble each other, and what stands in the place of another opcode. Every stage looks at each
+The stages, most certain first, each propagated to neighbours: equal expressions; parameters and
+roots; equal surroundings, from wide to narrow; equal names; then neighbours and leftovers that
+merely resemble each other, and what replaced an instruction of another opcode. Every stage visits
+each
 instruction a bounded number of times: 20,000 take two seconds. After the stages of GumTree
 (Falleri et al., ASE 2014) and of XLA's hlo_diff.
 """
@@ -21,10 +22,10 @@ from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
 
 _RADII = (3, 2, 1)
-"""How far around an instruction its surroundings reach, widest first."""
+"""Radii of the surroundings of an instruction, widest first."""
 
 _MANY = 64
-"""More users than this say nothing about which is which; so do more operands."""
+"""Maximum number of users, and of operands, that are used to match neighbours."""
 
 Key = Callable[[Instruction], Hashable]
 
@@ -51,7 +52,7 @@ class ModuleMatch:
 
 
 def match_modules(old: Module, new: Module, *, layouts: bool = True) -> ModuleMatch:
-    """Return the instructions and computations of `new` that stand for those of `old`.
+    """Return the instructions and computations of `new` that correspond to those of `old`.
 
     Args:
         old: any module.
@@ -100,7 +101,7 @@ def _free(
 def _in_order(
     old: Iterable[Computation], new: Iterable[Computation], key: Callable[[Computation], Hashable]
 ) -> Iterator[tuple[Computation, Computation]]:
-    """Yield the first of each key with the first, the second with the second ..."""
+    """Yield pairs with equal keys in order: the first with the first, and so on."""
     by_key: dict[Hashable, deque[Computation]] = {}
     for computation in new:
         by_key.setdefault(key(computation), deque()).append(computation)
@@ -111,12 +112,12 @@ def _in_order(
 
 
 def _is_common(inst: Instruction) -> bool:
-    """True for what is everywhere: one in another computation is no sign that it moved."""
+    """True for instructions too common to be recognised as moved between computations."""
     return inst.opcode.nop or inst.is_a("broadcast")
 
 
 def _match_moved(found: Fingerprints, match: ModuleMatch, old: Module, new: Module) -> None:
-    """Match what is left over in different computations, where it is the only one of its kind."""
+    """Match the rest across computations, if it is the only one of its kind."""
     before = [
         inst
         for computation in old.computations
@@ -142,7 +143,7 @@ def _match_moved(found: Fingerprints, match: ModuleMatch, old: Module, new: Modu
 def _unique_pairs(
     match: ModuleMatch, old: Iterable[Instruction], new: Iterable[Instruction], key: Key
 ) -> Iterator[tuple[Instruction, Instruction]]:
-    """Yield the free instructions that alone have their key, in both modules."""
+    """Yield the free instructions whose key is unique in both modules."""
     sides: list[dict[Hashable, Instruction | None]] = []
     for side, taken in ((old, match.instructions), (new, match.back)):
         by_key: dict[Hashable, Instruction | None] = {}
@@ -161,8 +162,8 @@ def _unique_pairs(
 class _Matcher:
     """The stages for one pair of computations.
 
-    `sure` and `vague` hold matched pairs whose neighbours are still to be looked at: for equal ones
-    first, and only when there are none for those of the same opcode.
+    `sure` and `vague` hold matched pairs whose neighbours are still to be visited: first
+    for equal ones, then for those of the same opcode.
     """
 
     found: Fingerprints
@@ -196,7 +197,7 @@ class _Matcher:
         self._other_opcodes()
 
     def _expressions(self) -> None:
-        """Match equal expressions, those that stand once first, largest first."""
+        """Match equal expressions, unique ones first, largest first."""
         exact = self.found.exact
         old = list(reversed(instruction_order(self.old)))
         new = list(reversed(instruction_order(self.new)))
@@ -208,7 +209,7 @@ class _Matcher:
         self._zip(old, new, exact.__getitem__)
 
     def _operands_of_equals(self) -> None:
-        """Match the operands of equal expressions, which are equal in turn."""
+        """Match the operands of equal expressions, which are equal too."""
         exact = self.found.exact
         stack = list(self.sure)
         while stack:
@@ -233,7 +234,7 @@ class _Matcher:
         self._spread(sure_only=False)
 
     def _other_opcodes(self) -> None:
-        """Match what took the place of something else: same operands, same users."""
+        """Match an instruction with its replacement: same operands, same users."""
         there = self.match.instructions
         keys: dict[Instruction, Hashable] = {}
         for inst in self.old.instructions:
@@ -256,7 +257,7 @@ class _Matcher:
         self._spread(sure_only=True)
 
     def _surroundings(self) -> Iterator[Key]:
-        """Yield keys of the surroundings, widest first (Weisfeiler and Leman's colours)."""
+        """Yield keys of the surroundings, widest first (Weisfeiler-Leman colours)."""
         number, both = self.found.number, (*self.old.instructions, *self.new.instructions)
         rounds = [self.found.local]
         for _ in range(max(_RADII)):
@@ -278,7 +279,7 @@ class _Matcher:
             yield rounds[radius].__getitem__
 
     def _try(self, a: Instruction, b: Instruction) -> bool:
-        """Match `a` and `b` if both are free, and note that their neighbours are to be seen."""
+        """Match `a` and `b` if both are free, and queue their neighbours."""
         if a.opcode is not b.opcode or not self.match.is_free(a, b):
             return False
         self.match.pair(a, b)
@@ -308,5 +309,5 @@ class _Matcher:
 
 
 def _place(operand: Instruction, user: Instruction) -> int:
-    """Return where `operand` stands among the operands of `user`, -1 if there are many."""
+    """Return the number of `operand` among the operands of `user`, -1 if there are too many."""
     return user.operands.index(operand) if len(user.operands) <= _MANY else -1

@@ -1,7 +1,7 @@
-"""The mesh of a module: named by Shardy or by replica groups, else found from what is written.
+"""The mesh of a module: named by Shardy or by replica groups, else inferred from the text.
 
-Partitioned text has lost the names of axes; the strides of its groups and the tiles of its
-shardings still say where a row of devices ends: `{{0,1},{2,3}}` of 4 devices is a mesh of 2 by 2.
+A partitioned module has no axis names, but the strides of its groups and the tiles of its
+shardings show where a row of devices ends: `{{0,1},{2,3}}` of 4 devices is a mesh of 2 by 2.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _AXIS = re.compile(r'\\?"([^"\\]+)\\?"\s*=\s*(\d+)')
 
 
 def module_mesh(module: Module, devices: int = 0) -> DeviceMesh:
-    """Return the mesh of all devices of `module`, with one axis if nothing says more.
+    """Return the mesh of all devices of `module`, with one axis if nothing more is known.
 
     Args:
         module: partitioned, or annotated.
-        devices: how many; 0 takes what the module says.
+        devices: their number; 0 takes that of the module.
     """
     total = devices or module_devices(module).total
     for mesh in _named(module):
@@ -54,7 +54,7 @@ def _named(module: Module) -> Iterator[DeviceMesh]:
 def _cuts(module: Module, total: int) -> list[int]:
     """Return 1, ..., `total`, each a divisor of the next: how many devices each axis spans.
 
-    Cuts that do not divide each other come from meshes that differ; then the later are left out.
+    Cuts that do not divide each other come from different meshes; then later ones are left out.
     """
     found = [1, total] if total > 1 else [1, 1]
     for cut in _written_cuts(module):

@@ -1,9 +1,9 @@
 """Which collectives are hidden behind independent work, on a modelled device and network.
 
-A computation runs its instructions in order on one stream; a collective that is started runs beside
-them, one after the other with those started before, until its done. What the done has to wait for
-is exposed. A collective that is not split is exposed whole; `slack` says how much work of the same
-computation neither needs it nor is needed by it, which an asynchronous one could run beside.
+A computation runs its instructions in order on one stream. An asynchronous collective runs
+concurrently from its start to its done, after those started before it; the time that the done waits
+is exposed. A synchronous collective is fully exposed; its slack is the work of the same computation
+that neither depends on it nor is needed by it, which could hide an asynchronous one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 
 OrderOf = Callable[[Computation], Sequence[Instruction]]
-"""The instructions of a computation in the order they run."""
+"""The instructions of a computation in the order in which they run."""
 
 _MOST_WALKS = 500_000
-"""Instructions that are visited for slack, in all; further collectives get none."""
+"""Maximum number of visits for slack in total; further collectives get none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Meeting:
     Attributes:
         inst: the collective, or the instruction that starts it.
         seconds: on the network.
-        exposed_seconds: of them, those that the device waits.
+        exposed_seconds: the part of them that the device waits.
         slack_seconds: of independent work in the same computation.
-        is_async: it is split into start and done.
+        is_async: True if it is split into start and done.
     """
 
     inst: Instruction
@@ -79,15 +79,15 @@ def run_in_order(
     network: Network,
     lasting: Mapping[Computation, float],
 ) -> tuple[list[Meeting], float]:
-    """Return the collectives of one run of a computation, without slack, and how long it takes.
+    """Return the collectives of one run of a computation, without slack, and its time.
 
     Args:
-        order: the instructions as they run.
-        compute: time of each on one device.
-        network: that the collectives use.
-        lasting: how long each called computation takes.
+        order: the instructions in the order in which they run.
+        compute: the time of each on one device.
+        network: the network of the collectives.
+        lasting: the time of each called computation.
     """
-    now = free = 0.0  # when the stream, and when the network has time
+    now = free = 0.0  # when the stream and the network are free
     started: dict[Instruction, tuple[int, float]] = {}
     found: list[Meeting] = []
     for inst in order:
@@ -113,7 +113,7 @@ def run_in_order(
 
 
 def started_by(inst: Instruction) -> Instruction | None:
-    """Return the start behind a done or update; None for other instructions."""
+    """Return the start of a done or update; None for other instructions."""
     at = inst
     while at.operands and at.operands[0].opcode.ended_by and len(at.operands) == 1:
         at = at.operands[0]
@@ -125,7 +125,7 @@ def started_by(inst: Instruction) -> Instruction | None:
 def step_seconds(
     inst: Instruction, compute: ComputeTime, lasting: Mapping[Computation, float]
 ) -> float:
-    """Return the time of an instruction that is no collective, with all that it calls."""
+    """Return the time of an instruction other than a collective, including what it calls."""
     if not inst.opcode.control_flow or inst.is_a("async-start"):
         return compute(inst)
     each = [lasting.get(called, 0.0) for called in inst.called]
@@ -150,7 +150,7 @@ def _with_slack(meetings: Iterable[Meeting], compute: ComputeTime) -> list[Meeti
 
 
 def slack_of(inst: Instruction, compute: ComputeTime) -> float:
-    """Return the time of the work in the computation that may run beside `inst`.
+    """Return the time of the work in the computation that may overlap with `inst`.
 
     Cost: O(instructions of the computation).
     """

@@ -1,4 +1,4 @@
-"""Pooling: windows of one or two dimensions around which the fastest ones are left alone."""
+"""Pooling: reduce-windows over one or two spatial dimensions, with channels innermost."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hloc.ops.folding import recognised_reducer
 from hloc.shapes import ArrayShape
 
 MOST_READS, MOST_POOLED = 32, 256
-"""How often an element may be read, and elements of a window, up to which folding every window is
-better than steps that double: these keep the digits of longer sums, too."""
+"""Limits on reads per element and on elements per window up to which folding every window
+is better than doubling steps, which are also more accurate for long sums."""
 
 LEAST_BYTES = 32
-"""Minimum number of neighbours that fill a vector on machines without partial vector loads."""
+"""Minimum bytes of channels: they fill a vector on machines without partial vector loads."""
 
 POOLED_TYPES: dict[str, tuple[DType, ...]] = {
     "add": (F32, F64, BF16, F16),
     "maximum": (F32, F64, BF16, F16, S8, U8),
     "minimum": (F32,),
 }
-"""Element types of windows that programs are likely to have, by what folds them."""
+"""Element types of windows that are common in programs, by the folding opcode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Axis:
 
     Attributes:
         size, count: elements of the operand and of the result.
-        window: how windows lie along it.
+        window: window attributes of the dimension.
     """
 
     size: int
@@ -45,8 +45,8 @@ class Pool:
     """A reduce-window of a row-major array [batch, y, x, channels].
 
     Attributes:
-        y, x: dimensions with windows; `x` has one element if there is one dimension only.
-        channels: neighbours that are folded alike.
+        y, x: the spatial dimensions; `x` has one element if there is only one.
+        channels: number of neighbouring elements that are folded alike.
     """
 
     batch: int
@@ -59,7 +59,7 @@ _LINE = Axis(1, 1, WindowDimension(1))
 
 
 def pool_of(inst: Instruction) -> Pool | None:
-    """Return the pooling that reduce-window `inst` is, None if it is none; sizes are static."""
+    """Return the pooling that reduce-window `inst` of static shape computes, None if it is none."""
     window = inst.attributes.window
     if window is None or len(inst.operands) != 2 or not isinstance(inst.shape, ArrayShape):
         return None
@@ -92,7 +92,7 @@ def _is_still(d: WindowDimension) -> bool:
 
 
 def folds_every_window(inst: Instruction) -> bool:
-    """True if reduce-window `inst` is best folded window by window, some neighbours at a time."""
+    """True if reduce-window `inst` is best folded window by window, several channels at a time."""
     pool = pool_of(inst)
     if pool is None:
         return False
@@ -107,9 +107,9 @@ def folds_every_window(inst: Instruction) -> bool:
 
 
 def scaled_pool(root: Instruction) -> tuple[Instruction, Instruction | None]:
-    """Return what `root` multiplies or divides by a constant, and that scalar; `root` if nothing.
+    """Return the operand that `root` scales by a constant, and that scalar; `root` if none.
 
-    A window's mean is its sum times a constant, or divided by one; of floats.
+    The mean of a window is its sum times a constant, or divided by one; floats only.
     """
     if not root.is_a("multiply", "divide") or not root.array.dtype.is_float:
         return root, None

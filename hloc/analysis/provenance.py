@@ -1,4 +1,4 @@
-"""Where an instruction came from: the chain of events behind it, read from the change logs."""
+"""Provenance of an instruction: the chain of events that led to it, read from the change logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 100
 
 
 class State(Protocol):
-    """A module on its way through passes, and the events that led to it."""
+    """A module between two passes, and the events that led to it."""
 
     @property
     def label(self) -> str: ...
@@ -45,10 +45,10 @@ class Origin:
 
     Attributes:
         name: as asked.
-        line: the instruction as it is now, or as it last was.
-        is_live: it is in the current state.
+        line: the instruction now, or its last line.
+        is_live: True if it is in the current state.
         source: `model.py:57`, from the metadata, "" if there is none.
-        text_line: line of the HLO text that defined it, 0 if a pass made it.
+        text_line: line of the HLO text that defined it, 0 if a pass created it.
         causes: from the loaded module to the current state.
     """
 
@@ -90,7 +90,7 @@ def _latest(states: Sequence[State], name: str) -> Instruction:
 
 
 def _about(event: Event, followed: set[int]) -> str:
-    """Return what `event` did to the followed instructions; follow what they stand for."""
+    """Return what `event` did to the followed instructions; follow what they replaced."""
     if isinstance(event, Replaced):
         if event.new.uid in followed:
             followed.add(event.old.uid)

@@ -1,10 +1,10 @@
-"""Shrinking a module while something stays true of it: delta debugging on HLO.
+"""Reduce a module while a property holds: delta debugging on HLO.
 
-A test says whether a module is still interesting. Candidates are the module with an instruction in
-the middle as root, with fewer outputs, with instructions cut away (a parameter, an operand or zeros
-of the same shape take their place) or without annotations; always verified, smaller, and tried in
-one order, so the same test gives the same result. Dead code goes at once if nothing depends on it,
-else it shrinks like the rest. Method: Zeller and Hildebrandt, "Simplifying and
+A test says whether a module is still interesting. Candidates are the module with another
+instruction as root, with fewer outputs, with instructions replaced by a parameter, an operand or
+zeros of the same shape, or without annotations. They are verified, smaller, and tried in a fixed
+order, so the same test gives the same result. Dead code is removed at once if the test does not
+depend on it, else it is reduced like the rest. Method: Zeller and Hildebrandt, "Simplifying and
 Isolating Failure-Inducing Input" (2002).
 """
 
@@ -30,10 +30,10 @@ from hloc.literal import literal_of
 from hloc.shapes import ArrayShape, TupleShape
 
 Interesting = Callable[[Module], bool]
-"""Says whether a verified module still shows what is looked for; it must not change the module."""
+"""True if a verified module is still interesting; it must not change the module."""
 
 OnProgress = Callable[[Module, int], None]
-"""Hears after every test of the best module so far, and of the tests so far."""
+"""Called after every test with the best module and the number of tests so far."""
 
 _LIGHT = frozenset({"parameter", "constant", "broadcast"})
 _HEAVY_WEIGHT = 4
@@ -41,12 +41,12 @@ _HEAVY_WEIGHT = 4
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What a reduction came to.
+    """The result of a reduction.
 
     Attributes:
-        module: the smallest interesting module that was found; the given one if there is none.
+        module: the smallest interesting module found; the given one if there is none.
         tests: candidates that were tested.
-        complete: no candidate is left; False if the time was over before.
+        complete: True if no candidate is left; False if the time was up before.
     """
 
     module: Module
@@ -61,9 +61,9 @@ def reduce_module(
     seconds: float = 120.0,
     on_progress: OnProgress | None = None,
 ) -> Reduced:
-    """Return a small module that is interesting, as `module` is, which is not changed.
+    """Return a small module that is interesting like `module`, which is not changed.
 
-    Cost: O(n) tests for n instructions if little can go, O(k log n) if k of them stay.
+    Cost: O(n) tests for n instructions if few can be removed, O(k log n) if k of them remain.
     """
     reduction = _Reduction(module, interesting, time.monotonic() + seconds, on_progress)
     complete = reduction.run()
@@ -71,12 +71,12 @@ def reduce_module(
 
 
 class _TimeOver(Exception):
-    """No time for another test."""
+    """Raised when there is no time for another test."""
 
 
 @dataclass(slots=True, eq=False)
 class _Reduction:
-    """The best module so far, and how candidates become the best."""
+    """The best module so far, and the search for a better one."""
 
     best: Module
     interesting: Interesting
@@ -86,7 +86,7 @@ class _Reduction:
     _weight: int = field(default=0)
 
     def run(self) -> bool:
-        """Try all kinds of candidates until none is accepted; False if the time was over."""
+        """Try all kinds of candidates until none is accepted; False if the time was up."""
         self._weight = _weight(self.best)
         try:
             self._try(_without_dead(self.best, _dead(self.best)), lighter=False)
@@ -121,7 +121,7 @@ class _Reduction:
         return accepted
 
     def _earlier_root(self) -> None:
-        """Look for the first instruction that is interesting as root, then among operands."""
+        """Find the first instruction that is interesting as root, then search its operands."""
         order = post_order_from([self.best.entry.root])
         order = [inst for inst in order if inst.opcode.name not in _LIGHT]
         low, high = -1, len(order) - 1  # order[high] is interesting
@@ -166,7 +166,7 @@ class _Reduction:
 
 
 def _weight(module: Module) -> int:
-    """Return a size in which a parameter or a constant is less than an instruction."""
+    """Return a weight in which a parameter or a constant is less than an instruction."""
     return sum(
         1 if inst.opcode.name in _LIGHT else _HEAVY_WEIGHT for inst in all_instructions(module)
     )
@@ -176,7 +176,7 @@ def _weight(module: Module) -> int:
 
 
 def _extracted(root: Instruction) -> Module | None:
-    """Return what `root` and dead code need as a module, None for a parameter or constant."""
+    """Return what `root` and dead code need, as a module; None for a parameter or constant."""
     if root.opcode.name in _LIGHT:
         return None
     dead = set(_dead(root.computation.module))
@@ -227,7 +227,7 @@ def _without_dead(module: Module, names: Sequence[str]) -> Module:
 
 
 def _cuttable(module: Module) -> list[str]:
-    """Return the instructions of the entry that a parameter can stand for, users first."""
+    """Return the instructions of the entry that a parameter can replace, users first."""
     order = post_order(module.entry)[::-1]
     return [i.name for i in order if i.opcode.name not in _LIGHT and not i.is_root]
 
@@ -248,7 +248,7 @@ def _cut(module: Module, names: Sequence[str]) -> Module:
 
 
 def _with_twin(module: Module) -> list[str]:
-    """Return the instructions with an operand of their own shape."""
+    """Return the instructions with an operand of the same shape."""
     return [inst.name for inst in _inner(module) if _twin(inst) is not None]
 
 
@@ -267,7 +267,7 @@ def _forwarded(module: Module, names: Sequence[str]) -> Module:
 
 
 def _zeroable(module: Module) -> list[str]:
-    """Return the instructions whose arrays zeros can stand for."""
+    """Return the instructions whose arrays zeros can replace."""
     return [
         inst.name
         for inst in _inner(module)
@@ -303,7 +303,7 @@ def _zeros(computation: Computation, shape: ArrayShape) -> Instruction:
 
 
 def _editable(module: Module) -> Module:
-    """Return a copy whose header does not speak of parameters and results."""
+    """Return a copy whose header does not refer to parameters and results."""
     copy = clone_module(module)
     copy.config = without_signature(copy.config)
     return copy
@@ -321,7 +321,7 @@ def _tidied(module: Module, kept: Sequence[str]) -> Module:
 
 
 def _inner(module: Module) -> Iterator[Instruction]:
-    """Yield the instructions that something else may stand for, users before operands."""
+    """Yield the instructions that may be replaced, users before operands."""
     for computation in reversed(module.computations):
         for inst in reversed(post_order(computation)):
             if inst.opcode.name != "parameter" and not inst.is_a("tuple"):

@@ -1,4 +1,4 @@
-"""One rewrite for people: which instructions went, and which came, read from the change log."""
+"""Description of one rewrite: the removed and the added instructions, from the change log."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class RewriteText:
     """What one rewrite did.
 
     Attributes:
-        at: name of the instruction it began at, "" if it touched none.
-        before: lines of instructions that went or were replaced.
-        after: lines of what stands for them, operands first.
+        at: name of the instruction that it matched, "" if it touched none.
+        before: lines of instructions that were removed or replaced.
+        after: lines of their replacements, operands first.
     """
 
     at: str

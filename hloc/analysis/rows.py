@@ -1,9 +1,9 @@
 """Rows: which elements a fusion reads when it works on arrays row by row.
 
-An array of `count * size` elements is cut into `count` rows, row-major. A member of a fusion is
-read `FULL` (at the element that is being made), by `ROW` (an array with one element per row, at
-the row that is being made) or in some `OTHER` way. Softmax and norms read nothing `OTHER` but
-operands that come from outside, so that one row after the other can be finished.
+An array of `count * size` elements is divided into `count` rows, row-major. A member of a fusion
+is read `FULL` (at the element that is being computed), by `ROW` (an array with one element per row,
+at the row that is being computed) or in some `OTHER` way. Softmax and norms read nothing `OTHER`
+except operands of the fusion, so they can be computed row by row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, TupleShape, leaves
 
 Access: TypeAlias = int
-"""A sum of `FULL`, `ROW` and `OTHER`."""
+"""A bit set of `FULL`, `ROW` and `OTHER`."""
 
 FULL: Access = 1
 ROW: Access = 2
@@ -32,19 +32,19 @@ MAX_REDUCES = 8
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A number of rows and the elements of each."""
+    """The number of rows and the elements of each."""
 
     count: int
     size: int
 
     @property
     def elements(self) -> int:
-        """Elements of an array that is read `FULL`."""
+        """Number of elements of an array that is read `FULL`."""
         return self.count * self.size
 
 
 def rows_of(reduce: Instruction) -> Rows | None:
-    """Return the rows that a reduce sums up, None if it reduces other than the last dimensions.
+    """Return the rows that a reduce folds, None if it reduces other than the last dimensions.
 
     `reduce(f32[8,1,128]), dimensions={2}` has 8 rows of 128.
     """
@@ -64,10 +64,10 @@ def rows_of(reduce: Instruction) -> Rows | None:
 
 @dataclass(frozen=True, slots=True)
 class RowWork:
-    """A fusion that can be made row by row.
+    """A fusion that can be computed row by row.
 
     Attributes:
-        order: its live members, operands first, without the tuple of its results.
+        order: its live members, operands first, without the tuple of results.
         outputs: the members that are results, in the order of the results.
         access: how each member is read.
     """
@@ -80,7 +80,7 @@ class RowWork:
 
 
 def row_work(body: Computation) -> RowWork | None:
-    """Return what is to be done in the rows of a fused computation, None if it has none."""
+    """Return the row work of a fused computation, None if it has none."""
     if not any(inst.opcode.name == "reduce" for inst in body.instructions):
         return None
     root = body.root
@@ -107,7 +107,7 @@ def _is_taken_apart(reduce: Instruction) -> bool:
 
 
 def levels(order: Sequence[Instruction]) -> dict[Instruction, int]:
-    """Return how many loops over the row must be over before each member can be made."""
+    """Return how many loops over the row must end before each member can be computed."""
     level: dict[Instruction, int] = {}
     for inst in order:
         found = max((level[operand] for operand in inst.operands), default=0)
@@ -116,10 +116,10 @@ def levels(order: Sequence[Instruction]) -> dict[Instruction, int]:
 
 
 def overwritable(work: RowWork) -> frozenset[tuple[int, int]]:
-    """Return which results may lie in the memory of which operands, as pairs of their numbers.
+    """Return which results may reuse the memory of which operands, as pairs of their numbers.
 
-    A row of the result is written where the operand has been read for the last time: in the same
-    loop over the row, which reads an element before it writes it, or in a later one.
+    A row of the result is written after the last read of the operand: in the same loop
+    over the row, which reads an element before it writes it, or in a later one.
     """
     level = levels(work.order)
     last = _last_reads(work, level)
@@ -141,7 +141,7 @@ def overwritable(work: RowWork) -> frozenset[tuple[int, int]]:
 
 
 def _last_reads(work: RowWork, level: dict[Instruction, int]) -> dict[Instruction, int]:
-    """Return the last loop over the row that may read each member at the element it makes."""
+    """Return the last loop over the row that may read each member at the element it computes."""
     last: dict[Instruction, int] = {}
     for output in work.outputs:
         if own_access(output, work.rows) == FULL:
@@ -161,7 +161,7 @@ def _last_reads(work: RowWork, level: dict[Instruction, int]) -> dict[Instructio
 def own_access(inst: Instruction, rows: Rows) -> Access:
     """Return how result `inst` is written, 0 if it has neither `elements` nor `count` elements.
 
-    A tuple, as a reduce of several arrays has, goes by its first leaf.
+    For a tuple, such as that of a variadic reduce, the first leaf counts.
     """
     shape = next(leaf for _, leaf in leaves(inst.shape))
     if not isinstance(shape, ArrayShape) or shape.layout is not None:
@@ -174,16 +174,16 @@ def own_access(inst: Instruction, rows: Rows) -> Access:
 def accesses(
     order: Sequence[Instruction], outputs: Iterable[Instruction], rows: Rows
 ) -> dict[Instruction, Access] | None:
-    """Return how the members of a fusion, and their operands, are read to make the outputs.
+    """Return how the members of a fusion, and their operands, are read for the outputs.
 
     Args:
         order: the members, operands first.
         outputs: members that are written to memory.
-        rows: how arrays are cut.
+        rows: how arrays are divided.
 
     Returns:
-        None if it cannot be done row by row: a reduction of something else than a row, or an
-        output of another size.
+        None if it cannot be computed row by row: a reduction over something other than a row, or
+        an output of another size.
     """
     found: dict[Instruction, Access] = {}
     for output in outputs:
@@ -205,7 +205,7 @@ def accesses(
 
 
 def passed_on(user: Instruction, place: int, access: Access, rows: Rows) -> Access:
-    """Return how operand `place` is read if `user` is asked for elements in the way `access`."""
+    """Return how operand `place` is read if `user` is read in the way `access`."""
     name = user.opcode.name
     operand = user.operands[place]
     if name == "reduce":

@@ -1,7 +1,7 @@
-"""How often each computation runs in one run of a module: products of trip counts.
+"""Execution counts of computations in one run of a module: products of trip counts.
 
-A loop whose count is not known counts as one iteration, and both branches of a conditional count
-as run; such counts are not `exact`.
+A loop of unknown trip count counts as one iteration, and both branches of a conditional count
+as taken; such counts are not `exact`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,18})"?')
 
 @dataclass(frozen=True, slots=True)
 class RunCount:
-    """How often a computation runs; `exact` if that is known and not an assumption."""
+    """The execution count of a computation; `exact` if it is known, not assumed."""
 
     times: int
     exact: bool
 
 
 def run_counts(module: Module) -> dict[Computation, RunCount]:
-    """Return the count of each computation that runs step by step, bodies of async calls too."""
+    """Return the count of each control-flow computation, bodies of async calls included."""
     counts = {module.entry: RunCount(1, True)}
     for computation in reversed(control_flow_computations(module)):  # callers first
         own = counts.setdefault(computation, RunCount(0, True))
@@ -48,7 +48,7 @@ def _count_called(inst: Instruction, own: RunCount, counts: dict[Computation, Ru
 
 
 def loop_trips(loop: Instruction) -> int | None:
-    """Return how often the body of a loop runs: as XLA has written, else as can be found."""
+    """Return the trip count of a loop: XLA's annotation, else what analysis finds."""
     written = _KNOWN.search(str(loop.common.backend_config or ""))
     if written:
         return int(written[1])

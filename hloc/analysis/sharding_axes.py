@@ -1,4 +1,4 @@
-"""Shardings as people read them: for each dimension the mesh axes that split it, `[x, -]`."""
+"""Readable shardings: the mesh axes that shard each dimension, `[x, -]`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hloc.ir.sharding import MANUAL, REPLICATED, Iota, LeafSharding, Tiles, iota
 Ids: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 WHOLE = "-"
-"""What stands for a dimension that is not split."""
+"""The mark of a dimension that is not sharded."""
 
 
 def tile_numbers(sharding: LeafSharding, devices: int) -> Ids | None:
     """Return `[devices, dimensions]`: which tile each device holds along each dimension.
 
-    None for shardings that are not tiled over all `devices`. Replicated tiles have equal rows.
+    None for shardings that are not tiled over all `devices`. Replicas have equal rows.
     """
     tiles = sharding.tiles
     if tiles is None or MANUAL in sharding.subgroups:
@@ -41,9 +41,9 @@ def tile_numbers(sharding: LeafSharding, devices: int) -> Ids | None:
 def axes_by_dimension(
     sharding: LeafSharding, mesh: DeviceMesh
 ) -> tuple[tuple[str, ...], ...] | None:
-    """Return the axes that split each dimension, major first; None if no axes of `mesh` do.
+    """Return the axes that shard each dimension, major first; None if axes of `mesh` cannot say it.
 
-    A dimension that a part of an axis splits names the axis.
+    A dimension sharded along a part of an axis has the whole axis.
     """
     numbers = tile_numbers(sharding, mesh.count)
     if numbers is None:
@@ -62,7 +62,7 @@ def axes_by_dimension(
 
 
 def sharding_text(sharding: LeafSharding | None, mesh: DeviceMesh) -> str:
-    """Return `[x, -]`, `replicated`, or the sharding as it is written where no axes say it."""
+    """Return `[x, -]`, `replicated`, or the sharding as written if axes cannot express it."""
     if sharding is None:
         return "not given"
     if sharding.tiles is None:
@@ -74,14 +74,14 @@ def sharding_text(sharding: LeafSharding | None, mesh: DeviceMesh) -> str:
 
 
 def axes_text(axes: tuple[tuple[str, ...], ...]) -> str:
-    """Return `[x, -]` for `(("x",), ())`, and `replicated` if no dimension is split."""
+    """Return `[x, -]` for `(("x",), ())`, and `replicated` if no dimension is sharded."""
     if not any(axes):
         return "replicated"
     return "[" + ", ".join("*".join(names) or WHOLE for names in axes) + "]"
 
 
 def tiled_by_axes(split: tuple[tuple[str, ...], ...], mesh: DeviceMesh) -> LeafSharding:
-    """Return the sharding whose dimensions are split by the named axes of `mesh`, major first."""
+    """Return the sharding of dimensions along the named axes of `mesh`, major first."""
     sizes = [size for _, size in mesh.axes]
     number = {name: axis for axis, (name, _) in enumerate(mesh.axes)}
     named = [number[name] for names in split for name in names]

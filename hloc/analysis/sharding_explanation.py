@@ -1,4 +1,4 @@
-"""Everything `hloc explain-sharding` says of a module, as data: its collectives and their cost."""
+"""The data of `hloc explain-sharding`: the collectives of a module and their cost."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ from hloc.parser.value_tools import BadText, BadValue
 from hloc.shapes import ArrayShape, Shape, leaves
 
 _MOST_GROUPS = 64
-"""Groups and devices in them that the data holds; pictures of larger meshes show a corner."""
+"""Maximum number of groups, and of devices in them, in the data; pictures of larger meshes show a
+corner."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRow:
-    """One collective of the text, and what all its runs cost together.
+    """One collective of the text, and the total cost of its runs.
 
     Attributes:
         name: the collective, or the instruction that starts it.
-        computation: that it is in.
+        computation: the computation that contains it.
         text_line: of the HLO text, 0 if unknown.
         source: `train.py:31 in loss`, "" if the text does not say.
-        op_name: of the user's program, as JAX names it.
-        value: what is moved.
+        op_name: name in the user's program, as JAX writes it.
+        value: the instruction whose result is moved.
         needed_by: the instruction that needs it.
         reason: a sentence.
-        before, after: shardings, or what is known of them.
+        before, after: shardings, as far as they are known.
         operands, result: shapes on one device.
         axes: mesh axes that it exchanges along.
-        members: of the largest group; `groups` meet apart from each other.
+        members: size of the largest group; there are `groups` of them.
         group_of: for each device its group, -1 for none; () for large meshes. Pairs of a permute
             that share a device count as one group.
-        times: runs in one run of the module; `exact` if that is known.
-        size_bytes: sent by a device, in all runs together.
-        seconds, exposed_seconds: modelled, in all runs; what the device waits for.
-        slack_seconds: independent work beside it, in all runs.
-        is_async: it is split into start and done.
+        times: runs of it in one run of the module; `exact` if that is known.
+        size_bytes: bytes that a device sends, in all runs together.
+        seconds, exposed_seconds: modelled time of all runs, and the part that the device waits.
+        slack_seconds: independent work that could overlap with it, in all runs.
+        is_async: True if it is split into start and done.
     """
 
     name: str
@@ -78,7 +79,7 @@ class CollectiveRow:
 
     @property
     def verdict(self) -> str:
-        """`hidden`, `partly hidden`, `exposed`, or `could hide` where work for it exists."""
+        """`hidden`, `partly hidden`, `exposed`, or `could hide` if there is slack."""
         if self.exposed_seconds <= 0.01 * self.seconds:
             return "hidden"
         if self.exposed_seconds < 0.99 * self.seconds:
@@ -91,7 +92,7 @@ class ArrayRow:
     """An argument or result: its part on one device, and its sharding.
 
     Attributes:
-        split: for each dimension the mesh axes that split it, None if no axes say it.
+        split: for each dimension the mesh axes that shard it, None if axes cannot express it.
     """
 
     name: str
@@ -103,7 +104,7 @@ class ArrayRow:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """Bytes on one device: the sum is what the program needs beside its code."""
+    """Bytes on one device: the sum is what the program needs besides its code."""
 
     parameter_bytes: int
     output_bytes: int
@@ -117,7 +118,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A sharding that was tried on one value: bytes per device with it, of all collectives."""
+    """A sharding that was tried on one value, and the bytes per device of all collectives then."""
 
     value: str
     shape: str
@@ -134,9 +135,9 @@ class ShardingExplanation:
     Attributes:
         mesh: axes and sizes.
         links: name of the link of each axis.
-        device: whose peaks model the computing.
+        device: the device whose peaks are used for compute time.
         seconds: modelled time of one run.
-        advice: the annotations that remove most bytes, best first; () if none was tried or helps.
+        advice: the annotations that save most bytes, best first; () if none was tried or helps.
         tried: how many were tried.
     """
 
@@ -165,7 +166,7 @@ class ShardingExplanation:
 
     @property
     def exposed_seconds(self) -> float:
-        """Of it, what is not hidden behind independent work."""
+        """The part of it that no independent work hides."""
         return sum(row.exposed_seconds for row in self.collectives)
 
     @property
@@ -248,12 +249,12 @@ def _row(meeting: Meeting, network: Network, times: int, exact: bool) -> Collect
 
 
 def _in_mesh_words(text: str, network: Network) -> str:
-    """Return a sharding as the axes of the mesh that split each dimension; other texts as are."""
+    """Return a sharding as mesh axes per dimension; other texts unchanged."""
     if not text.startswith("{"):
         return text
     try:
         sharding = parse_value("sharding", text)
-    except (BadText, BadValue, ValueError):  # written by somebody else
+    except (BadText, BadValue, ValueError):  # from another tool
         return text
     return sharding_text(sharding, network.mesh) if isinstance(sharding, LeafSharding) else text
 
@@ -269,7 +270,7 @@ def _group_of(groups: Sequence[Sequence[int]], devices: int) -> tuple[int, ...]:
         return ()
     found = [-1] * devices
     for number, group in enumerate(groups):
-        met = {found[device] for device in group} - {-1}  # pairs of a permute form chains
+        met = {found[device] for device in group} - {-1}  # the pairs of a permute form chains
         found = [number if own in met else own for own in found]
         for device in group:
             found[device] = number

@@ -1,7 +1,7 @@
-"""Statistics of a module: how many of what, and what it costs, by several groupings.
+"""Statistics of a module: counts and costs, in several groupings.
 
-Costs are those of `cost`. The cost of an instruction counts as often as its computation is run by
-loops, calls and reductions above it as far as that is known; a loop counts as one iteration.
+Costs are those of `cost`, times how often calls and reductions run the computation of
+an instruction as far as that is known; a loop counts as one iteration.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, BufferShape, leaves
 
 LARGEST = 10
-"""Number of arrays that are listed by size."""
+"""Number of arrays listed by size."""
 
 NO_SCOPE = "(none)"
 
 
 @dataclass(slots=True)
 class Group:
-    """Instructions of one opcode, type, scope or source line: how many, and what they cost."""
+    """Instructions of one opcode, type, scope or source line: their number and cost."""
 
     instructions: int = 0
     cost: Cost = field(default_factory=Cost)
@@ -44,7 +44,7 @@ class ComputationStatistics:
 
     Attributes:
         callers: instructions that call it.
-        in_loop: a loop runs it, so that its costs are those of one iteration.
+        in_loop: True if a loop runs it, so that its costs are those of one iteration.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ComputationStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ArrayStatistics:
-    """An array and the instruction that makes it."""
+    """An array and the instruction that defines it."""
 
     name: str
     opcode: str
@@ -71,11 +71,11 @@ class ModuleStatistics:
 
     Attributes:
         cost: of one run of the entry, every loop counted as one iteration.
-        loops: `while` instructions that are run.
-        constants: how many, and `constant_bytes` of all.
-        elided: constants whose values the text left out.
+        loops: number of `while` instructions that run.
+        constants: number of constants; `constant_bytes` is their total size.
+        elided: number of constants whose values the text omits.
         opcodes, dtypes, scopes, sources: by name, most frequent first; a source is a line of the
-            program that the module was made from.
+            program that the module was compiled from.
         largest: the largest arrays, one per instruction.
     """
 
@@ -103,7 +103,7 @@ class ModuleStatistics:
 
 
 def module_statistics(module: Module) -> ModuleStatistics:
-    """Return the statistics of all that `module` holds, dead computations too."""
+    """Return the statistics of all of `module`, dead computations included."""
     order = reachable_computations(*module.computations)
     costs = costs_of(order)
     everything = [inst for computation in order for inst in computation.instructions]
@@ -138,10 +138,10 @@ def scope_of(inst: Instruction, depth: int = 3) -> str:
 def _own_costs(
     module: Module, order: list[Computation], costs: dict[Computation, Cost]
 ) -> dict[Instruction, Cost]:
-    """Return what each instruction costs in one run of the entry, each cost in one place only.
+    """Return the cost of each instruction in one run of the entry; no cost is counted twice.
 
-    A loop, call or branch costs nothing itself: the instructions inside do. A fusion, a reduction
-    and the like cost what they do as a whole, and the instructions inside nothing.
+    A loop, call or branch costs nothing itself: its instructions do. A fusion, a
+    reduction and the like have the whole cost, and their instructions none.
     """
     runs = _runs(module, order)
     own: dict[Instruction, Cost] = {}
@@ -155,7 +155,7 @@ def _own_costs(
 
 
 def _runs(module: Module, order: list[Computation]) -> dict[Computation, int]:
-    """Return how often each computation runs as a program; a branch counts as taken."""
+    """Return how often each computation runs as control flow; a branch counts as taken."""
     runs: dict[Computation, int] = defaultdict(int)
     runs[module.entry] = 1
     for computation in reversed(order):
@@ -211,13 +211,13 @@ def _computations(
 
 
 def _makes_arrays(inst: Instruction) -> bool:
-    """False if `inst` only names arrays that others made."""
+    """False if `inst` only forwards arrays."""
     is_source = inst.is_a("parameter", "constant")
     return is_source or (inst.opcode.has_kernel and not inst.is_a("bitcast"))
 
 
 def _largest(instructions: list[Instruction]) -> Iterator[ArrayStatistics]:
-    """Yield the largest arrays that an instruction makes; views and tuples make none."""
+    """Yield the largest arrays that an instruction defines; views and tuples define none."""
     found = [
         (max((a.size_bytes for a in _arrays(inst)), default=0), inst)
         for inst in instructions

@@ -1,8 +1,9 @@
-"""How often a loop runs, when that can be known before it runs.
+"""Trip counts of loops, where they can be computed at compile time.
 
-First the pattern `i = init; i < limit; i += step`, in every direction and integer type and with
-wrap-around in mind; else the scalars that the condition depends on are followed step by step with
-the evaluator. Cost: O(body) to find the pattern, and up to `STEPS` times a short slice of it.
+First the pattern `i = init; i < limit; i += step`, in every direction and integer
+type, wrap-around considered; else the evaluator runs the scalars that the condition depends on,
+iteration by iteration. Cost: O(body) for the pattern, and up to `STEPS` times a short slice of the
+body.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, ShapeIndex
 
 STEPS = 128
-"""Maximum number of steps that are followed one by one."""
+"""Maximum number of iterations that are evaluated."""
 _MAX_SLICE = 64
-"""Most instructions that decide about one more step, for following them."""
+"""Maximum number of instructions per evaluated iteration."""
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
@@ -34,9 +35,9 @@ class TripCount:
     """What is known of a loop.
 
     Attributes:
-        count: how often the body runs.
+        count: the trip count.
         variable: leaf of the state that starts at `start` and grows by `step` each time, without
-            wrapping around before the last step; None if the count was found by following.
+            wrapping around before the last iteration; None if the count was found by evaluation.
     """
 
     count: int
@@ -57,7 +58,7 @@ class TripCount:
 
 
 def trip_count(loop: Instruction) -> TripCount | None:
-    """Return how often the body of while `loop` runs, None if that is not known."""
+    """Return the trip count of while `loop`, None if it is not known."""
     return _by_pattern(loop) or _by_following(loop)
 
 
@@ -101,7 +102,7 @@ def _counted(
 def steps_until(start: int, limit: int, step: int, direction: str, dtype: DType) -> int | None:
     """Return how often `i direction limit` holds for `i = start, start + step, ...`.
 
-    None if it always holds, or if that cannot be said: `i` jumps over the limit by wrapping around.
+    None if it always holds, or if it is unknown because `i` wraps around past the limit.
     """
     if direction == "EQ":
         return 0 if start != limit else 1 if step % (1 << dtype.bits) else None
@@ -149,7 +150,7 @@ def _is_integer(inst: Instruction) -> bool:
 
 
 def _step(loop: Instruction, body: Computation, index: ShapeIndex) -> int | None:
-    """Return what the body adds to leaf `index` of the state, None if it does something else."""
+    """Return the constant that the body adds to leaf `index` of the state, None if it does not."""
     inst, rest = leaf_source(body.root, index)
     if rest or not inst.is_a("add", "subtract") or not all(_is_integer(o) for o in inst.operands):
         return None
@@ -164,7 +165,7 @@ def _step(loop: Instruction, body: Computation, index: ShapeIndex) -> int | None
 
 
 def _known_scalar(loop: Instruction, inst: Instruction) -> int | None:
-    """Return the integer that `inst`, in condition or body, is in every step."""
+    """Return the integer that `inst`, in condition or body, is in every iteration."""
     source, index = leaf_source(inst)
     if source.is_a("parameter"):
         body = loop.called[1]
@@ -185,11 +186,11 @@ def _constant_integer(inst: Instruction) -> int | None:
     return int(inst.attributes.literal.array)
 
 
-# ---------------------------------------------------------------- following
+# ---------------------------------------------------------------- evaluation
 
 
 def _by_following(loop: Instruction) -> TripCount | None:
-    """Run what the condition depends on, at most `STEPS` steps."""
+    """Evaluate what the condition depends on, for at most `STEPS` iterations."""
     condition, body = loop.called
     (parameter,) = body.parameters
     test = _slice(condition.root)
@@ -279,7 +280,7 @@ def _is_followed(inst: Instruction) -> bool:
         return False
     if not any(d.is_float for d in kinds):
         return True
-    return not inst.opcode.transcendental or inst.is_a("sqrt")  # one answer, whoever computes it
+    return not inst.opcode.transcendental or inst.is_a("sqrt")  # the same result everywhere
 
 
 def _leaves_read(insts: list[Instruction]) -> Iterator[ShapeIndex]:

@@ -1,4 +1,4 @@
-"""Between which numbers the integers of a loop's body lie, from the range of its counter."""
+"""Value ranges of the integers of a loop body, from the range of its induction variable."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Range: TypeAlias = tuple[int, int]
 
 
 def body_ranges(body: Computation, trips: TripCount) -> dict[Instruction, Range]:
-    """Return the ranges of scalar integers of `body`, a loop body that runs as `trips` says.
+    """Return the ranges of scalar integers of `body`, a loop body with trip count `trips`.
 
-    Sums, products and the like of known ranges are known if no value wraps around.
+    Sums, products and the like of known ranges have known ranges if no value wraps around.
     """
     if trips.variable is None or trips.count < 1:
         return {}
