@@ -1,1 +1,1 @@
-"""Folders that XLA writes with `--xla_dump_to`: their files, and what they tell."""
+"""Folders that XLA writes with `--xla_dump_to`: their files and contents."""

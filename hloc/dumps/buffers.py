@@ -1,7 +1,7 @@
-"""The memory of a compilation, from the reports that XLA writes beside the last module.
+"""The memory of a compilation, from the reports that XLA writes next to the last module.
 
-`*-buffer-assignment.txt` lists every allocation with the values that lie in it, `*-live-range.txt`
-the values at the peak, and `*-memory-usage-report.txt` the sum.
+`*-buffer-assignment.txt` lists every allocation with its values, `*-live-range.txt` the values
+at the peak, and `*-memory-usage-report.txt` the sum.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Memory:
     """The memory of one compilation.
 
     Attributes:
-        total_bytes: of all allocations.
-        by_kind: bytes by what they are for, of `KINDS`.
-        at_peak: the values that are alive at the peak, largest first; all values where no report
-            says which.
-        peak_bytes: of them; None where no report says it.
+        total_bytes: total size of all allocations.
+        by_kind: bytes by kind, one of `KINDS`.
+        at_peak: the values that are live at the peak, largest first; all values if no report
+            lists them.
+        peak_bytes: their size; None if no report has it.
     """
 
     total_bytes: int
@@ -50,7 +50,7 @@ class Memory:
 
 
 def memory_of(assignment: str, usage: str = "", live: str = "") -> Memory | None:
-    """Return what the texts of the reports say; None if they say nothing.
+    """Return the contents of the reports; None if they have none.
 
     Args:
         assignment: `*-buffer-assignment.txt`.
@@ -96,7 +96,7 @@ def _live_at_peak(text: str) -> tuple[BufferValue, ...]:
 
 
 def _kind(rest: str) -> str:
-    """Return what an allocation is for; a parameter that is an output too counts as a parameter."""
+    """Return the kind of an allocation; a parameter that is an output too counts as a parameter."""
     if ", parameter " in rest:
         return "parameters"
     if ", constant" in rest:

@@ -1,4 +1,4 @@
-"""What differs between two compilations: of one program with other flags or versions, or of two."""
+"""Differences of two compilations: of one program with other flags, or of two programs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ABOUT_DUMPS = "xla_dump_"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs, and what that means.
+    """One difference, and what it means.
 
     Attributes:
         what: `kernels`, `traffic`, `memory`, `flags` ...
         text: a sentence with both values.
-        why: why it matters, "" if `text` says it.
+        why: why it matters, "" if `text` is enough.
         rows: details.
     """
 
@@ -43,8 +43,8 @@ class Comparison:
 
     Attributes:
         old, new: names of the modules.
-        program: how the modules before the first pass compare, "" if a dump has none.
-        same: the last modules compute the same in the same way.
+        program: comparison of the modules before the first pass, "" if a dump has none.
+        same: True if the last modules are equal.
         differences: most important first.
         old_files, new_files: the last modules, for `hloc diff`.
         unreadable: files that could not be read.
@@ -62,7 +62,7 @@ class Comparison:
 def compare(
     old: DumpModule, new: DumpModule, on_file: Callable[[str], None] = lambda name: None
 ) -> Comparison:
-    """Read two modules of dumps and return what differs."""
+    """Read two modules of dumps and return their differences."""
     sides = examine(old, on_file), examine(new, on_file)
     a, b = (side.findings for side in sides)
     last = [side.last for side in sides]
@@ -77,7 +77,7 @@ def compare(
 
 
 def _program(old: Module | None, new: Module | None) -> str:
-    """Return how two modules before the first pass compare."""
+    """Return the comparison of two modules before the first pass."""
     if old is None or new is None:
         return ""
     options = (

@@ -1,4 +1,4 @@
-"""The report of `hloc doctor A B`: which modules belong together, and what differs in each pair."""
+"""The report of `hloc doctor A B`: pairs of modules, and the differences of each pair."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_NAMES = 6
 
 @dataclass(frozen=True, slots=True)
 class DumpsCompared:
-    """Two dumps; `only_old` and `only_new` are modules without a partner in the other one."""
+    """The comparison of two dumps; `only_old` and `only_new` are modules without a counterpart."""
 
     old: str
     new: str
@@ -29,7 +29,7 @@ class DumpsCompared:
 
     @property
     def same(self) -> bool:
-        """True if all modules have a partner, and nothing differs."""
+        """True if all modules have a counterpart, and nothing differs."""
         alone = self.only_old or self.only_new
         return not alone and all(pair.same and not pair.differences for pair in self.pairs)
 
@@ -40,7 +40,7 @@ def compare_dumps(
     wanted: str = "",
     on_file: Callable[[str], None] = lambda name: None,
 ) -> DumpsCompared:
-    """Compare modules of equal name, first with first.
+    """Compare modules of equal names, in order.
 
     Raises:
         HloError: no pair has `wanted` in its names.
@@ -56,9 +56,9 @@ def compare_dumps(
 def paired(
     old: DumpFolder, new: DumpFolder
 ) -> tuple[list[tuple[DumpModule, DumpModule]], list[str], list[str]]:
-    """Return modules of equal name, first with first, and the names of those without partner.
+    """Return pairs of modules of equal names, in order, and the names of the others.
 
-    Two single modules are a pair whatever their names are.
+    Two dumps of one module each are a pair whatever the names are.
     """
     if len(old.modules) == len(new.modules) == 1:
         return [(old.modules[0], new.modules[0])], [], []
@@ -107,5 +107,5 @@ def comparison_sections(found: Comparison) -> Iterator[Section]:
 
 
 def comparison_data(found: DumpsCompared) -> dict[str, Any]:
-    """Return the report as JSON has it."""
+    """Return the report as JSON."""
     return {**asdict(found), "same": found.same}

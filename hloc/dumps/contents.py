@@ -14,10 +14,10 @@ from hloc.ir.traversal import live_computations
 from hloc.lazy_dataclass import dataclass
 
 HUGE_BYTES = 16 << 10
-"""A constant of at least this size is listed."""
+"""Minimum size of a constant that is listed."""
 
 UNROLLED_PRODUCTS, UNROLLED = 8, 64
-"""At least this many equal instructions of one source line are taken for an unrolled loop."""
+"""Minimum number of equal instructions of one source line that count as an unrolled loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
-    """Equal instructions that one line of the program made."""
+    """Equal instructions from one line of the program."""
 
     opcode: str
     shape: str
@@ -43,11 +43,11 @@ class Unrolled:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """An exchange between devices.
+    """A collective.
 
     Attributes:
-        size_bytes: of the operands, on each device.
-        members: devices of the largest group.
+        size_bytes: size of the operands on each device.
+        members: number of devices in the largest group.
         needed_by: the instruction that needs it.
     """
 
@@ -78,7 +78,7 @@ def constant_bytes(module: Module) -> int:
 
 
 def unrolled_loops(module: Module) -> tuple[Unrolled, ...]:
-    """Return what one line of the program made very often, one row for each line."""
+    """Return the lines of the program with many equal instructions, one row for each line."""
     counts: Counter[tuple[str, str, str, bool]] = Counter()
     for inst in _instructions(module):
         source = origin_of(inst)
@@ -98,7 +98,7 @@ def loop_count(module: Module) -> int:
 
 
 def collectives(module: Module) -> tuple[Collective, ...]:
-    """Return the exchanges between devices, most bytes first."""
+    """Return the collectives, most bytes first."""
     rows = []
     for inst in _instructions(module):
         exchange = exchange_of(inst)

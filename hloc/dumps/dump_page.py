@@ -1,4 +1,4 @@
-"""The report of a dump as an HTML page: links between its parts, to the files, and the diffs."""
+"""The report of a dump as an HTML page, with links between its parts and to the files and diffs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _row(cells: Iterable[str], numbers: tuple[int, ...], anchors: dict[str, str]
 
 
 def _passes(changes: tuple[PassChange, ...], prefix: str, here: str) -> Iterator[str]:
-    """Yield a fold for each pass: what it did, its file, and the diff."""
+    """Yield a collapsible block for each pass: its effect, its file, and the diff."""
     for number, change in enumerate(changes):
         before, after = change.instructions
         told = [change.summary, f"{before:,} -> {after:,} instructions", change.effect]

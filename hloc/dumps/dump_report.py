@@ -1,4 +1,4 @@
-"""The report of `hloc doctor DUMP_DIR`: all modules, what was compiled again, some in detail."""
+"""The report of `hloc doctor DUMP_DIR`: all modules, recompilations, and some modules in detail."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from hloc.lazy_dataclass import dataclass
 from hloc.report.text import aligned, plural, size_text
 
 MOST_MODULES = 4
-"""Modules that are shown in detail unless one is named: those with the largest files."""
+"""Number of modules shown in detail unless one is named: those with the largest files."""
 
 _MOST_LISTED = 40
 
 
 @dataclass(frozen=True, slots=True)
 class DumpReport:
-    """What a dump says.
+    """The findings of a dump.
 
     Attributes:
         modules: names of all modules, in order.
-        details: of some of them.
-        recompiled: programs that occur several times, of all modules.
+        details: findings of some of them.
+        recompiled: programs that were compiled several times.
     """
 
     folder: DumpFolder
@@ -45,9 +45,9 @@ def report_of(
     """Read a dump.
 
     Args:
-        folder: its files.
-        wanted: part of the names of the modules to tell in detail; "" for the largest.
-        on_file: called with what is read next.
+        folder: the files of the dump.
+        wanted: part of the names of the modules to show in detail; "" for the largest.
+        on_file: called with the name of what is read next.
 
     Raises:
         HloError: no module has that name.
@@ -80,7 +80,7 @@ def _size(path: str) -> int:
 def _first_modules(
     folder: DumpFolder, known: dict[str, Examined], on_file: Callable[[str], None]
 ) -> Iterable[tuple[str, Module]]:
-    """Yield each module before its first pass, where that can be read."""
+    """Yield each module before its first pass, if it can be read."""
     for module in folder.modules:
         found = known.get(module.name)
         if found is not None:
@@ -91,11 +91,11 @@ def _first_modules(
             try:
                 yield module.name, driver.load_module(module.before.path)
             except HloError:
-                continue  # told where the module is examined
+                continue  # reported when the module is examined
 
 
 def report_sections(report: DumpReport) -> list[Section]:
-    """Return the part of the report that is about the whole dump."""
+    """Return the part of the report about the whole dump."""
     found = [_overview(report)]
     again = recompilations(report.recompiled)
     return found if again is None else [*found, again]
@@ -147,7 +147,7 @@ def section_lines(section: Section) -> list[str]:
 
 
 def report_data(report: DumpReport) -> dict[str, Any]:
-    """Return the report as JSON has it."""
+    """Return the report as JSON."""
     return {
         "folder": report.folder.path,
         "modules": [module.name for module in report.folder.modules],

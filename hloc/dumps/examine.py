@@ -1,4 +1,4 @@
-"""All that is to be said of one compilation in a dump: its passes, memory, kernels and oddities."""
+"""The findings about one compilation in a dump: its passes, memory, kernels and oddities."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from hloc.report.measure_text import effect_text
 from hloc.shapes import Shape, TupleShape
 
 CONTENT = DiffOptions(header=False)
-"""What counts as a change by a pass."""
+"""Differences that count as a change by a pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassChange:
-    """What a pass changed.
+    """The changes of a pass.
 
     Attributes:
         summary: rows of the diff by kind, `+3 -5 ~1`.
         effect: kernels and bytes before and after, "" if they are the same.
-        file: what it left, and `before` what it was given.
+        file: the module after it; `before` is the module before it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PassChange:
 
 @dataclass(frozen=True, slots=True)
 class PeakBuffer:
-    """An array that is alive at the peak, and the instruction that makes it."""
+    """An array that is live at the peak, and the instruction that defines it."""
 
     value: BufferValue
     shape: str
@@ -71,17 +71,17 @@ class PeakBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a dump says of one module.
+    """The findings about one module of a dump.
 
     Attributes:
         before, after: figures before the first and after the last pass, None if not in the dump.
         stages: files of the module, those that cannot be read included.
         kernels: kernels after the last pass by opcode.
-        times_of: `passes`, or `files` where only their times are known; "" if neither is.
+        times_of: `passes`, or `files` if only file times are known; "" if neither is.
         constants: bytes of all constants before and after, None if not in the dump.
         loops: `while` instructions before and after, None if not in the dump.
-        unreadable: files and what is wrong with them.
-        flags: XLA's options that are not at their default, by name.
+        unreadable: files that cannot be read, with the reasons.
+        flags: XLA's options that do not have their default, by name.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The findings, and the modules before the first and after the last pass they are about."""
+    """The findings, and their modules before the first and after the last pass."""
 
     findings: Findings
     first: Module | None
@@ -116,7 +116,7 @@ class Examined:
 
 
 def examine(module: DumpModule, on_file: Callable[[str], None] = lambda name: None) -> Examined:
-    """Read all files of a module and return what they say.
+    """Read all files of a module and return the findings.
 
     A file that cannot be read is listed, and the rest is examined without it.
 
@@ -179,7 +179,7 @@ def examine(module: DumpModule, on_file: Callable[[str], None] = lambda name: No
 
 
 class _Reader:
-    """Reads files, and keeps what is wrong with those that it cannot read."""
+    """Reads files, and records the errors of those that it cannot read."""
 
     def __init__(self, on_file: Callable[[str], None]) -> None:
         self.on_file = on_file
@@ -251,7 +251,7 @@ def _change(
 
 
 def _same_text(first: str, second: str) -> bool:
-    """True if both files hold the same bytes, as at the start of a pipeline."""
+    """True if both files have the same bytes, as at the start of a pipeline."""
     try:
         return os.path.getsize(first) == os.path.getsize(second) and filecmp.cmp(first, second)
     except OSError:
@@ -265,14 +265,14 @@ def _makers(
     known: Mapping[Instruction, str | None],
     how: str,
 ) -> dict[Instruction, str | None]:
-    """Return what made each instruction of `new`: `how`, or what made it in `old`.
+    """Return the creator of each instruction of `new`: `how`, or its creator in `old`.
 
-    Fusion copies what it fuses; a copy has the maker of what went with the same opcode and shape.
+    Fusion copies instructions; a copy has the creator of the removed one of equal opcode and shape.
     """
     gone = {}
     for inst in all_instructions(old):
         now = match.instructions.get(inst)
-        if now is None or now.opcode is not inst.opcode:  # a fusion may stand in its place
+        if now is None or now.opcode is not inst.opcode:  # a fusion may have replaced it
             gone[inst.opcode.name, inst.shape] = known.get(inst)
     made: dict[Instruction, str | None] = {}
     for inst in all_instructions(new):
@@ -285,7 +285,7 @@ def _makers(
 
 
 def _peak(memory: Memory, module: Module | None) -> Iterator[PeakBuffer]:
-    """Yield the arrays at the peak with what the module says of them."""
+    """Yield the arrays at the peak with their instructions."""
     known = (
         {inst.name: inst for c in module.computations for inst in c.instructions} if module else {}
     )
@@ -299,7 +299,7 @@ def _peak(memory: Memory, module: Module | None) -> Iterator[PeakBuffer]:
 
 
 def _element(shape: Shape, index: str) -> Shape:
-    """Return the element of a tuple that `{1,0}` names."""
+    """Return the element of a tuple at an index such as `{1,0}`."""
     for number in re.findall(r"\d+", index):
         if not isinstance(shape, TupleShape) or int(number) >= len(shape.elements):
             break

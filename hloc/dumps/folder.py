@@ -1,9 +1,9 @@
-"""Folders that XLA writes with `--xla_dump_to=DIR`: which file is what.
+"""Folders that XLA writes with `--xla_dump_to=DIR`: the kinds of their files.
 
-Names say it: `module_0052.jit_f.before_optimizations.txt`, `...cpu_after_optimizations.txt` (or
+File names tell: `module_0052.jit_f.before_optimizations.txt`, `...cpu_after_optimizations.txt` (or
 `sm_9.0_gpu_after_optimizations`), and with `--xla_dump_hlo_pass_re=.*` one after each pass that
-changed something, `...jit_f.0007.simplification.after_algsimp.before_dce.txt`. Options of XLA put
-a time in front, and write text, protocol buffers, or either compressed.
+changed something, `...jit_f.0007.simplification.after_algsimp.before_dce.txt`. By XLA's options
+names begin with a time, and files are text or protocol buffers, compressed or not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOW_TO_DUMP = "XLA writes one with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_p
 BEFORE = "before_optimizations"
 
 _FORMS = (".txt", ".txt.gz", ".hlo", ".hlo.pb", ".hlo.pb.gz", ".pb")
-"""Ends of the names of modules; of several forms of one stage the first is read."""
+"""Suffixes of module files; of several forms of one stage the first is read."""
 
 _HEAD = re.compile(r"(?:\d+\.)?module_(?P<number>\d+)\.(?P<rest>.+)")
 _PASS = re.compile(
@@ -42,8 +42,8 @@ class DumpFile:
     """A module at one stage.
 
     Attributes:
-        number: place in the order: of the pass that wrote it, -1 before the first pass.
-        pipeline, after: of a pass; the name of the stage is in `after` for the others.
+        number: number of the pass that wrote it, -1 before the first pass.
+        pipeline, after: pipeline and pass; for other stages `after` is the name of the stage.
     """
 
     path: str
@@ -53,7 +53,7 @@ class DumpFile:
 
     @property
     def how(self) -> str:
-        """What made it: `simplification/algsimp`, `simplification starts`, a stage."""
+        """What wrote it: `simplification/algsimp`, `simplification starts`, a stage."""
         if self.after.startswith("pipeline-start"):
             return f"{self.pipeline} starts"
         return f"{self.pipeline}/{self.after}" if self.pipeline else self.after
@@ -91,13 +91,13 @@ class DumpModule:
 
     @property
     def history(self) -> tuple[DumpFile, ...]:
-        """The files of the passes, or what is known of before and after where there are none."""
+        """The files of the passes, or those before and after optimisation if there are none."""
         return self.passes or self.stages
 
 
 @dataclass(frozen=True, slots=True)
 class DumpFolder:
-    """A dump; `others` are names of files that belong to no module."""
+    """A dump; `others` are the names of files that belong to no module."""
 
     path: str
     modules: tuple[DumpModule, ...]
@@ -124,7 +124,7 @@ class _Files:
 def read_folder(folder: str) -> DumpFolder:
     """Return the modules in a dump, in the order of their numbers.
 
-    A folder of files with other names is read too, each text that begins as HLO does as a module.
+    A folder of files with other names is read too: each file that begins like HLO is a module.
 
     Raises:
         HloError: the folder cannot be read, or holds no modules.
@@ -153,7 +153,7 @@ def read_folder(folder: str) -> DumpFolder:
 
 
 def module_of_file(path: str) -> DumpModule:
-    """Return the one module in the file `path`, as if a dump held nothing else."""
+    """Return the only module in the file `path`, as a module of a dump."""
     name = os.path.basename(path)
     return DumpModule(name, (), None, DumpFile(path, 0, "", name), {})
 
@@ -170,7 +170,7 @@ def folder_of_file(path: str) -> DumpFolder:
 
 
 def chosen_module(folder: DumpFolder, wanted: str) -> DumpModule:
-    """Return the module that `wanted` names in part; by default the one with most passes.
+    """Return the module whose name contains `wanted`; by default the one with most passes.
 
     Raises:
         HloError: none has that name.
@@ -209,12 +209,12 @@ def read_text(path: str) -> str:
 
 
 def _preference(name: str) -> tuple[int, str]:
-    """Order names so that the form of a module that is read comes first."""
+    """Sort key of names: the preferred form of a module comes first."""
     return next((i for i, form in enumerate(_FORMS) if name.endswith(form)), len(_FORMS)), name
 
 
 def _place(path: str, name: str, found: dict[str, _Files]) -> bool:
-    """Put a file where it belongs; True if its name is one of XLA's."""
+    """Add a file to its module; True if its name is one of XLA's."""
     head = _HEAD.fullmatch(name)
     if head is None:
         return False
@@ -231,7 +231,7 @@ def _place(path: str, name: str, found: dict[str, _Files]) -> bool:
         return True
     form = next((form for form in _FORMS if rest.endswith(form)), None)
     if form is None:
-        return True  # LLVM IR, objects, pictures: XLA's, and nothing to read here
+        return True  # LLVM IR, objects, pictures: XLA's files that are not read
     rest = rest.removesuffix(form)
     report = _REPORT.fullmatch(rest)
     stage = _STAGE.fullmatch(rest if report is None else report["stage"])
@@ -254,7 +254,7 @@ def _place(path: str, name: str, found: dict[str, _Files]) -> bool:
 
 
 def _place_metadata(path: str, number: str, found: dict[str, _Files]) -> bool:
-    """Give the times of a compilation, whose file names no module, to the modules of its number."""
+    """Add the pass times of a compilation to the modules of its number."""
     for name, files in found.items():
         if name.startswith(f"module_{number}."):
             files.texts["metadata"] = path
@@ -262,7 +262,7 @@ def _place_metadata(path: str, number: str, found: dict[str, _Files]) -> bool:
 
 
 def _plain_modules(folder: str, names: list[str]) -> Iterator[DumpModule]:
-    """Yield a module for each file that begins as HLO text does."""
+    """Yield a module for each file that begins like HLO text."""
     for name in names:
         path = os.path.join(folder, name)
         try:

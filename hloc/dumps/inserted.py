@@ -1,4 +1,4 @@
-"""Copies, transposes and converts that a compiler added, and what asked for each."""
+"""Copies, transposes and converts that a compiler inserted, and what needs each."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Inserted:
     """An instruction that the program did not contain.
 
     Attributes:
-        kernel: the kernel it is part of, itself if it is one.
-        alone: the kernel does nothing but such work, so that it costs memory traffic; else it is
-            part of a fusion, or of a reducer, that is there anyway.
-        kernel_bytes: what the kernel writes.
+        kernel: the kernel that contains it, or itself.
+        alone: the kernel does nothing else, so it costs memory traffic; otherwise it is part
+            of a fusion or a reducer that exists anyway.
+        kernel_bytes: bytes that the kernel writes.
         asked_by: the instructions that read it.
-        why: what they need, as far as the module says.
+        why: what they need, as far as the module shows.
         by: the pass that added it, "" if the dump does not show it.
     """
 
@@ -49,13 +49,13 @@ class Inserted:
 def inserted(
     before: Module, after: Module, by: Mapping[Instruction, str | None]
 ) -> tuple[Inserted, ...]:
-    """Return what `after` has beyond `before`: what costs a kernel first, largest first.
+    """Return what `after` has and `before` has not: those that cost a kernel first, largest first.
 
     Args:
         before: the module before the first pass.
         after: the module after the last one.
-        by: the pass that made each instruction of `after`, "" if unknown, None for those of the
-            program itself.
+        by: the pass that created each instruction of `after`, "" if unknown, None for those of
+            the program itself.
     """
     known = {_key(inst) for c in before.computations for inst in c.instructions}
     running = frozenset(control_flow_computations(after))
@@ -104,7 +104,7 @@ def _row(inst: Instruction, by: str, alone: bool, running: frozenset[Computation
 
 
 def _why(inst: Instruction, result: Instruction) -> str:
-    """Return what `inst` does; `result` is the fusion whose result it is, or itself."""
+    """Return why `inst` is needed; `result` is the fusion whose result it is, or itself."""
     operand = inst.operands[0]
     if inst.is_a("convert"):
         return f"from {_dtype(operand)} to {_dtype(inst)}"
@@ -119,7 +119,7 @@ def _why(inst: Instruction, result: Instruction) -> str:
 
 
 def _sharing(result: Instruction, operand: Instruction) -> Iterator[str]:
-    """Yield why `result`, a copy of `operand` in the same layout, needs memory of its own."""
+    """Yield why `result`, a copy of `operand` in the same layout, needs separate memory."""
     computation = result.computation
     entry = computation is computation.module.entry
     at_end = result.is_root or any(user.is_root and user.is_a("tuple") for user in result.users)
@@ -144,7 +144,7 @@ def _sharing(result: Instruction, operand: Instruction) -> Iterator[str]:
 
 
 def _moved(result: Instruction, loop: Instruction) -> Iterator[str]:
-    """Yield that `result` is an element of the state of `loop` on its way to another element."""
+    """Yield that `result` is an element of the state of `loop` that moves to another element."""
     source = result
     while source.is_a("copy", "bitcast"):
         source = source.operands[0]

@@ -1,7 +1,7 @@
-"""How long each pass of a compilation took, as far as a dump says.
+"""The time of each pass of a compilation, as far as a dump has it.
 
 XLA's GPU compiler writes `module_0001.metadata.textproto` with `--xla_dump_module_metadata`, with
-the start and end of each pass in microseconds. Elsewhere only the times of the files are known.
+the start and end of each pass in microseconds. Otherwise only the times of the files are known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloc.dumps.folder import DumpFile
 from hloc.lazy_dataclass import dataclass
 
 LEAST_GAP_MS = 100.0
-"""Gaps between two files that are shorter than this are not told: copies of a folder have them."""
+"""Minimum gap between two files that is reported: copies of a folder have shorter ones."""
 
 _FIELD = re.compile(r'^\s*(\w+):\s*(?:"([^"]*)"|(-?\d+))\s*$', re.MULTILINE)
 _PASS = re.compile(r"^pass_metadata\s*:?\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -23,7 +23,7 @@ _PASS = re.compile(r"^pass_metadata\s*:?\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class PassTime:
-    """A pass of a pipeline, and its time in all its runs."""
+    """A pass of a pipeline, and the total time of its runs."""
 
     name: str
     ms: float
@@ -53,7 +53,7 @@ def times_of_metadata(text: str) -> tuple[PassTime, ...]:
 def times_of_files(files: Sequence[DumpFile]) -> tuple[PassTime, ...]:
     """Return the time between one file and the next, longest first.
 
-    Passes that changed nothing wrote no file, so a gap may be theirs; writing counts too. () if the
+    Passes that changed nothing wrote no file, so a gap may include them and the writing. () if the
     files were not written in the order of the passes: then they were copied.
     """
     times = [os.stat(file.path).st_mtime_ns for file in files]

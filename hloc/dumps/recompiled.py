@@ -1,4 +1,4 @@
-"""Modules that are one program compiled again: for other shapes, constants, or nothing new."""
+"""Recompilations: modules of one program compiled for other shapes or constants, or unchanged."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Recompiled:
     Attributes:
         modules: XLA's names, in order.
         differs_in: `shapes`, `constants`, `shapes and constants`, or `nothing`.
-        values: what was different in each, as far as it is short: shapes of the parameters, or
-            the constants.
+        values: the difference of each, if it is short: shapes of the parameters,
+            or constants.
     """
 
     modules: tuple[str, ...]
@@ -67,7 +67,7 @@ def _parameters(module: Module) -> str:
 
 
 def _differing_constants(modules: list[Module]) -> Iterator[str]:
-    """Yield the constants of each module that are not the same in all; short ones only."""
+    """Yield the constants of each module that are not equal in all; short ones only."""
     texts = [list(_constants(module)) for module in modules]
     if len({len(found) for found in texts}) > 1:
         return

@@ -23,9 +23,9 @@ class Section:
 
     Attributes:
         title: a few words.
-        summary: what the rows come to.
-        rows: cells, of which those in the columns `numbers` end together.
-        left: rows that are not shown.
+        summary: a sentence about all rows.
+        rows: cells; the columns `numbers` are right-aligned.
+        left: number of rows that are not shown.
     """
 
     title: str
@@ -36,7 +36,7 @@ class Section:
 
 
 def sections_of(found: Findings, most: int = MOST_ROWS) -> Iterator[Section]:
-    """Yield what is to be said of one module; parts that say nothing are left out."""
+    """Yield the sections of one module; empty ones are left out."""
     if found.before is not None or found.after is not None:
         yield _figures(found)
     if found.unreadable:

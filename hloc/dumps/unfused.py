@@ -1,8 +1,8 @@
-"""Arrays that one kernel writes and another reads, and what keeps the two from being one kernel.
+"""Arrays that one kernel writes and another reads, and why the two are not fused.
 
-XLA does not say why it left two kernels apart. hloc's rules of fusion do: all fusions are undone in
-a copy of the module, and the pass `fusion` is asked what it would join, with its remarks. Where it
-would fuse what XLA did not, that is said. Copies are left out: they keep two buffers apart.
+XLA does not report why it did not fuse two kernels. hloc's fusion pass does: all fusions are undone
+in a copy of the module, and the pass `fusion` runs on it with its remarks. Kernels that it would
+fuse and XLA did not are marked. Copies are left out: they keep two buffers apart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hloc.opt.fusion.instruction_fusion import InstructionFusion, fusion_groups
 from hloc.opt.pass_base import PassContext
 
 MOST_INSTRUCTIONS = 200_000
-"""A module with more, once its fusions are undone, is not asked about."""
+"""Maximum number of instructions, fusions undone, of a module that is analysed."""
 
 _WHERE_ROLES_END = {
     Role.REDUCE: "{} ends a kernel: a result is known only after all its elements are read",
@@ -40,12 +40,12 @@ class Unfused:
     """An array between two kernels.
 
     Attributes:
-        name: of the kernel that writes it, `fusion.1{0}` for one of several results; `readers`
-            are those that read it.
-        size_bytes: of the array.
-        traffic_bytes: written once, and read by each reader.
+        name: the kernel that writes it, `fusion.1{0}` for one of several results; `readers` are
+            those that read it.
+        size_bytes: size of the array.
+        traffic_bytes: bytes of one write and one read per reader.
         why: hloc's reason.
-        fusible: hloc's rules would make one kernel of them.
+        fusible: True if hloc would fuse them.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Unfused:
 
 
 def unfused(module: Module) -> tuple[Unfused, ...]:
-    """Return the arrays between kernels of `module`, those with the most traffic first."""
+    """Return the arrays between kernels of `module`, most traffic first."""
     if sum(len(c) for c in module.computations) > MOST_INSTRUCTIONS:
         return ()
     flat = _Flat(module)
@@ -75,7 +75,7 @@ def unfused(module: Module) -> tuple[Unfused, ...]:
 
 
 def _rows(inst: Instruction, flat: _Flat) -> Iterator[Unfused]:
-    """Yield a row for the result of `inst`, or for each element of it, that a kernel reads."""
+    """Yield a row for the result of `inst`, or each element of it, that a kernel reads."""
     elements = [user for user in inst.users if user.is_a("get-tuple-element")]
     for array in elements or [inst]:
         readers = list(dict.fromkeys(_readers(array)))
@@ -96,7 +96,7 @@ def _rows(inst: Instruction, flat: _Flat) -> Iterator[Unfused]:
 
 
 def _readers(inst: Instruction) -> Iterator[Instruction]:
-    """Yield the kernels that read the result, also behind bitcasts and tuple elements."""
+    """Yield the kernels that read the result, also through bitcasts and tuple elements."""
     seen: set[Instruction] = set()
     waiting = list(inst.users)
     while waiting:
@@ -138,7 +138,7 @@ class _Flat:
         self.remarks = {r.at: r.text for r in context.remarks or () if r.kind == "missed"}
 
     def _undo(self, computation: Computation) -> None:
-        """Put the instructions of each fusion in its place."""
+        """Replace each fusion by its instructions."""
         for inst in tuple(computation.instructions):
             self.stands_for[inst.uid] = inst
             self.reads[inst.uid] = [inst]
@@ -154,7 +154,7 @@ class _Flat:
             computation.remove(inst)
 
     def reason(self, inst: Instruction, readers: list[Instruction]) -> tuple[str, bool]:
-        """Return why `inst` is a kernel apart from `readers`; True if hloc would join them."""
+        """Return why `inst` is not fused with `readers`; True if hloc would fuse them."""
         result = self.stands_for[inst.uid]
         role, opcode = role_of(result), result.opcode.name
         if role in _WHERE_ROLES_END:

@@ -1,1 +1,1 @@
-"""What the command line, the REPL and the lessons share: words, inputs, answers, comparisons."""
+"""Shared by the command line, the REPL and the lessons: text, inputs, results, comparisons."""

@@ -1,6 +1,6 @@
 """The results of a module on sets of inputs, and where two modules differ.
 
-Used to judge passes, so by default both sides run in the reference evaluator; a module that is too
+Used to check passes, so by default both sides run in the reference evaluator; a module that is too
 large for it runs compiled at -O0.
 """
 
@@ -37,17 +37,17 @@ ENDLESS = "it does not terminate"
 
 @dataclass(frozen=True, slots=True)
 class InputSet:
-    """Inputs of a run with a name for people."""
+    """Inputs of a run, with a name for messages."""
 
     name: str
     arrays: list[Array]
 
 
 def input_sets(module: Module, seed: int = 0, *, special: bool = True) -> list[InputSet]:
-    """Return two sets of random inputs and one of special values, indices in range in all.
+    """Return two sets of random inputs and one of special values; indices are in range in all.
 
-    Large inputs are made once only, at random. Without `special` there are no special values: fast
-    math may treat them as it likes.
+    Large inputs have one random set only. Without `special` there are no special values: fast
+    math leaves their results undefined.
     """
     first = InputSet(f"random inputs, seed {seed}", random_inputs(module, seed))
     if sum(array.nbytes for array in first.arrays) > LARGE_INPUT_BYTES:
@@ -59,12 +59,12 @@ def input_sets(module: Module, seed: int = 0, *, special: bool = True) -> list[I
 
 
 def is_random(module: Module) -> bool:
-    """True if HLO leaves the answer open: `rng` may draw any numbers."""
+    """True if HLO does not define the result: `rng` may draw any numbers."""
     return any(inst.is_a("rng") for inst in all_instructions(module))
 
 
 def is_too_large(module: Module) -> bool:
-    """True if the evaluator would take too long, by a count that knows no trip counts."""
+    """True if the evaluator would take too long, by a cost without trip counts."""
     cost = module_cost(module)
     return cost.flops + cost.transcendentals > EVALUATOR_FLOPS or cost.bytes > EVALUATOR_BYTES
 
@@ -72,13 +72,13 @@ def is_too_large(module: Module) -> bool:
 def evaluated(
     module: Module, arrays: Sequence[Array], seconds: float = EVALUATOR_SECONDS
 ) -> list[Array]:
-    """Run `module` in the evaluator for a bounded time; elided constants are zeros.
+    """Run `module` in the evaluator within a time limit; elided constants are zeros.
 
-    A partitioned module takes and answers whole arrays, as before it was partitioned.
+    A partitioned module takes and returns whole arrays, as before it was partitioned.
 
     Raises:
         HloError: it cannot be evaluated.
-        TookTooLong: the time was over.
+        TookTooLong: the time limit was reached.
     """
     with time_limit(seconds):
         if not is_partitioned(module):
@@ -93,12 +93,12 @@ def evaluated(
 
 
 def compiled(module: Module, arrays: Sequence[Array]) -> list[Array]:
-    """Run `module` as it stands, compiled at -O0."""
+    """Run `module` without passes, compiled at -O0."""
     return list(driver.compile_as_it_stands(module)(*arrays))
 
 
 def within(runner: Runner, seconds: float) -> Runner:
-    """Return `runner` with a limit on the time of each run, also for loops of compiled code."""
+    """Return `runner` with a time limit for each run, which also stops loops of compiled code."""
 
     def run(module: Module, arrays: Sequence[Array]) -> list[Array]:
         over = threading.Event()
@@ -126,20 +126,20 @@ def within(runner: Runner, seconds: float) -> Runner:
 
 
 def patience_for(seconds: float) -> float:
-    """Return how long a variant of a module may run that itself took `seconds`.
+    """Return the time limit for a variant of a module that took `seconds`.
 
-    What takes so much longer is a loop without end, which passes and cuts easily make.
+    A variant that takes much longer is an endless loop, which a pass or a cut can easily create.
     """
     return min(EVALUATOR_SECONDS, 1.0 + 10.0 * seconds)
 
 
 def runner_for(module: Module) -> Runner:
-    """Return the evaluator, or compiled code for a module that is too large for it."""
+    """Return the evaluator, or the compiler for a module that is too large for it."""
     return compiled if is_too_large(module) else evaluated
 
 
 def answer_of(module: Module, inputs: InputSet, runner: Runner) -> Answer:
-    """Return what `module` answers, None if it cannot be run on these inputs."""
+    """Return the results of `module`, None if it cannot be run on these inputs."""
     try:
         return runner(module, inputs.arrays)
     except (HloError, UnsupportedError, TookTooLong):
@@ -149,9 +149,9 @@ def answer_of(module: Module, inputs: InputSet, runner: Runner) -> Answer:
 def difference(
     module: Module, inputs: Sequence[InputSet], wanted: Sequence[Answer], runner: Runner
 ) -> str:
-    """Return where `module` answers differently than `wanted`, "" if nowhere.
+    """Return where the results of `module` differ from `wanted`, "" if nowhere.
 
-    An answer that was None is not compared; one that is None now is a difference.
+    A wanted result of None is not compared; a new one of None is a difference.
     """
     for given, want in zip(inputs, wanted, strict=True):
         if want is None:
@@ -169,7 +169,7 @@ def difference(
 
 
 def differing(got: Sequence[Array], want: Sequence[Array]) -> str:
-    """Return `out0[3] is 2.0, expected 1.0` for the worst element, "" if all are near enough."""
+    """Return `out0[3] is 2.0, expected 1.0` for the worst element, "" if all are close enough."""
     kinds = [[(a.dtype, a.shape) for a in arrays] for arrays in (got, want)]
     if kinds[0] != kinds[1]:
         return "the results have other types or shapes"

@@ -14,7 +14,7 @@ from hloc.report.tolerance import Tolerance, tolerance_of
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds asked for by the user; None takes the ones of the table."""
+    """Bounds set by the user; None takes those of the table."""
 
     rtol: float | None = None
     atol: float | None = None
@@ -30,7 +30,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The element that is furthest off: where, what came, what was wanted."""
+    """The element with the largest error: its place, the value found and the one expected."""
 
     output: int
     index: tuple[int, ...]
@@ -40,15 +40,15 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found over all outputs.
+    """The result of a comparison of all outputs.
 
     Attributes:
         bad: number of elements outside the bounds.
         nan_mismatches: NaN in one of the two only.
         nans: NaN in both.
         max_ulp: largest error in units of the last place, over finite floats. The unit is that of
-            the wanted element, or of a thousandth of the largest one if that is larger: an element
-            that is almost zero because terms cancel says nothing in units of its own.
+            the wanted element, or of a thousandth of the largest one if that is larger: units
+            of an element that is almost zero because terms cancel would mean nothing.
         max_error: largest absolute error, over finite floats.
         worst: the element that exceeds its bound most, None if none does.
     """
@@ -71,8 +71,8 @@ class Distance:
     """The element of one output of floats where two results are furthest apart.
 
     Attributes:
-        ulp: units in the last place of the wanted element itself; infinity if only one of the two
-            is a number, or they are different infinities.
+        ulp: units in the last place of the wanted element itself; infinity if only one of the
+            two is a number, or they are different infinities.
     """
 
     output: int
@@ -90,7 +90,7 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """The comparison of one array; `excess` is how far beyond its bound the worst element is."""
+    """The comparison of one array; `excess` is the error of the worst element above its bound."""
 
     bad: int
     nan_mismatches: int
@@ -128,7 +128,7 @@ def distance_at(number: int, pair: tuple[Array, Array], apart: Array, flat: int)
 
 
 def ulps_apart(got: Array, want: Array) -> Array:
-    """Return how many units in the last place of `want` the elements are apart, in f64."""
+    """Return the distance of the elements in units in the last place of `want`, in f64."""
     got, want = np.asarray(got), np.asarray(want)
     dtype = dtype_of_numpy(want.dtype)
     assert dtype is not None
@@ -180,7 +180,7 @@ def _compare_exact(got: Array, want: Array) -> _Output:
 
 
 def _compare_floats(got: Array, want: Array, dtype: DType, bounds: Bounds) -> _Output:
-    """Compare real numbers, which are parts of complex ones if `dtype` is complex."""
+    """Compare real numbers, or parts of complex ones if `dtype` is complex."""
     if want.size == 0:
         return _Output(0, 0, 0, 0, 0.0, 0.0, ())
     a, b = got.astype(np.float64), want.astype(np.float64)

@@ -1,11 +1,11 @@
-"""How far roundings alone may move a result: whether a difference is one, or a fault.
+"""Conditioning: how far rounding alone may move a result, to tell rounding from a bug.
 
 Two numbers, for the element of an output where two results are furthest apart:
 
-- the condition of the instruction that made it: by how much a relative error of its operands grows.
+- the condition of the instruction that computed it: by how much it amplifies a relative error.
   `sum|x| / |sum x|` for sums and products, `|x f'(x) / f(x)|` for elementwise functions;
-- how far the element moves when every operation is off by one unit in the last place, in a random
-  direction. That is measured, by the evaluator.
+- how far the element moves when every operation is off by one unit in the last place,
+  in a random direction. The evaluator measures it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hloc.shapes import ArrayShape
 Values: TypeAlias = dict[Instruction, list[Array]]
 
 _STEP = 1e-6
-"""Relative step of a numerical derivative in f64: its error is about 1e-10."""
+"""Relative step of a numerical derivative in f64; the error of the derivative is about 1e-10."""
 
 SHOWN_ULP = 8
 """Differences up to this many units (`Comparison.max_ulp`) need no explanation."""
@@ -44,12 +44,12 @@ SHOWN_ULP = 8
 
 @dataclass(frozen=True, slots=True)
 class Conditioning:
-    """What the furthest element of one output is made by.
+    """The instruction behind the most distant element of one output.
 
     Attributes:
-        distance: which element, and how far apart the two results are.
-        instruction, opcode: what made it.
-        condition: of the instruction at this element; None where it has no simple formula.
+        distance: the element, and how far apart the two results are.
+        instruction, opcode: the instruction that computed it.
+        condition: condition of the instruction at this element; None without a simple formula.
         spread_ulp: how far the element moves when every operation is off by one unit.
     """
 
@@ -61,7 +61,7 @@ class Conditioning:
 
     @property
     def is_rounding(self) -> bool:
-        """True if roundings explain the difference."""
+        """True if rounding explains the difference."""
         grown = max(1.0, self.spread_ulp, self.condition or 0.0)
         return self.distance.ulp <= ALLOWED * grown
 
@@ -73,7 +73,7 @@ def conditioning_of(
     got: Sequence[Array],
     want: Sequence[Array],
 ) -> list[Conditioning]:
-    """Return `conditioning` where a comparison has found more than a few units, else nothing."""
+    """Return `conditioning` if a comparison has found more than a few units, else nothing."""
     if found.ok and found.max_ulp <= SHOWN_ULP:
         return []
     return conditioning(module, inputs, got, want)
@@ -82,10 +82,10 @@ def conditioning_of(
 def conditioning(
     module: Module, inputs: Sequence[Array], got: Sequence[Array], want: Sequence[Array]
 ) -> list[Conditioning]:
-    """Return what made the furthest element of each output of floats, or the least explained one.
+    """Return the conditioning of the most distant, or least explained, element of each output.
 
     Args:
-        module: what both results are of; it is not changed.
+        module: both results are its results; it is not changed.
         inputs: its arguments.
         got: one result.
         want: the other; errors are in units of its elements.
@@ -111,7 +111,7 @@ def conditioning(
 def _output(
     number: int, pair: tuple[Array, Array], spread: Array, maker: Instruction, values: Values
 ) -> Conditioning:
-    """Return the furthest element, but the least explained one if roundings do not explain it."""
+    """Return the most distant element, or the least explained one if rounding is no explanation."""
     apart = ulps_apart(*pair)
 
     def at(flat: int) -> Conditioning:
@@ -157,7 +157,7 @@ def _alone(inst: Instruction, values: Values) -> tuple[Module, list[Array]]:
 
 
 def _maker(root: Instruction, output: int) -> Instruction:
-    """Return what made an output, whose elements lie in the same order there."""
+    """Return the instruction that computed an output, with its elements in the same order."""
     inst = root
     while True:
         if inst.is_a("tuple") and all(len(array_leaves([o.shape])) == 1 for o in inst.operands):
@@ -192,7 +192,7 @@ def _condition(inst: Instruction, values: Values, flat: int) -> float | None:
 
 
 def _is_sum(inst: Instruction) -> bool:
-    """Tell whether the elements are sums of operands or of their products."""
+    """True if the elements are sums of operands or of their products."""
     if inst.is_a("dot", "convolution"):
         return True
     kinds = ("reduce", "reduce-window", "scatter")
@@ -200,7 +200,7 @@ def _is_sum(inst: Instruction) -> bool:
 
 
 def _in_f64(module: Module) -> Module:
-    """Return a module of few instructions with f64 for all wider floats."""
+    """Return a small module with f64 for all wider floats."""
     return driver.parse_text(_FLOAT.sub("f64[", module.to_text(large_constants=True)))
 
 
@@ -213,7 +213,7 @@ def _element(module: Module, arrays: Sequence[Array], flat: int) -> float:
 
 
 def _ratio(magnitude: float, value: float) -> float | None:
-    """Return the condition; infinite if parts cancel, None if they are not numbers."""
+    """Return the condition; infinite if terms cancel, None if they are not numbers."""
     if not (math.isfinite(magnitude) and math.isfinite(value)):
         return None
     if value == 0:

@@ -1,4 +1,4 @@
-"""What people and programs read of `conditioning`."""
+"""`conditioning` as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloc.report.run_data import json_number
 
 
 def conditioning_lines(found: Sequence[Conditioning]) -> list[str]:
-    """Return a line per output that needs one: where it is furthest off, and if by rounding."""
+    """Return a line per output that needs one: its largest error, and whether it is rounding."""
     return [_line(one) for one in found if one.distance.ulp > SHOWN_ULP or not one.is_rounding]
 
 
@@ -29,7 +29,7 @@ def _line(one: Conditioning) -> str:
 
 
 def conditioning_data(found: Sequence[Conditioning]) -> list[dict[str, object]]:
-    """Return what JSON says of each output; infinity, which JSON lacks, is a text."""
+    """Return the JSON of each output; infinity, which JSON lacks, is a string."""
     return [
         {
             "at": one.distance.place,

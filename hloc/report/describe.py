@@ -24,7 +24,7 @@ def describe(name: str) -> str:
     """Return the description of a pass or an opcode.
 
     Raises:
-        HloError: there is neither of that name.
+        HloError: neither has that name.
     """
     if has_pass(name):
         return describe_pass(name)
@@ -65,7 +65,7 @@ def describe_pass(name: str) -> str:
 
 
 def pass_data(name: str) -> dict[str, Any]:
-    """Return what JSON says of a pass; faults as for `describe_pass`."""
+    """Return the JSON of a pass; errors as for `describe_pass`."""
     cls, shown = pass_class(name), canonical_name(name)
     options = [field for field in dataclasses.fields(cls) if field.init]
     return {
@@ -94,7 +94,7 @@ def all_rules() -> list[Rule]:
 
 
 def rule_summary(rule: Rule) -> str:
-    """Return the law of a rule and how exact it is; one of a plug-in says its law itself."""
+    """Return the law of a rule and how exact it is; a plug-in's rule states its own law."""
     if isinstance(rule, AuthoredRule):
         text = ", ".join(rule.pattern.opcodes) or "any opcode"
     else:
@@ -103,7 +103,7 @@ def rule_summary(rule: Rule) -> str:
 
 
 def rule_data(rule: Rule) -> dict[str, Any]:
-    """Return what JSON says of a rule; without opcodes it begins at any."""
+    """Return the JSON of a rule; a rule without opcodes matches any root."""
     kind = {"opcodes": rule.pattern.opcodes, "exactness": rule.exactness}
     return {"name": rule.name, "law": rule_summary(rule), "proof": proof_text(rule), **kind}
 
@@ -141,7 +141,7 @@ def describe_opcode(name: str) -> str:
 
 
 def opcode_data(name: str) -> dict[str, Any]:
-    """Return what JSON says of an opcode; faults as for `describe_opcode`."""
+    """Return the JSON of an opcode; errors as for `describe_opcode`."""
     if name not in OPCODES:
         raise HloError(f"there is no opcode {name!r}{did_you_mean(name, OPCODES)}")
     row = OPCODES[name]

@@ -24,7 +24,7 @@ from hloc.shapes import ArrayShape
 Parts: TypeAlias = list[list[Array]]
 
 MAX_DEVICES = 1024
-"""Most devices of one run; each is a thread."""
+"""Maximum number of devices of one run; each is a thread."""
 
 
 class _Program(Protocol):
@@ -34,14 +34,14 @@ class _Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceTask:
-    """How a module runs on several devices.
+    """The execution of a module on several devices.
 
     Attributes:
         module: the program of each device.
-        edges: how its arguments and results lie on them.
-        per_device: inputs and outputs are stacked; else they are whole arrays, but for results
-            whose sharding the text does not say.
-        whole: the program of whole arrays that it was made of, if there is one that runs.
+        edges: how its arguments and results are placed on them.
+        per_device: inputs and outputs are stacked; else they are whole arrays, except results whose
+            sharding the text does not give.
+        whole: the unpartitioned program, if it is known and runs.
     """
 
     module: Module
@@ -55,7 +55,7 @@ class DeviceTask:
 
     @property
     def input_shapes(self) -> list[ArrayShape]:
-        """The shapes of the arrays to run it on."""
+        """The shapes of its inputs."""
         return [self._shape(edge, self.per_device) for edge in self.edges.parameters]
 
     @property
@@ -79,7 +79,7 @@ class DeviceTask:
         return [cut(array, edge, self.devices) for array, edge in pairs]
 
     def program(self, executable: Callable[..., list[Array]]) -> Callable[[Parts], Parts]:
-        """Return what runs `executable` on parts and gives parts.
+        """Return a function that runs `executable` on parts and returns parts.
 
         Raises:
             UnsupportedError: programs of its target run on one device.
@@ -89,7 +89,7 @@ class DeviceTask:
         return cast(_Program, executable).run_devices
 
     def evaluated(self, module: Module, parts: Parts, fill_constants: str) -> Parts:
-        """Return what the reference evaluator gives, of the program of whole arrays if possible.
+        """Return the reference evaluator's results, of the unpartitioned program if possible.
 
         Args:
             module: the program of each device, before passes.
@@ -118,18 +118,18 @@ class DeviceTask:
 
 
 def device_task(module: Module, devices: int, *, per_device: bool = False) -> DeviceTask | None:
-    """Return how `module` runs on `devices`, None if on one, as modules without parts do.
+    """Return how `module` runs on `devices`, None if it runs on one, being unpartitioned.
 
-    A module that counts no devices is taken to be for `devices` partitions; a program of whole
-    arrays is partitioned.
+    A module without a device count is taken to be for `devices` partitions; an
+    annotated program is partitioned.
 
     Args:
-        module: as it was read; its header is changed if it counts no devices.
-        devices: how many the user gives it, 0 if nothing was said.
-        per_device: inputs and outputs are to be stacked.
+        module: as parsed; its header is changed if it has no device count.
+        devices: the number that the user gave, 0 if none.
+        per_device: stack inputs and outputs.
 
     Raises:
-        HloError: the module needs more devices than it is given, or another number.
+        HloError: the module needs more devices than given, or another number.
     """
     counts = module_devices(module)
     if counts.total == 1 and devices > 1:

@@ -12,7 +12,7 @@ _MOST_ROWS = 4000
 
 
 def diff_cells(table: DiffTable) -> list[list[str]]:
-    """Return rows: kind, text before, text after, rule; `#` opens a computation."""
+    """Return rows: kind, text before, text after, rule; `#` begins a computation."""
     rows: list[list[str]] = []
     for computation in table.computations:
         head = ("ENTRY " if computation.is_entry else "") + computation.name
@@ -28,7 +28,7 @@ def diff_cells(table: DiffTable) -> list[list[str]]:
 
 
 def _cells(row: DiffRow) -> list[str]:
-    """Return the cells of a row; what moved stands on the side where it is or was."""
+    """Return the cells of a row; a moved instruction is on the side where it is or was."""
     moved_in = row.kind == MOVED and row.after
     left = "" if moved_in or not row.before else row.before
     right = f"{row.after}   ({row.note})" if row.note and row.after else row.after

@@ -1,4 +1,4 @@
-"""A diff as JSON has it."""
+"""A diff as JSON."""
 
 from __future__ import annotations
 

@@ -58,10 +58,10 @@ class DiffView:
 
     Attributes:
         by: the passes that made it; rows do not repeat it.
-        about: what the first head says at its right: states, passes, costs, with three blanks
+        about: text at the right of the first heading: states, passes, costs, with three blanks
             between them; above it if the line would be too long.
         width: columns of the terminal.
-        expand: show every changed row, also those that others stand for.
+        expand: show every changed row, also those that others represent.
         context: unchanged rows shown before and after changed ones.
     """
 
@@ -85,7 +85,7 @@ def title_of(computation: ComputationRows) -> str:
 
 
 def _heads(view: DiffView) -> Iterator[tuple[ComputationRows, tuple[str, ...], SpanLine]]:
-    """Yield the computations with the names of equal ones and their head lines."""
+    """Yield the computations with the names of equal ones and their headings."""
     found = folded(view.table.computations, expand=view.expand)
     for number, (computation, others) in enumerate(found):
         head = [(title_of(computation), f"{STYLES[computation.kind]} bold".strip())]
@@ -102,7 +102,7 @@ def _blanks_before_about(head: str) -> str:
 
 
 def _is_above(view: DiffView) -> bool:
-    """Return whether `about` is too long for the first head."""
+    """Return whether `about` is too long for the first heading."""
     if not view.about or not view.table.computations:
         return False
     first = view.table.computations[0]
@@ -127,7 +127,7 @@ def _about_lines(view: DiffView) -> Iterator[SpanLine]:
 
 
 def unified_lines(view: DiffView) -> Iterator[SpanLine]:
-    """Yield the lines of a diff, what was under what is."""
+    """Yield the lines of a diff, the old line below the new one."""
     if _is_above(view):
         yield from _about_lines(view)
     for row in view.table.header:
@@ -143,7 +143,7 @@ def unified_lines(view: DiffView) -> Iterator[SpanLine]:
 
 
 def row_lines(table: DiffTable, by: str) -> Iterator[SpanLine]:
-    """Yield the changed rows alone; `by` is said above them."""
+    """Yield the changed rows only; the caller prints `by` above them."""
     for computation in table.computations:
         for row in computation.rows:
             if row.kind != SAME:
@@ -157,7 +157,7 @@ def _same_computations(others: Sequence[str]) -> Iterator[SpanLine]:
 
 
 def item_line(item: Item, by: str) -> SpanLine:
-    """Return the line of one row, or of what stands for several; `by` is the pass of the head."""
+    """Return the line of one row, or of the item for several; `by` is the pass in the heading."""
     if isinstance(item, DiffRow):
         return _row(item, by, "  ")
     if isinstance(item, Unchanged):
@@ -209,7 +209,7 @@ def _part_style(style: str, mark: str) -> str:
 
 
 def _rule(by: str, head: str) -> str:
-    """Return the rule alone if the head says the pass."""
+    """Return the rule only if the heading has the pass."""
     what, _, rule = by.partition("/")
     return rule if rule and "," not in head else "" if by == head else rule or what
 
@@ -218,13 +218,13 @@ def _rule(by: str, head: str) -> str:
 
 
 def side_lines(view: DiffView, width: int, before: str = "", after: str = "") -> Iterator[SpanLine]:
-    """Yield the lines of a diff in two columns, what was on the left.
+    """Yield the lines of a diff in two columns, the old module on the left.
 
     Args:
         view: the diff.
         width: columns of the terminal.
-        before: what the left side is called.
-        after: what the right side is called.
+        before: title of the left column.
+        after: title of the right column.
     """
     half = max(20, (width - 3) // 2)
     for row in view.table.header:
@@ -278,14 +278,14 @@ def _side_rows(row: DiffRow, half: int, by: str) -> Iterator[SpanLine]:
 
 
 def _stripped(line: list[tuple[str, str]]) -> SpanLine:
-    """Return a line without the blanks at its end."""
+    """Return a line without trailing blanks."""
     while line and not line[-1][0].strip():
         line.pop()
     return (*line[:-1], (line[-1][0].rstrip(), line[-1][1])) if line else ()
 
 
 def _later(parts: Parts) -> Parts:
-    """Return a rewired line as it is now, without what was there before."""
+    """Return a rewired line in its new form, without the old operands."""
     found: list[tuple[str, str]] = []
     skip = False
     for text, mark in parts:
@@ -302,7 +302,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 
 def _wrapped(parts: Parts, width: int) -> list[Parts]:
-    """Return the lines of a text, broken between words; a longer word is broken anywhere."""
+    """Return the lines of a wrapped text, broken between words; too long words break anywhere."""
     lines: list[Parts] = []
     line: list[tuple[str, str]] = []
     room = width

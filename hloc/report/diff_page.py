@@ -25,7 +25,7 @@ pre { font: 13px/1.45 ui-monospace, monospace; overflow-x: auto; }
 
 
 def diff_page(view: DiffView, title: str) -> str:
-    """Return the page of `view`; colour and the first letter of a line both say what happened."""
+    """Return the page of `view`; both colour and first character of a line show its kind."""
     table = view.table
     legend = ", ".join(f"{kind} {KIND_WORDS[kind]}" for kind in table.counts())
     body = [f'<p>{escape(table.summary())} <span class="quiet">{escape(legend)}</span></p>']
@@ -34,7 +34,7 @@ def diff_page(view: DiffView, title: str) -> str:
 
 
 def diff_block(view: DiffView, prefix: str = "c") -> str:
-    """Return the lines of a diff as a block, at most `MOST_LINES`; heads are `prefix`0, 1 ..."""
+    """Return at most `MOST_LINES` lines of a diff as a block; headings have ids `prefix`0, 1 ..."""
     targets = {title_of(c): f"{prefix}{i}" for i, c in enumerate(view.table.computations)}
     lines = list(unified_lines(view))
     shown = [_line(line, targets) for line in lines[:MOST_LINES]]
@@ -44,7 +44,7 @@ def diff_block(view: DiffView, prefix: str = "c") -> str:
 
 
 def _contents(table: DiffTable, block: str) -> Iterator[str]:
-    """Yield links to the computations; equal ones stand in `block` once."""
+    """Yield links to the computations; equal ones are in `block` once."""
     links = [
         f'<a href="#c{i}">{escape(title_of(computation))}</a>'
         for i, computation in enumerate(table.computations)

@@ -1,4 +1,4 @@
-"""Exit codes, the faults that lie neither in the module nor in hloc, and how a program ends."""
+"""Exit codes, errors outside of the module and hloc, and the end of a program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """What the process returns; the list is closed and documented in `hloc --help`."""
+    """The exit codes of the process; the list is complete and documented in `hloc --help`."""
 
     OK = 0
     FAULT = 1
@@ -48,24 +48,24 @@ REPORT = "this is a bug in hloc, not in your module; please report it with the m
 
 
 class UsageError(Exception):
-    """A wrong command line."""
+    """The command line is wrong."""
 
 
 class OutputFault(Exception):
-    """stdout cannot be written; the message says why."""
+    """stdout cannot be written; the message has the reason."""
 
 
 class RunFailed(Exception):
-    """The compiled program failed while it ran, or ran into a limit."""
+    """The compiled program failed at run time, or reached a limit."""
 
 
 def leave_interrupted(program: str = "hloc") -> NoReturn:
-    """End the process after a Ctrl-C that a long kernel, or an import, does not notice."""
+    """End the process after a Ctrl-C that a long kernel or an import does not notice."""
     _leave(f"{program}: interrupted", Exit.INTERRUPTED)
 
 
 def leave(fault: HloError) -> NoReturn:
-    """End the process because of a limit that a long kernel does not notice."""
+    """End the process at a limit that a long kernel does not notice."""
     _leave(f"hloc: run failed: {fault.message}", Exit.RUN_FAILED)
 
 
@@ -80,8 +80,8 @@ def _leave(said: str, code: Exit) -> NoReturn:
 def ending(program: str, action: Callable[[], int], *, whole: bool = False) -> int:
     """Do `action`, which writes to stdout, and return the exit code of the process.
 
-    Said here, since every program ends so: Ctrl-C, a reader that has left, a full disk, no memory
-    to load a package, a package that is missing. `whole` says that the process does nothing else.
+    Handles the endings common to all programs: Ctrl-C, a closed pipe, a full disk, no memory
+    to load a package, a missing package. `whole` is True if the process does nothing else.
     """
     _prepare_streams()
     if whole:
@@ -116,7 +116,7 @@ def ending(program: str, action: Callable[[], int], *, whole: bool = False) -> i
 
 def _interrupted(program: str) -> int:
     sys.stderr.write(f"{program}: interrupted\n")
-    forget_interrupts()  # a program inside of a program says it once
+    forget_interrupts()  # a program inside a program reports it once
     return Exit.INTERRUPTED
 
 
@@ -124,11 +124,11 @@ _OUT_OF_MEMORY = re.compile(
     r"failed to map|cannot allocate|out of memory|can't start new thread|^error return without exc"
     r"|Could not find/load shared object", re.IGNORECASE
 )  # fmt: skip
-"""What Python and packages say where the system gives no more memory."""
+"""Messages of Python and packages when the system is out of memory."""
 
 
 def machine_fault(fault: BaseException) -> tuple[Exit, str, str] | None:
-    """Return code, kind and message of a fault of neither hloc nor the module; None for others."""
+    """Return code, kind and message of an error of the machine, None for other errors."""
     text = " ".join(map(str, (fault, fault.__cause__ or "", fault.__context__ or "")))
     if isinstance(fault, MemoryError) and str(fault).startswith("out of memory: "):
         return Exit.RUN_FAILED, "run failed", str(fault)
@@ -145,9 +145,9 @@ def machine_fault(fault: BaseException) -> tuple[Exit, str, str] | None:
 
 
 def _prepare_streams() -> None:
-    """Let every text be written: bytes that were no UTF-8 in a module come out as they came in.
+    """Let every text be written: bytes of a module that are not UTF-8 are written unchanged.
 
-    A stream that was closed before the start (`>&-`) takes everything and keeps nothing.
+    A stream that was closed before the start (`>&-`) discards everything.
     """
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - open until the end
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -158,5 +158,5 @@ def _prepare_streams() -> None:
 
 
 def _silence_stdout() -> None:
-    """Let the interpreter's last flush go nowhere: the reader has left."""
+    """Discard the interpreter's last flush: the reader closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,11 +22,11 @@ _WIDTH = 96
 
 
 def explanation_of(name: str, more: Sequence[str] = ()) -> str:
-    """Return the explanation of `name`; of several meanings, all.
+    """Return the explanation of `name`, of all its meanings.
 
     Args:
-        name: of a diagnostic, a pass, a rule, an opcode, or `exit-codes`.
-        more: what the caller has to say about it besides.
+        name: name of a diagnostic, a pass, a rule or an opcode, or `exit-codes`.
+        more: further text of the caller about it.
 
     Raises:
         HloError: nothing has that name.
@@ -72,7 +72,7 @@ def _hint(name: str) -> str:
 
 
 def _rule_text(rule: Rule) -> str:
-    """Return what a rule of a plug-in says of itself, and where it is written."""
+    """Return the documentation of a plug-in's rule, and the place of its source."""
     from hloc.report.describe import rule_summary
 
     place = f"  {rule_summary(rule)}  {getattr(rule, 'where', '')}".rstrip()

@@ -1,6 +1,6 @@
-"""Lines of a report that are wider than the terminal, broken where a reader expects it.
+"""Wrapping of report lines that are wider than the terminal.
 
-A terminal breaks a line in the middle of a word and goes on at its left edge, under the next row.
+A terminal breaks a line in the middle of a word and continues at its left edge.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 _DEEPER = 4
 _LEAST_ROOM = 20
 _FULL = 0.6
-"""A line that is broken before a gap is at least so full."""
+"""Minimum fill of a line that is broken before a gap."""
 
 
 def terminal_columns() -> int:
@@ -22,14 +22,14 @@ def terminal_columns() -> int:
 
 
 def folded(text: str, width: int, *, prose: bool = False) -> str:
-    """Return `text` with lines of at most `width` columns; styles take no room.
+    """Return `text` with lines of at most `width` columns; styles have no width.
 
-    The rest of a line goes below its last column, `name  words`, or four deeper than the line.
+    The rest of a line is indented to its last column, `name  words`, or by four more columns.
 
     Args:
         text: lines of a report.
         width: columns of the terminal.
-        prose: fill paragraphs anew: neighbours of equal indentation and without columns.
+        prose: refill paragraphs: adjacent lines of equal indentation and without columns.
     """
     lines = text.split("\n")
     if prose:
@@ -38,9 +38,9 @@ def folded(text: str, width: int, *, prose: bool = False) -> str:
 
 
 def breaks(plain: str, width: int, *, prose: bool = False) -> tuple[list[tuple[int, int]], int]:
-    """Return where the parts of a line begin and end, and the indentation of the later ones.
+    """Return the start and end of the parts of a line, and the indentation of the later ones.
 
-    A part ends before a wide gap, if one is near its end, else between two words.
+    A part ends before a wide gap if there is one near its end, else between two words.
     """
     hang = _hang(plain, width, prose=prose)
     parts, start, room = [], 0, width
@@ -62,7 +62,7 @@ def _end_of(plain: str, words: int, end: int) -> int:
     stop = plain.rfind(" ", words, end + 1)
     if stop <= words:
         stop = max(plain.rfind(mark, words, end) for mark in ",|") + 1
-    return stop if stop > words else plain.find(" ", end)  # a path stays whole
+    return stop if stop > words else plain.find(" ", end)  # a path is not broken
 
 
 def _next_word(plain: str, at: int) -> int:
@@ -86,7 +86,7 @@ def _fold(line: str, width: int, *, prose: bool) -> list[str]:
 
 
 def _hang(plain: str, width: int, *, prose: bool) -> int:
-    """Return where the second line begins."""
+    """Return the indentation of the second line."""
     indent = len(plain) - len(plain.lstrip())
     if prose and not _GAP.search(plain):
         return indent
@@ -96,7 +96,7 @@ def _hang(plain: str, width: int, *, prose: bool) -> int:
 
 
 def _places(line: str) -> list[int]:
-    """Return where in `line` each visible character stands, styles before it included."""
+    """Return the position in `line` of each visible character, styles before it included."""
     places: list[int] = []
     at = 0
     for style in (*_STYLE.finditer(line), None):

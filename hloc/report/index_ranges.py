@@ -1,8 +1,9 @@
-"""Which integer inputs of a module end up as indices, and their ranges.
+"""The integer inputs of a module that are used as indices, and their ranges.
 
-Random indices out of range are clamped or skipped, so they would test little else. The search goes
-backwards from every index operand, through instructions that pass integers on unchanged or shifted
-(reshape, select, add, while state ...), to the parameters of the entry computation.
+Random indices out of range are clamped or skipped, so they would test little else.
+The search goes backwards from every index operand, through instructions that forward integers
+unchanged or shifted (reshape, select, add, while state ...), to the parameters of the entry
+computation.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hloc.ir.traversal import all_instructions
 from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 Place: TypeAlias = tuple[Instruction, ShapeIndex]
-"""One leaf of the value of an instruction."""
+"""A leaf of the value of an instruction."""
 
 _ALL_OPERANDS = frozenset(
     ("add", "and", "clamp", "concatenate", "maximum", "minimum", "or", "subtract")
@@ -24,11 +25,11 @@ _ALL_OPERANDS = frozenset(
 
 
 def index_limits(module: Module) -> dict[int, int]:
-    """Return the largest useful value per entry parameter leaf (counted in order) used as index."""
+    """Return the largest useful value of each entry parameter leaf that is used as an index."""
     numbers = _leaf_numbers(module)
     limits: dict[int, int] = {}
     seen: set[Place] = set()
-    # The smallest limit first: a place reached by several uses then keeps the one that suits all.
+    # The smallest limit first: a place with several uses then keeps the limit valid for all.
     for limit, use in sorted(_index_uses(module), key=lambda found: found[0]):
         stack = [use]
         while stack:
@@ -108,7 +109,7 @@ def _slice_uses(
 
 
 def _sources(place: Place) -> Iterator[Place]:
-    """Yield the places whose integers are handed on to `place`."""
+    """Yield the places whose integers are forwarded to `place`."""
     inst, index = place
     name = inst.opcode.name
     if name == "parameter":
@@ -135,7 +136,7 @@ def _sources(place: Place) -> Iterator[Place]:
 
 
 def _arguments(parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:
-    """Yield what callers hand over for `parameter`."""
+    """Yield the arguments that callers pass for `parameter`."""
     number: Any = parameter.attributes.number
     for caller in parameter.computation.callers:
         name = caller.opcode.name

@@ -1,4 +1,4 @@
-"""The mini-language for inputs: `3.5`, `[1,2,3]`, `@x.npy`, `normal(0,1)`, `special` and others.
+"""Input specs: `3.5`, `[1,2,3]`, `@x.npy`, `normal(0,1)`, `special` and others.
 
 `4xf32=@x.npy` also gives the type, which is then checked.
 """
@@ -48,7 +48,7 @@ _MAGIC = (b"\x93NUMPY", b"PK\x03\x04")  # of one array, and of an archive
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One array that the module takes; `names` are the words that mean it, the first is shown."""
+    """One array that the module takes; any of `names` selects it, the first is shown."""
 
     number: int
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ def parameters_of(module: Module) -> tuple[Parameter, ...]:
 
 
 def find_parameter(module: Module, name: str) -> Parameter:
-    """Return the parameter that `name` means.
+    """Return the parameter called `name`.
 
     Raises:
         HloError: there is none.
@@ -88,7 +88,7 @@ def array_of(spec: str, parameter: Parameter, module: Module, seed: int) -> Arra
     """Return the array that `spec` describes for `parameter` of `module`.
 
     Raises:
-        HloError: a text of another form, a file that does not fit.
+        HloError: the text is not a valid spec, or the file does not fit.
     """
     if len(spec) > _MOST_LETTERS:
         raise HloError(f"an input has at most {_MOST_LETTERS} letters; use @FILE.npy")
@@ -128,7 +128,7 @@ def file_of(spec: str) -> str:
 
 
 def _without_type(spec: str) -> tuple[str, str]:
-    """Return the type that stands before a spec, "" if none does, and the rest."""
+    """Return the type before a spec, "" if there is none, and the rest."""
     text = spec.strip()
     typed = _TYPED.fullmatch(text)
     if typed is None or text.startswith("@"):
@@ -139,7 +139,7 @@ def _without_type(spec: str) -> tuple[str, str]:
 def _indices(
     name: str, limit: int | None, shape: ArrayShape, module: Module, rng: np.random.Generator
 ) -> Array:
-    """Return indices in the range of all that they index, the instruction `name` among it."""
+    """Return indices in the range of all that they index, the instruction `name` included."""
     inst = find_instruction(module, name)
     if limit is None or not inst.is_a(*_INDEXING):
         raise HloError(
@@ -149,7 +149,7 @@ def _indices(
 
 
 def uniform_set(module: Module, seed: int) -> list[Array]:
-    """Return inputs with floats from -1 to 1, and all others as `random_inputs` makes them."""
+    """Return inputs with floats from -1 to 1, and other types as in `random_inputs`."""
     arrays = random_inputs(module, seed)
     for number, shape in enumerate(parameter_leaves(module)):
         if shape.dtype.is_float:
@@ -162,7 +162,7 @@ def _drawn(
     kind: str, low: float, high: float, shape: ArrayShape, rng: np.random.Generator,
     limit: int | None,
 ) -> Array:  # fmt: skip
-    """Return random numbers; whole ones for integers, in the range of what they index."""
+    """Return random numbers; for integer types whole ones, in the range of what they index."""
     if kind == "normal":
         if not high >= 0 or not np.isfinite([low, high]).all():
             raise HloError(
@@ -192,7 +192,7 @@ def _cast(values: Any, shape: ArrayShape) -> Array:
 
 
 def _number(text: str) -> float:
-    """Return a number: whole ones of up to 64 bits are exact."""
+    """Return a number: integers of up to 64 bits are exact."""
     if text in ("true", "false"):
         return float(text == "true")
     if re.fullmatch(r"[-+]?\d+", text) and -(1 << 63) <= int(text) < 1 << 64:
@@ -219,7 +219,7 @@ def _listed(text: str, shape: ArrayShape) -> Array:
 
 
 def _json_name(found: re.Match[str]) -> str:
-    """Return inf and nan as Python's reader of JSON knows them."""
+    """Return inf and nan in the form that Python's JSON parser knows."""
     return "NaN" if found[0] == "nan" else "Infinity"
 
 

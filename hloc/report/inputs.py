@@ -1,4 +1,4 @@
-"""Inputs of a run: random ones that suit the module, or arrays from a file; and results to a file.
+"""Inputs of a run: random ones that fit the module, or arrays from a file; and results to a file.
 
 Files are NumPy archives with arg0, arg1 ... or out0, out1 ..., tuples flattened depth first. Inputs
 may also be called arr_0, arr_1 ..., as `numpy.savez(file, *arrays)` does, or as the parameters are.
@@ -25,8 +25,8 @@ from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
 
 _MAX_ROWS = 4096
 _MOST_TIMES, _MOST_BYTES = 16, 1 << 20
-"""An array in a file may be so much larger than the one that is expected."""
-_SMALL = 10  # integers that are no indices lie below this
+"""Maximum factor by which an array in a file may be larger than expected."""
+_SMALL = 10  # upper bound of integers that are not indices
 
 
 def array_leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:
@@ -55,17 +55,17 @@ def random_inputs(
     """Return one array per parameter leaf; the same seed gives the same arrays.
 
     Args:
-        module: says what the arrays are for.
-        seed: of the generator.
-        shapes: other than those of the parameters, on several devices.
+        module: the program that takes the arrays.
+        seed: seed of the generator.
+        shapes: used instead of the parameters' shapes, on several devices.
 
     Raises:
         HloError: they would not fit into memory.
 
     Floats are normal; matrices are scaled down by the root of their height, as weights are, or a
-    deep model would overflow and the comparison of NaNs prove nothing. Predicates have even odds,
+    deep model would overflow and comparing NaNs would prove nothing. Predicates have even odds,
     integers are 0 to 9. Integers that the module uses as indices (gather, scatter, dynamic-slice)
-    lie in the range of what they index.
+    are in the range of what they index.
     """
     shapes = parameter_leaves(module) if shapes is None else shapes
     return random_arrays(shapes, seed, index_limits(module))
@@ -83,15 +83,15 @@ def random_arrays(
 
 
 def random_input(shape: ArrayShape, number: int, seed: int, limit: int | None) -> Array:
-    """Return what `random_inputs` makes of parameter leaf `number`, which indexes 0 to `limit`."""
+    """Return the random input of parameter leaf `number`, which indexes 0 to `limit`."""
     _check_possible([shape])
     return _random_array(shape, np.random.default_rng([seed, number]), limit)
 
 
 def _check_possible(shapes: Sequence[ArrayShape]) -> None:
-    """Refuse inputs of no known size, and those that would leave no memory to run.
+    """Reject inputs of unknown size, and those that would leave no memory for the run.
 
-    A system short of memory kills processes.
+    A system that is short of memory kills processes.
     """
     from hloc.codegen.llvm.target import physical_memory_bytes
 
@@ -141,7 +141,7 @@ def _largest(dtype: DType) -> int:
 
 
 def special_inputs(module: Module, seed: int) -> list[Array]:
-    """Return arrays of the values that break laws; the same seed gives the same arrays.
+    """Return arrays of the values that break algebraic laws; the same seed gives the same arrays.
 
     Floats are NaN, infinities, zeros of both signs, denormals and a few ordinary numbers, mixed at
     random; integers are the extreme ones, 0, 1 and -1. Integers used as indices stay in range.
@@ -159,7 +159,7 @@ def special_inputs(module: Module, seed: int) -> list[Array]:
 
 
 def special_input(shape: ArrayShape, number: int, seed: int, limit: int | None) -> Array:
-    """Return what `special_inputs` makes of parameter leaf `number`, which indexes 0 to `limit`."""
+    """Return the special input of parameter leaf `number`, which indexes 0 to `limit`."""
     _check_possible([shape])
     return _special_array(shape, np.random.default_rng([seed, number, 1]), limit)
 
@@ -196,11 +196,11 @@ DAMAGES = (
     EOFError,
     KeyError,
     MemoryError,
-    NotImplementedError,  # a compression that zipfile does not know
+    NotImplementedError,  # a compression method that zipfile does not support
     ValueError,
     zlib.error,
 )
-"""What NumPy and zipfile raise for archives that are damaged or forged, beside `BadZipFile`."""
+"""Exceptions of NumPy and zipfile for damaged or malicious archives, besides `BadZipFile`."""
 
 
 def load_arrays(
@@ -208,7 +208,7 @@ def load_arrays(
 ) -> list[Array]:
     """Read arrays of `shapes` from a NumPy archive.
 
-    They are called `prefix0`, `prefix1` ..., or `arr_0`, `arr_1` ..., or by `names`.
+    Their names are `prefix0`, `prefix1` ..., or `arr_0`, `arr_1` ..., or `names`.
 
     Raises:
         HloError: the file cannot be read, an array is missing or has another type or shape.
@@ -229,21 +229,21 @@ def load_arrays(
 
 
 def _naming(have: Sequence[str], prefix: str, count: int, names: Sequence[str]) -> Sequence[str]:
-    """Return the names of `count` arrays in the naming of which `have` has most."""
+    """Return the names of `count` arrays in the naming scheme that matches most of `have`."""
     ways = [[f"{first}{i}" for i in range(count)] for first in (prefix, "arr_")]
     if len(names) == count:
         ways.append(list(names))
-    return max(ways, key=lambda way: len(set(way) & set(have)))  # the first of equals
+    return max(ways, key=lambda way: len(set(way) & set(have)))  # the first in a tie
 
 
 def check_unpacked(stored: Any, name: str, shape: ArrayShape, path: str) -> None:
-    """Check that an array of an archive is of about the size of `shape` before it is unpacked.
+    """Check, before unpacking, that an array of an archive has about the size of `shape`.
 
-    A few kilobytes can hold zeros that fill all memory. Another type or shape is told in
-    better words once the array is read, as long as it is not larger by far.
+    A few kilobytes of compressed zeros can fill all memory. A wrong type or shape gets
+    a better message once the array is read, if it is not much larger.
 
     Raises:
-        HloError: it is.
+        HloError: it is much larger.
     """
     entries = {entry.filename: entry.file_size for entry in stored.zip.infolist()}
     size_bytes = entries.get(f"{name}.npy", entries.get(name, 0))
@@ -277,7 +277,7 @@ def _checked(stored: Any, name: str, shape: ArrayShape, path: str) -> Array:
 
 
 def storage_type(dtype: DType) -> np.dtype[Any]:
-    """Return the NumPy type that stands for `dtype` in a file: `bf16` -> uint16, `s4` -> int8."""
+    """Return the NumPy type that stores `dtype` in a file: `bf16` -> uint16, `s4` -> int8."""
     if dtype.numpy.isbuiltin == 1:
         return dtype.numpy
     if dtype.is_integer:
@@ -286,7 +286,7 @@ def storage_type(dtype: DType) -> np.dtype[Any]:
 
 
 def to_storable(array: Array, dtype: DType) -> Array:
-    """Return `array` as it is written to a file."""
+    """Return `array` in the form that is written to a file."""
     target = storage_type(dtype)
     if target == array.dtype:
         return array
@@ -298,7 +298,7 @@ def to_storable(array: Array, dtype: DType) -> Array:
 
 
 def _from_storable(array: Array, dtype: DType) -> Array | None:
-    """Return the values of `dtype` that `array` stands for, None if its type does not fit."""
+    """Return the values of `dtype` that `array` stores, None if its type does not fit."""
     if array.dtype == dtype.numpy:
         return array
     if dtype.numpy.isbuiltin == 1:

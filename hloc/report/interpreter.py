@@ -1,4 +1,4 @@
-"""A module that the reference evaluator runs, called like a compiled program."""
+"""A module run by the reference evaluator, with the interface of a compiled program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Interpreter:
         self._fill_constants = fill_constants
 
     def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
-        """Run on one device; arguments are never written."""
+        """Run on one device; arguments are never overwritten."""
         return driver.evaluate(self._module, *arrays, fill_constants=self._fill_constants)
 
     def run_devices(self, args: Sequence[Sequence[Any]]) -> list[list[Array]]:

@@ -1,8 +1,9 @@
-"""Ctrl-C while a command starts or works: the process ends with 130, and is never told otherwise.
+"""Ctrl-C while a command starts or works: the process ends with 130, whatever else happens.
 
-Python raises `KeyboardInterrupt` wherever it happens to be. Inside an import, packages turn it into
-an `ImportError`, or it is lost in a callback of the import system: there the process ends at once.
-Elsewhere it is remembered, in case something swallows it or raises something else in its place.
+Python raises `KeyboardInterrupt` at any point. Inside an import, packages turn it into an
+`ImportError`,
+or a callback of the import system loses it: there the process ends at once. Elsewhere it is
+    recorded, in case something catches it or raises another exception instead.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def heed_interrupts(leave: Callable[[], NoReturn]) -> None:
 
 
 def was_interrupted() -> bool:
-    """Return whether Ctrl-C came since `heed_interrupts`."""
+    """Return whether Ctrl-C was pressed since `heed_interrupts`."""
     return bool(_SEEN)
 
 
 def forget_interrupts() -> None:
-    """Leave Ctrl-C to Python again: whoever types commands goes on after it.
+    """Restore Python's handling of Ctrl-C, for interactive programs, which continue after it.
 
-    On another thread, as inside JAX's compilations, handlers stay as they are.
+    On other threads, such as those of JAX's compilations, handlers are not changed.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and (

@@ -1,4 +1,4 @@
-"""The one form of every report that is printed as JSON; docs/json.md lists what each has."""
+"""The common form of all JSON reports; docs/json.md lists the fields of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hloc.errors import Diagnostic
 
 SCHEMA_VERSION = 1
-"""Counts up when a field changes its meaning or goes; new fields may come at any time."""
+"""Increased when a field changes its meaning or is removed; fields may be added at any time."""
 
 
 def json_report(report: str, data: Mapping[str, Any]) -> str:
@@ -18,7 +18,7 @@ def json_report(report: str, data: Mapping[str, Any]) -> str:
 
 
 def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic as JSON has it; line and column count from 1, None without a place."""
+    """Return the JSON of a diagnostic; line and column count from 1, None without a place."""
     file, line, column, length = None, None, None, None
     if diagnostic.span is not None:
         source, start, end = diagnostic.span

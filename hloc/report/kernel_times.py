@@ -1,4 +1,4 @@
-"""Where a module spends its time on the CPU: each kernel of the entry computation, timed alone."""
+"""Profile of a module on the CPU: each kernel of the entry computation, timed alone."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from hloc.report.text import aligned, cut, duration, plural
 
 MOST_KERNELS = 24
 SECONDS = 0.02
-"""How long a kernel is repeated."""
+"""Seconds for which a kernel is repeated."""
 
 _WIDEST_NAME, _WIDEST_SHAPE = 25, 16
 
 Times = Callable[[Module], Sequence[float]]
-"""Runs a module again and again; returns the seconds of each run."""
+"""Runs a module repeatedly and returns the seconds of each run."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """One kernel and its median time; `fault` says why there is none."""
+    """One kernel and its median time; `fault` is the reason if there is none."""
 
     name: str
     opcode: str
@@ -39,12 +39,12 @@ class KernelTime:
 
 
 def kernel_times(module: Module, times: Times) -> tuple[list[KernelTime], int]:
-    """Time the kernels that cost most by count, one by one.
+    """Time the kernels of the highest cost, one by one.
 
-    Calls, loops and branches have no kernel of their own, and are left out.
+    Calls, loops and branches are not kernels, and are left out.
 
     Returns:
-        The kernels, the slowest first, and how many more were not timed.
+        The kernels, the slowest first, and the number of those not timed.
     """
     below = costs_of(reachable_computations(module.entry))
     costs = {i: instruction_cost(i, below.__getitem__) for i in module.entry.instructions}
@@ -77,7 +77,7 @@ def repeated(run: Callable[[], object]) -> list[float]:
 
 
 def kernel_data(kernels: Sequence[KernelTime], left: int) -> dict[str, Any]:
-    """Return the times as JSON has them."""
+    """Return the times as JSON."""
     rows = [
         {
             "name": kernel.name,
@@ -94,7 +94,7 @@ def kernel_data(kernels: Sequence[KernelTime], left: int) -> dict[str, Any]:
 
 
 def kernel_lines(kernels: Sequence[KernelTime], left: int) -> list[str]:
-    """Return a line per kernel, within 80 columns: time, share, what it moves and computes."""
+    """Return a line per kernel, within 80 columns: time, share, bytes and operations."""
     total = sum(kernel.seconds for kernel in kernels)
     rows = [("kernel", "result", "time", "of all", "GB/s", "GFLOP/s")]
     for kernel in kernels:
@@ -116,5 +116,5 @@ def kernel_lines(kernels: Sequence[KernelTime], left: int) -> list[str]:
 
 
 def _called(kernel: KernelTime) -> str:
-    """Return the name, with the opcode if the name does not hold it."""
+    """Return the name, with the opcode if the name does not contain it."""
     return kernel.name if kernel.opcode in kernel.name else f"{kernel.name} ({kernel.opcode})"

@@ -12,7 +12,7 @@ from hloc.opt.rule import Rule
 
 
 def law(rule: Rule) -> str:
-    """Return `` `add(x, negate(y))` → `subtract(x, y)` `` with what it needs."""
+    """Return `` `add(x, negate(y))` → `subtract(x, y)` `` with its conditions."""
     text = f"`{_pattern(rule.pattern)}` → {_answer(rule.build)}"
     return f"{text}, if {_guard(rule.when)}" if rule.when is not None else text
 
@@ -88,7 +88,7 @@ def _said(function: Callable[..., Any]) -> str:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """Return the name of `function` in words, and the values that it was made with."""
+    """Return the name of `function` as words, with its bound values."""
     names = [part for part in function.__qualname__.split(".") if part not in _INNER]
     if not names:
         return _OPEN

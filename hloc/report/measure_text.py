@@ -1,4 +1,4 @@
-"""What a pass did to the kernels and the memory traffic of a module, in words and in JSON."""
+"""The effect of a pass on kernels and memory traffic of a module, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hloc.report.text import size_text
 
 
 def effect_text(before: Measure, after: Measure, arrow: str = "->") -> str:
-    """Return `kernels 33 -> 9, 1.2 MiB -> 612 KiB`: what makes a module faster or not.
+    """Return `kernels 33 -> 9, 1.2 MiB -> 612 KiB`: what determines the speed of a module.
 
-    A fusion adds instructions and takes kernels away; bytes are those that kernels read and write.
+    A fusion adds instructions and removes kernels; bytes are those that kernels read and write.
     """
     kernels = _change(f"{before.kernels:,}", f"{after.kernels:,}", arrow)
     moved = _change(size_text(before.cost.bytes), size_text(after.cost.bytes), arrow)
@@ -21,7 +21,7 @@ def _change(before: str, after: str, arrow: str) -> str:
 
 
 def effect_data(before: Measure, after: Measure) -> dict[str, list[int]]:
-    """Return kernels and bytes before and after, as JSON has them."""
+    """Return kernels and bytes before and after, as JSON."""
     return {
         "kernels": [before.kernels, after.kernels],
         "bytes": [before.cost.bytes, after.cost.bytes],

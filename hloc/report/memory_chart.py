@@ -1,4 +1,4 @@
-"""The live ranges of the arena as a drawing: time from left to right, offsets from bottom to top.
+"""A chart of the live ranges of the arena: time from left to right, offsets from bottom to top.
 
 A self-contained SVG without scripts, deterministic, readable on light and dark backgrounds. A
 rectangle is a buffer while it is in use; its tooltip names the instruction that defines it.
@@ -29,7 +29,7 @@ _STYLE = """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
 
 
 def memory_chart(module: Module, assignment: BufferAssignment) -> str:
-    """Return the drawing of the arena of a compiled module."""
+    """Return the chart of the arena of a compiled module."""
     title = _clean(f"{module.name}: arena {size_text(assignment.arena_bytes)}")
     buffers = in_arena(assignment)
     size = _WIDTH, _HEIGHT
@@ -52,7 +52,7 @@ def memory_chart(module: Module, assignment: BufferAssignment) -> str:
 
 
 class _Scale:
-    """From steps and bytes to places on paper."""
+    """Maps steps and bytes to coordinates of the drawing."""
 
     def __init__(self, steps: int, size_bytes: int) -> None:
         self.steps, self.size_bytes = steps, size_bytes
@@ -99,7 +99,7 @@ def _rectangles(buffers: Iterable[Buffer], scale: _Scale) -> Iterator[str]:
 
 
 def _name(buffer: Buffer, kind: str, scale: _Scale) -> Iterator[str]:
-    """Yield the name of what made a buffer, where there is room for it."""
+    """Yield the name of the instruction that defines a buffer, if there is room for it."""
     (first, last), place = buffer.busy[0], buffer.place
     width = (last - first + 1) * scale.per_step
     height = place.size_bytes * scale.per_byte
@@ -139,5 +139,5 @@ def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """Return `text` without what XML forbids even in escaped form."""
+    """Return `text` without characters that XML forbids even in escaped form."""
     return printable_lines(text)

@@ -16,12 +16,12 @@ _MOST_LETTERS = 60
 
 
 def memory_lines(assignment: BufferAssignment) -> list[str]:
-    """Return the report: allocations, the worst moment with what is alive, the largest buffers."""
+    """Return the report: allocations, the peak with its live buffers, the largest buffers."""
     return [*_allocations(assignment), *_peak(assignment), *_largest(assignment)]
 
 
 def memory_data(assignment: BufferAssignment) -> dict[str, Any]:
-    """Return the report as JSON has it, with all buffers of the arena."""
+    """Return the report as JSON, with all buffers of the arena."""
     report, worst = assignment.report, worst_moment(assignment)
     peak = None
     if worst is not None:
@@ -68,7 +68,7 @@ def _allocations(assignment: BufferAssignment) -> Iterator[str]:
 
 
 def _aliased(assignment: BufferAssignment) -> Iterator[tuple[str, int, str]]:
-    """Yield a row for outputs that may lie in parameters, if the module has any."""
+    """Yield a row for outputs that may alias parameters, if the module has any."""
     if not assignment.aliases:
         return
     shared = [alias for alias in assignment.aliases if alias.is_shared]

@@ -1,4 +1,4 @@
-"""The same annotated program on a mesh of other sizes: a plan for machines that are not there."""
+"""An annotated program on a mesh of other sizes, to plan for machines that are not at hand."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Axes = tuple[tuple[str, int], ...]
 
 
 def scaled_axes(own: Axes, given: Axes, devices: int) -> Axes:
-    """Return the axes of the new mesh, with the names of the module's own.
+    """Return the axes of the new mesh, with the axis names of the module.
 
     Args:
         own: axes of the module.
-        given: `--mesh`, by name or in the same order; () lets the first axis grow.
+        given: `--mesh`, by name or in the same order; () scales the first axis.
         devices: `--devices`, 0 if not given.
 
     Raises:
-        HloError: sizes and number of devices do not go together.
+        HloError: sizes and number of devices do not match.
     """
     total = DeviceMesh(own).count
     if not given:
@@ -55,11 +55,11 @@ def scaled_axes(own: Axes, given: Axes, devices: int) -> Axes:
 
 
 def scaled(module: Module, old: DeviceMesh, axes: Axes) -> Module:
-    """Return `module`, annotated for the mesh `old`, with `axes` in its place, one for each.
+    """Return `module`, annotated for the mesh `old`, with each of its axes replaced by `axes`.
 
     Raises:
-        HloError: a sharding follows no axes of the module's mesh, or a region is written for its
-            number of devices.
+        HloError: a sharding follows no axes of the module's mesh, or a manual region has shapes for
+            its number of devices.
     """
     result = clone_module(module)
     new = DeviceMesh(axes)

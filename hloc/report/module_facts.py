@@ -1,4 +1,4 @@
-"""What the report of a run says of a module; a second run finds it in the cache."""
+"""Facts of a module for the report of a run; a second run finds them in the cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hloc.report.text import count_text, plural
 
 
 def facts_of(module: Module) -> RunFacts:
-    """Return what the report of a run says of `module`."""
+    """Return the facts of `module` for the report of a run."""
     flops = driver.flops_of(module)
     return RunFacts(
         headline(module, flops),

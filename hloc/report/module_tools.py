@@ -1,4 +1,4 @@
-"""What the methods of a module in `hloc.ir.module_tools` do."""
+"""Implementation of the module methods in `hloc.ir.module_tools`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_DRAWN = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a module consists of and costs; prints as `hloc stats` does."""
+    """Composition and cost of a module; prints as `hloc stats` does."""
 
     figures: ModuleStatistics
 
@@ -45,7 +45,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Change(PrintedView):
-    """What is different in a module; prints as lines, and is drawn in notebooks.
+    """The differences of two modules; printed as lines, drawn in notebooks.
 
     Attributes:
         rows: the diff as data.
@@ -57,7 +57,7 @@ class Change(PrintedView):
 
     @property
     def is_empty(self) -> bool:
-        """The modules say the same."""
+        """True if the modules are equal."""
         return self.rows.is_empty
 
     def __str__(self) -> str:
@@ -75,8 +75,8 @@ class Graph(PrintedView):
     """A module as a graph, drawn in notebooks.
 
     Attributes:
-        module: what is drawn.
-        before: an earlier module, since which changes are marked; None to mark none.
+        module: the module to draw.
+        before: an earlier module; changes since then are marked; None marks none.
     """
 
     module: Module
@@ -87,7 +87,7 @@ class Graph(PrintedView):
 
 
 class MemoryReport(PrintedView, str):
-    """What the buffers of a compiled module take, as text; notebooks draw the arena.
+    """The buffers of a compiled module, as text; notebooks draw the arena.
 
     Attributes:
         compiled: the module, lowered for the CPU.
@@ -98,10 +98,10 @@ class MemoryReport(PrintedView, str):
 
 @dataclass(frozen=True, slots=True)
 class Roofline(PrintedView):
-    """The kernels of a module beside the peaks of this machine; prints as a table.
+    """The kernels of a module and the peaks of this machine; prints as a table.
 
     Attributes:
-        name: of the module.
+        name: name of the module.
     """
 
     name: str
@@ -118,7 +118,7 @@ def stats(module: Module) -> Statistics:
 
 
 def apply(module: Module, passes: str) -> Module:
-    """Return `module` after `passes`, with all that was done to it in the change log."""
+    """Return `module` after `passes`, with their changes in the change log."""
     found = clone_module(module)
     found.log.events += module.log.events
     if passes in _LEVELS:
@@ -136,14 +136,14 @@ def diff(old: Module, new: Module) -> Change:
 
 
 def events_between(old: Module, new: Module) -> tuple[Event, ...]:
-    """Return what was done to `old` until it was `new`; () if `new` was not made from it."""
+    """Return the events from `old` to `new`; () if `new` does not come from it."""
     known = old.log.events
     made_from = all(a is b for a, b in zip(known, new.log.events, strict=False))
     return new.log.since(len(known)) if made_from and len(known) <= len(new.log.events) else ()
 
 
 def graph(module: Module, before: Module | None) -> Graph:
-    """Return the graph of `module`, with what is different from `before`."""
+    """Return the graph of `module`, with the differences from `before` marked."""
     if module.instruction_count > _MOST_DRAWN:
         raise HloError(
             f"the module has {module.instruction_count:,} instructions; "
@@ -153,12 +153,12 @@ def graph(module: Module, before: Module | None) -> Graph:
 
 
 def memory(module: Module, opt_level: int) -> MemoryReport:
-    """Return the buffers of the program that `module` becomes at a level of optimisation."""
+    """Return the buffers of the program compiled from `module` at an optimisation level."""
     return memory_text(module, CompileOptions(opt_level=opt_level))
 
 
 def memory_text(module: Module, options: CompileOptions) -> MemoryReport:
-    """Return the buffers of the program that `module` becomes with `options`."""
+    """Return the buffers of the program compiled from `module` with `options`."""
     from hloc.codegen.cpu.backend import CpuModule
 
     module = clone_module(module)
@@ -171,7 +171,7 @@ def memory_text(module: Module, options: CompileOptions) -> MemoryReport:
 
 
 def roofline(module: Module, opt_level: int, run: bool) -> Roofline:
-    """Return the kernels that `module` has at a level of optimisation, and the machine's peaks."""
+    """Return the kernels of `module` at an optimisation level, and the machine's peaks."""
     from hloc.report.roofline_kernels import measured_kernels, modelled_kernels
     from hloc.runtime.machine_peaks import measure_peaks
 
@@ -186,7 +186,7 @@ def roofline(module: Module, opt_level: int, run: bool) -> Roofline:
 
 
 def find(module: Module, pattern: str) -> tuple[Instruction, ...]:
-    """Return the instructions that fit `pattern`, operands before users."""
+    """Return the instructions that match `pattern`, operands before users."""
     wanted = parse_pattern(pattern)
     return tuple(
         inst

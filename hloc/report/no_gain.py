@@ -1,4 +1,4 @@
-"""Why a pass, or all of them, made nothing faster: one line."""
+"""One line on why a pass, or all of them, made nothing faster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hloc.report.text import plural
 
 _NAMES_SHOWN = 2
 SAME_TIME = 0.97
-"""Of the time before; what takes more of it is not called faster."""
+"""Fraction of the time before; a module that takes more is not called faster."""
 
 
 def is_gain(before: Measure, after: Measure) -> bool:
@@ -24,9 +24,9 @@ def is_gain(before: Measure, after: Measure) -> bool:
 
 
 def no_gain_text(before: Measure, after: Measure, remarks: Sequence[Remark]) -> str:
-    """Return why a pass took away neither kernels nor bytes, as far as its remarks tell.
+    """Return why a pass removed neither kernels nor bytes, as far as its remarks tell.
 
-    "" if it did, or has not said why: `not faster: it has 3 users (%a, %b); 4 more: --remarks`.
+    "" if it did, or gave no reason: `not faster: it has 3 users (%a, %b); 4 more: --remarks`.
     """
     if is_gain(before, after):
         return ""
@@ -50,8 +50,8 @@ def bound_text(first: Module, last: Module, kernels: Sequence[KernelTime]) -> st
 
     Args:
         first: the module before the passes.
-        last: the one after them.
-        kernels: of `last`, timed one by one, the slowest first.
+        last: the module after them.
+        kernels: kernels of `last`, timed one by one, the slowest first.
     """
     total = sum(kernel.seconds for kernel in kernels)
     if not total:
@@ -64,7 +64,7 @@ def bound_text(first: Module, last: Module, kernels: Sequence[KernelTime]) -> st
 def heaviest_text(first: Module, last: Module) -> str:
     """Return which instruction does most of the arithmetic of `last`, or moves most bytes.
 
-    For passes that took away neither kernels nor bytes of `first`, without a reason.
+    For passes that removed neither kernels nor bytes of `first` and gave no reason.
     """
     below = costs_of(reachable_computations(last.entry))
     costs = {i: instruction_cost(i, below.__getitem__) for i in last.entry.instructions}
@@ -81,7 +81,7 @@ def heaviest_text(first: Module, last: Module) -> str:
 
 
 def _same(first: Module, last: Module, name: str) -> bool:
-    """Return whether the instruction `name` of `last` does in `first` what it does there."""
+    """Return whether the instruction `name` is the same in `first` and `last`."""
     after = next(inst for inst in all_instructions(last) if inst.name == name)
     for before in all_instructions(first):
         if before.uid == after.uid:

@@ -1,6 +1,6 @@
 """One small module per opcode, for `hloc ops NAME` and docs/opcodes.md.
 
-Examples of elementwise opcodes are generated, those of opcodes from plug-ins stand in their rows.
+Examples of elementwise opcodes are generated, those of opcodes from plug-ins are in their rows.
 Tests run all of them.
 """
 
@@ -191,14 +191,14 @@ def _examples() -> dict[str, Example]:
 
 
 _TYPES = ("f32", "s32", "c64")
-"""Element types of examples of elementwise opcodes: the first that the shape rule takes."""
+"""Element types of examples of elementwise opcodes: the first that the shape rule accepts."""
 
 
 def example_of(name: str) -> Example:
-    """Return the example of an opcode: the one in its row, the one here, or operands of one type.
+    """Return the example of an opcode: from its row, from this table, or with operands of one type.
 
     Raises:
-        KeyError: a row that is not elementwise, or has attributes, has none.
+        KeyError: a row that is not elementwise, or has attributes, has no example.
     """
     row = OPCODES[name]
     if row.example is not None:

@@ -1,4 +1,4 @@
-"""The process of a command: what is set before packages are loaded, and how it ends."""
+"""The process of a command: settings before packages are loaded, and its end."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _LOG2_CYCLES = "16"
 _GO_ON_AFTER = frozenset(
     ("cProfile", "profile", "pdb", "trace", "mpi4py", "hloc.runtime.gpu.cuda_driver")
 )
-"""Modules after which something is done when Python itself, or the C library, ends: results are
-shown, MPI is finalized, profilers of GPUs write their files."""
+"""Modules with work at the exit of Python or of the C library: results
+are shown, MPI is finalized, GPU profilers write their files."""
 
 
 def run_process(main: Callable[[], int]) -> NoReturn:
-    """Make this process the command `main`, and end with the code it returns."""
+    """Run the command `main` as this process, and end with the code that it returns."""
     let_idle_threads_sleep()
     end_process(main())
 
 
 def let_idle_threads_sleep() -> None:
-    """Let the threads of NumPy's OpenBLAS wait for work without keeping cores busy.
+    """Let the threads of NumPy's OpenBLAS wait for work without spinning.
 
-    They wait in a loop for 2^26 cycles before they sleep. Loading NumPy starts them, so that each
-    command took up to 100 ms more of processor time on two cores. To be called before NumPy loads.
+    By default they spin for 2^26 cycles before they sleep. Loading NumPy starts them, so each
+    command took up to 100 ms more processor time on two cores. Call it before NumPy is loaded.
     """
     os.environ.setdefault(_IDLE_THREADS, _LOG2_CYCLES)
 
 
 def end_process(code: int) -> NoReturn:
-    """End as `sys.exit(code)` does, but without deleting all objects first, 20 to 40 ms.
+    """End like `sys.exit(code)`, but without deleting all objects, which takes 20 to 40 ms.
 
-    Threads are waited for, exit functions run and streams are flushed. Under a debugger, a profiler
-    or MPI, which go on after the program, it is `sys.exit`, and with plug-ins, whose open files
-    Python closes.
+    Threads are joined, exit functions run and streams are flushed. It is `sys.exit` under a
+    debugger, a profiler or MPI, which continue after the program, and with plug-ins, whose open
+    files Python closes.
     """
     watched = sys.gettrace() or sys.getprofile() or not _GO_ON_AFTER.isdisjoint(sys.modules)
     watched = watched or any(name.startswith("hloc_plugin_") for name in sys.modules)

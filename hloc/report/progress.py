@@ -23,13 +23,13 @@ _SURE = 2.0  # seconds before the first estimate
 
 @dataclass(slots=True, eq=False)
 class Progress:
-    """The line, drawn by a thread of its own so that it moves during a long step.
+    """The progress line, drawn by its own thread so that it moves during a long step.
 
     Attributes:
-        stream: a terminal; anything else gets nothing.
-        what, detail: the work and its present step, changed as work moves on.
-        done, total: steps, for the bar and the estimate; a total of 0 shows neither.
-        hidden: nothing is drawn for now, because another program has the terminal.
+        stream: a terminal; other streams get nothing.
+        what, detail: the work and its present step, which change over time.
+        done, total: numbers of steps, for the bar and the estimate; a total of 0 shows neither.
+        hidden: True while nothing is drawn, because another program has the terminal.
     """
 
     stream: TextIO = field(default_factory=io.StringIO)
@@ -45,7 +45,7 @@ class Progress:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Draw while the work inside goes on, and leave an empty line."""
+        """Draw while the block runs, and leave an empty line."""
         if not self.stream.isatty():
             yield
             return
@@ -70,7 +70,7 @@ class Progress:
 
     @contextmanager
     def work(self, what: str, total: int = 0) -> Iterator[None]:
-        """Draw while the work inside goes on; work inside other work takes its place meanwhile."""
+        """Draw while the block runs; nested work replaces the outer work meanwhile."""
         outer = (self.what, self.detail, self.done, self.total, self._started)
         self.begin(what, total)
         try:
@@ -83,7 +83,7 @@ class Progress:
             self.what, self.detail, self.done, self.total, self._started = outer
 
     def track(self, what: str, items: Sequence[T], text: Callable[[T], str] = str) -> Iterator[T]:
-        """Yield `items`, each a step whose detail is `text` of it."""
+        """Yield `items`, each a step with `text(item)` as its detail."""
         with self.work(what, len(items)):
             for item in items:
                 self.detail = text(item)
@@ -92,7 +92,7 @@ class Progress:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the terminal to what is written inside."""
+        """Leave the terminal to what the block writes."""
         was_hidden, self.hidden = self.hidden, True
         self.hide()
         try:
@@ -101,7 +101,7 @@ class Progress:
             self.hidden = was_hidden
 
     def hide(self) -> None:
-        """Take the line away, for a message; it comes back with the next tick."""
+        """Remove the line, for a message; it returns with the next tick."""
         with self._lock:
             if self._shown:
                 self._shown = False

@@ -1,7 +1,7 @@
-"""The file format of reproducers: a module before the pass that failed, under the options to use.
+"""The file format of reproducers: the module before the failed pass, with the options in a header.
 
 Such a file begins with `// hloc-repro: --passes=... --opt-bisect-limit=...`; `hloc` takes these
-options from a file called `*.repro.hlo`, or from any file with `--repro`.
+options from a file named `*.repro.hlo`, or from any file with `--repro`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_FILE = re.compile(r"[^\w.-]+", re.ASCII)
 def write_with_header(
     module: Module, words: Sequence[str], plugins: Sequence[str], path: str
 ) -> str:
-    """Write `module` to `path` under a header of options; returns the path."""
+    """Write `module` to `path` after a header of options, and return the path."""
     lines = [f"{HEADER} {shlex.join(words)}"]
     lines += [f"// needs --plugin={printable(plugin)}" for plugin in plugins]
     write_form(path, "\n".join([*lines, module.to_text(large_constants=True)]))
@@ -46,7 +46,7 @@ def repro_path(module_name: str, folder: str | None) -> str:
 
 
 def file_stem(module_name: str) -> str:
-    """Return the name of a module as a part of a file name: no folders, no marks, not too long."""
+    """Return the name of a module as a short part of a file name without special characters."""
     return _NOT_FILE.sub("_", module_name)[:80] or "module"
 
 

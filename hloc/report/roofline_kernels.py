@@ -1,4 +1,4 @@
-"""The kernels of an optimised module, with their times by the cost model or measured."""
+"""The kernels of an optimised module, with modelled or measured times."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def modelled_kernels(module: Module, roofs: Roofs) -> list[tuple[Instruction, Ke
 def measured_kernels(
     found: list[tuple[Instruction, Kernel]], warn: Callable[[str], object]
 ) -> list[tuple[Instruction, Kernel]]:
-    """Return the kernels with their times here, each run by itself; equal ones are run once.
+    """Return the kernels with measured times, each run alone; equal ones run once.
 
-    At most `_MOST_MEASURED`, for a minute; `warn` is told of those that cannot run alone.
+    At most `_MOST_MEASURED`, for a minute; `warn` is called for those that cannot run alone.
     """
     fingerprints = Fingerprints()
     if found:
@@ -65,7 +65,7 @@ def measured_kernels(
 
 
 def _seconds(inst: Instruction, warn: Callable[[str], object]) -> float | None:
-    """Return the time of one run of a module that is `inst` alone; None if it cannot run so."""
+    """Return the time of one run of a module of `inst` alone; None if that cannot run."""
     try:
         module = extract(inst, 0)
         inputs = random_inputs(module, 0)

@@ -1,4 +1,4 @@
-"""The table of `hloc roofline`: each kernel's time and rates beside the roof of this machine."""
+"""The table of `hloc roofline`: the time and rates of each kernel against this machine's roof."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEYOND = "above 100%: the peaks are measured too, while other programs may use t
 def roofline_table(roofs: Roofs, kernels: Sequence[Kernel]) -> list[str]:
     """Return the lines of the table, the longest time first; within 80 columns.
 
-    A modelled time follows from the roof, so only a measured one has a share of it.
+    Modelled times are computed from the roof, so only measured ones have a share of it.
     """
     if not kernels:
         return []
@@ -39,7 +39,7 @@ def roofline_table(roofs: Roofs, kernels: Sequence[Kernel]) -> list[str]:
 
 
 def _reached(roofs: Roofs, kernel: Kernel) -> tuple[float, str]:
-    """Return the share of the roof, 0 if the time is only modelled, and what the roof is."""
+    """Return the share of the roof, 0 if the time is only modelled, and the kind of the roof."""
     if not kernel.measured or not kernel.seconds:
         return 0.0, roofs.bound(kernel.flops, kernel.bytes)
     return roofs.reached(kernel.flops, kernel.bytes, kernel.seconds)

@@ -1,7 +1,7 @@
 """How far the results of a module move when every operation is off by one unit in the last place.
 
-The evaluator runs the module a few times, and each float that an instruction makes is moved to a
-neighbour, in a random direction. Passes that change the order of operations move results as far.
+The evaluator runs the module a few times, and moves each float that an instruction
+computes to a neighbour, in a random direction. Passes that reorder operations move results as far.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.report.answers import is_too_large
 from hloc.report.compare import ulps_apart
 
 ALLOWED = 16.0
-"""Units in the last place that an operation, or a sum in another order, may be off by itself."""
+"""Error, in units in the last place, of one operation or of a sum in another order."""
 
 SAME_ELEMENTS = ("bitcast", "copy", "reshape")
 
@@ -29,21 +29,21 @@ _NOT_ROUNDED = ("iota", "tuple", "get-tuple-element", *SAME_ELEMENTS)
 _RUNS = 3
 
 _FEWEST_BITS = 7
-"""Mantissa bits of bf16: narrower types have too few neighbours for a measurement."""
+"""Mantissa bits of bf16: narrower types have too few neighbours to measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roundings:
-    """What roundings alone may do to the results of a module on some inputs.
+    """The effect of rounding alone on the results of a module, for some inputs.
 
     Attributes:
-        spreads: by number of the output of floats, how many units each element moves.
+        spreads: by number of the float output, how many units each element moves.
     """
 
     spreads: dict[int, Array]
 
     def forgiven(self, got: Sequence[Array], want: Sequence[Array]) -> list[Array]:
-        """Return `got` with the elements of `want` where roundings explain the difference."""
+        """Return `got` with the elements of `want` where rounding explains the difference."""
         result = list(got)
         for number, spread in self.spreads.items():
             mine, right = got[number], want[number]
@@ -54,12 +54,12 @@ class Roundings:
 
 
 def roundings_of(module: Module, inputs: Sequence[Array], results: Sequence[Array]) -> Roundings:
-    """Return the roundings of `module`, none if the evaluator cannot run it several times.
+    """Return the roundings of `module`; empty if the evaluator cannot run it several times.
 
     Args:
         module: it is not changed.
         inputs: its arguments.
-        results: what the evaluator answers.
+        results: the evaluator's results.
     """
     if is_too_large(module):
         return Roundings({})
@@ -72,7 +72,7 @@ def roundings_of(module: Module, inputs: Sequence[Array], results: Sequence[Arra
 def spreads_of(
     module: Module, inputs: Sequence[Array], results: Sequence[Array]
 ) -> dict[int, Array]:
-    """Return by number of the output of floats how many units each element moves.
+    """Return, by number of the float output, how many units each element moves.
 
     Raises:
         HloError: the evaluator cannot run the module.
@@ -89,9 +89,9 @@ def spreads_of(
 def _moved_results(
     module: Module, inputs: Sequence[Array], random: np.random.Generator
 ) -> list[Array]:
-    """Return the results where all floats are moved to a neighbour, as a rounding moves them.
+    """Return the results with every computed float moved to a neighbour, as rounding does.
 
-    Integers stay, so that masks, counts and what is compared with them do, and so do constants.
+    Integers and constants are not moved, so masks, counts and comparisons with them stay.
     """
 
     def moved(value: HostValue) -> HostValue:

@@ -1,4 +1,4 @@
-"""Runs and comparisons as JSON has them; NaN and infinity, which it lacks, are texts."""
+"""Runs and comparisons as JSON; NaN and infinity, which JSON lacks, are strings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hloc.shapes import ArrayShape
 
 
 def timing_data(timing: Timing, flops: int, threads: int, devices: int) -> dict[str, Any]:
-    """Return the seconds of runs, and what they ran on."""
+    """Return the times of runs, with threads and devices."""
     return {
         "runs": len(timing.seconds),
         "median_seconds": timing.median,
@@ -42,7 +42,7 @@ def outputs_data(
 
 
 def json_number(value: Any) -> object:
-    """Return a number or truth value of JSON, or a text for what it lacks."""
+    """Return a JSON number or boolean, or a string for values that JSON lacks."""
     plain = value.item() if hasattr(value, "item") else value
     if isinstance(plain, bool | int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain

@@ -1,4 +1,4 @@
-"""What the report of a run says of a module, kept with its program for the next run.
+"""Facts of a module for the report of a run, stored with its program for the next run.
 
 With it, `hloc run FILE` runs a file again without parsing it.
 """
@@ -15,14 +15,14 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is known of a module beside its program.
+    """The facts of a module besides its program.
 
     Attributes:
         headline: `module jit_f  38 instructions / 4 computations   71.7 kFLOP`.
-        flops: operations of a run.
+        flops: operations of one run.
         parameters, results: shapes of the array leaves, `f32[8,128]`.
-        names: of the parameter leaves.
-        limits: by number of a parameter leaf that is used as an index, its largest useful value.
+        names: names of the parameter leaves.
+        limits: the largest useful value of each parameter leaf used as an index, by number.
     """
 
     headline: str
@@ -39,12 +39,12 @@ class RunFacts:
 
     @classmethod
     def from_text(cls, text: str) -> RunFacts:
-        """Return the facts that `to_text` wrote; only sealed files hold such texts."""
+        """Return the facts that `to_text` wrote; such texts come from sealed files only."""
         fields: dict[str, Any] = json.loads(text)
         lists = {name: tuple(fields[name]) for name in ("parameters", "results", "names")}
         return cls(fields["headline"], fields["flops"], **lists, limits=dict(fields["limits"]))
 
 
 def shape_texts(shapes: Sequence[ArrayShape]) -> tuple[str, ...]:
-    """Return the shapes as facts name them."""
+    """Return the shapes as text."""
     return tuple(shape.text_without_layout for shape in shapes)

@@ -1,4 +1,4 @@
-"""Where the inputs of a run come from: at random, from a file, or a spec for a parameter."""
+"""The sources of a run's inputs: random, a file, or a spec for a parameter."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hloc.shapes import ArrayShape
 
 @dataclass(slots=True)
 class Inputs:
-    """Where inputs come from.
+    """The sources of inputs.
 
     Attributes:
         file: an .npz file for all of them, "" for random ones.
-        seed: of random inputs.
-        specs: by number of the parameter leaf, what `input x=SPEC` said; it goes before the rest.
+        seed: seed of random inputs.
+        specs: the spec of `input x=SPEC` by number of the parameter leaf; it takes precedence.
     """
 
     file: str = ""
@@ -28,18 +28,18 @@ class Inputs:
     specs: dict[int, str] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Forget what belongs to one module; the seed stays."""
+        """Drop what belongs to one module; the seed is kept."""
         self.file = ""
         self.specs.clear()
 
     def use_file(self, path: str, module: Module) -> None:
-        """Take inputs from an .npz file, if it fits `module`."""
+        """Use an .npz file for inputs, if it fits `module`."""
         load_inputs(path, module)
         self.file = path
         self.specs.clear()
 
     def use_spec(self, name: str, spec: str, module: Module) -> str:
-        """Take one input from a spec, if it fits; returns the name of the parameter."""
+        """Use a spec for one input, if it fits; return the name of the parameter."""
         parameter = find_parameter(module, name)
         array_of(spec, parameter, module, self.seed)
         self.specs[parameter.number] = spec
@@ -49,8 +49,8 @@ class Inputs:
         """Return one array per parameter leaf of `module`.
 
         Args:
-            module: says what the arrays are for.
-            shapes: other than those of the parameters, on several devices.
+            module: the program that takes the arrays.
+            shapes: used instead of the parameters' shapes, on several devices.
         """
         if self.file:
             arrays = load_inputs(self.file, module, shapes)

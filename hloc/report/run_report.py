@@ -1,4 +1,4 @@
-"""Runs an executable: warms up, repeats, and reports results and times."""
+"""Run an executable: warm up, repeat, and report results and times."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ R = TypeVar("R")
 
 _MAX_RUNS = 200
 _MAX_SECONDS = 0.3
-_MIN_FLOPS = 10_000  # below, the call itself is what is measured
+_MIN_FLOPS = 10_000  # below, the call overhead dominates
 PREVIEW_ELEMENTS = 6
 _PREVIEW_OUTPUTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds per run, sorted; the warm-up run is not among them unless it is the only one."""
+    """Seconds per run, sorted; the warm-up run is excluded unless it is the only one."""
 
     seconds: tuple[float, ...]
 
@@ -44,7 +44,7 @@ class Timing:
 
     @property
     def p95(self) -> float:
-        """The least time that 95 % of the runs do not exceed."""
+        """The 95th percentile of the times."""
         return self.seconds[math.ceil(0.95 * len(self.seconds)) - 1]
 
 
@@ -59,7 +59,7 @@ def run_executable(
         repeat: number of timed runs; None repeats until 200 runs or 0.3 s are reached.
 
     Raises:
-        RunFailed: the program failed, or took longer than the limit `run-seconds`.
+        RunFailed: the program failed, or exceeded the limit `run-seconds`.
     """
     from hloc.runtime.interrupt import interruptible
 
@@ -72,7 +72,7 @@ def run_executable(
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """Stop the loops of a program after `run-seconds`; one that goes on ends the process."""
+    """Stop the loops of a program after `run-seconds`; if it continues, end the process."""
     seconds = current_limits().run_seconds
     if not seconds:
         yield
@@ -126,7 +126,7 @@ def run_line(
 ) -> str:
     """Return `run: output f32[64,512]  median 0.21 ms over 200 runs (p95 0.24 ms)  80 GFLOP/s`.
 
-    More than one of `threads` are named after the runs: `over 200 runs on 4 threads`.
+    More than one thread is shown after the runs: `over 200 runs on 4 threads`.
     """
     runs = plural(len(timing.seconds), "run")
     p95 = f" (p95 {duration(timing.p95)})" if len(timing.seconds) > 1 else ""
@@ -155,10 +155,10 @@ def output_lines(
     elements: int | None,
     stacked: Collection[int] = (),
 ) -> list[str]:
-    """Return one line per output with its first `elements`; None is a short preview, 0 nothing.
+    """Return one line per output with its first `elements`; None shows a short preview, 0 nothing.
 
-    Those in `stacked` have the arrays of devices along their first dimension: a line for each that
-    differs.
+    Outputs in `stacked` have the arrays of devices along their first dimension: one line for each
+    distinct array.
     """
     if elements == 0:
         return []
@@ -202,7 +202,7 @@ def _values(array: Array, limit: int) -> str:
 
 
 def comparison_text(found: Comparison) -> str:
-    """Return what a comparison found, without its verdict."""
+    """Return the findings of a comparison, without its verdict."""
     parts = []
     if not found.ok:
         parts.append(f"{found.bad:,} of {found.elements:,} elements differ")

@@ -1,7 +1,8 @@
-"""Which one annotation would remove most bytes: each is tried by partitioning again.
+"""Which single annotation would save most bytes: each is tried by partitioning again.
 
-Values are those that collectives move or are owed to, and the largest others; shardings, each mesh
-axis along each dimension alone, all axes along one, and none. Bounded in number and time.
+Candidate values are those that collectives move or are caused by, and the largest others. Candidate
+shardings are each mesh axis along each dimension alone, all axes along one, and none. Both number
+and time are bounded.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _Split = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """The annotations that remove bytes, best first, and how many were tried."""
+    """The annotations that save bytes, best first, and how many were tried."""
 
     advice: tuple[Advice, ...]
     tried: int
@@ -42,12 +43,12 @@ class Trials:
 def advice_for(
     module: Module, found: ShardingExplanation, mesh: DeviceMesh, partitioning: str
 ) -> Trials:
-    """Return what single annotations of `module` would save; it is not changed.
+    """Return the single annotations that save bytes; `module` is not changed.
 
     Args:
-        module: annotated, of whole arrays.
+        module: an annotated, unpartitioned module.
         found: its explanation.
-        mesh: of all its devices.
+        mesh: the mesh of all its devices.
         partitioning: the passes that partition it.
     """
     stop = time.process_time() + _MOST_SECONDS
@@ -94,7 +95,7 @@ def _values(module: Module, found: ShardingExplanation) -> list[Instruction]:
 
 
 def _splits(dims: Sequence[int], mesh: DeviceMesh) -> Iterator[_Split]:
-    """Yield shardings that divide `dims` evenly, and the one that splits nothing."""
+    """Yield shardings that divide `dims` evenly, and the replicated one."""
     sizes = {name: size for name, size in mesh.axes if size > 1}
     whole: list[tuple[str, ...]] = [()] * len(dims)
     yield tuple(whole)
@@ -112,7 +113,7 @@ def _splits(dims: Sequence[int], mesh: DeviceMesh) -> Iterator[_Split]:
 def _bytes_with(
     module: Module, inst: Instruction, split: _Split, mesh: DeviceMesh, partitioning: str
 ) -> int | None:
-    """Return the bytes sent if `inst` is annotated so; None if it cannot be partitioned so."""
+    """Return the bytes sent with this annotation of `inst`; None if partitioning fails."""
     trial = clone_module(module)
     target = next(i for i in trial.entry.instructions if i.name == inst.name)
     kept = tuple(

@@ -1,4 +1,4 @@
-"""The explanation of a sharded module: partitioned if it must be, on a modelled machine."""
+"""The explanation of a sharded module on a modelled machine; partitions it if necessary."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine of the model.
+    """The modelled machine.
 
     Attributes:
-        links: `--links=`: one for all axes, or by axis.
-        chip: a product, a chip, or `host` for this machine's measured peaks.
-        mesh: axes and sizes; () takes the module's own.
-        devices: of the mesh; 0 takes as many as the mesh or the module has.
+        links: `--links=`: one link for all axes, or links by axis.
+        chip: a product, a chip, or `host` for the measured peaks of this machine.
+        mesh: axes and sizes; () takes those of the module.
+        devices: number of devices; 0 takes that of the mesh or the module.
     """
 
     links: str = DEFAULT_LINK
@@ -60,7 +60,7 @@ class Machine:
 
 
 def explain_sharding(module: Module, machine: Machine) -> ShardingExplanation:
-    """Return what the collectives of a module cost on a machine; `module` is not changed.
+    """Return the cost of the collectives of a module on a machine; `module` is not changed.
 
     An annotated module is partitioned, for the machine's mesh if that has other sizes than the
     module's, and single annotations are tried.
@@ -91,7 +91,7 @@ def explain_sharding(module: Module, machine: Machine) -> ShardingExplanation:
 
 
 def partitioned(module: Module) -> Module:
-    """Return the program of one device: `module` itself, or what hloc's partitioner makes of it.
+    """Return the program of one device: `module` itself, or the result of hloc's partitioner.
 
     Raises:
         HloError: the module is for one device.
@@ -109,7 +109,7 @@ def partitioned(module: Module) -> Module:
 
 
 def _with_line(row: CollectiveRow, module: Module) -> CollectiveRow:
-    """Give a collective that a partitioner has added the line of what needed it."""
+    """Give a collective from a partitioner the source line of the instruction that needed it."""
     if row.text_line:
         return row
     inst = module.derived(_by_name).get(row.needed_by)
@@ -123,7 +123,7 @@ def _by_name(module: Module) -> dict[str, Instruction]:
 
 
 def _mesh(module: Module, total: int, machine: Machine) -> DeviceMesh:
-    """Return the mesh that is given, or that of `module` before it is partitioned."""
+    """Return the given mesh, or that of `module` before it is partitioned."""
     given = machine.mesh
     if machine.devices not in (0, total):
         raise HloError(
@@ -143,7 +143,7 @@ def _mesh(module: Module, total: int, machine: Machine) -> DeviceMesh:
 
 
 def _scheduled(module: Module) -> tuple[Module, Schedule, DeviceMemory]:
-    """Return `module` with copies, its schedule and its memory."""
+    """Return `module` with copies, a schedule and its memory."""
     context = PassContext()
     run_pass(WhileLoopTripCountAnnotator(), module, context)  # copies hide the pattern
     run_pass(FlattenCallGraph(), module, context)
@@ -163,7 +163,7 @@ def _memory(assignment: BufferAssignment) -> DeviceMemory:
 
 
 def host_device() -> DeviceSpec:
-    """Measure this machine: one thread, as a device of a process has."""
+    """Measure this machine with one thread, as each device of a process has."""
     from hloc.runtime.machine_peaks import measure_peaks
 
     peaks = measure_peaks()

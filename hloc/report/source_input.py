@@ -1,4 +1,4 @@
-"""Where a module comes from: a file, or stdin for `-`."""
+"""Read modules from a file, or from stdin for `-`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_module(name: str, *, verify: bool = True) -> Module:
     """Read the one module in file `name`, `-` for stdin.
 
     Raises:
-        HloError: the file cannot be read, its text has faults, or it holds several modules.
+        HloError: the file cannot be read, its text has errors, or it holds several modules.
     """
     modules = read_modules(name, verify=verify)
     if len(modules) > 1:
@@ -32,7 +32,7 @@ def read_modules(name: str, *, verify: bool = True) -> list[Module]:
     """Read the modules in file `name`, `-` for stdin; lines `// -----` divide them.
 
     Raises:
-        HloError: the file cannot be read, or its text has faults; those of all modules.
+        HloError: the file cannot be read, or its text has errors; the errors of all modules.
     """
     return [found.module for found in read_snapshots(name, verify=verify)]
 
@@ -87,7 +87,7 @@ def _read_bytes(name: str) -> bytes:
 
 
 def shown_name(name: str) -> str:
-    """Return how `name` is shown to people."""
+    """Return the name to show for file `name`."""
     return "<stdin>" if name == "-" else printable(name)
 
 

@@ -1,4 +1,4 @@
-"""Numbers and names for people: times, sizes, rates, colour, and text that is safe to print."""
+"""Text for terminals: times, sizes, rates, colour, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plural(number: int, word: str) -> str:
 
 
 def aligned(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
-    """Return a line per row, cells of a column under each other; those of `right` end together."""
+    """Return a line per row with aligned columns; those in `right` are right-aligned."""
     found = list(rows)
     widths = [max(map(len, column)) for column in zip_longest(*found, fillvalue="")]
     return [
@@ -34,7 +34,7 @@ def aligned(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[s
 
 
 def cut(text: str, most: int) -> str:
-    """Return `text`, or its first letters and `…` if it has more than `most`."""
+    """Return `text`, or its first characters and `…` if it has more than `most`."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -70,7 +70,7 @@ def count_text(number: float, unit: str) -> str:
 
 
 def wants_color(when: str, stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Decide on colour: `--color`, then FORCE_COLOR and NO_COLOR, then whether a person looks."""
+    """Decide on colour: `--color`, then FORCE_COLOR and NO_COLOR, then whether it is a terminal."""
     if when != "auto":
         return when == "always"
     if environment.get("NO_COLOR"):
@@ -94,7 +94,7 @@ _STYLES = {
     "diff.rule": "2",
     "diff.head": "2",
 }
-"""ANSI codes of the styles that lines of reports name."""
+"""ANSI codes of the styles in lines of reports."""
 _CODES = sorted({"0", "1", "2", "31", "32", "33", "36", *_STYLES.values()}, key=len, reverse=True)
 
 
@@ -108,7 +108,7 @@ def _harmless(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Wraps text in ANSI colours, or leaves it alone; a colour never is the only signal."""
+    """Wraps text in ANSI colours, or leaves it unchanged; colour is never the only signal."""
 
     enabled: bool
 
@@ -131,20 +131,20 @@ class Paint:
         return self._wrap("1", text)
 
     def styled(self, pieces: Iterable[tuple[str, str]]) -> str:
-        """Colour pieces of a line by the names of their styles, a blank between names."""
+        """Colour pieces of a line by their styles, whose names are separated by blanks."""
         return "".join(
             self._wrap(";".join(_STYLES[name] for name in names.split()), text) if names else text
             for text, names in pieces
         )
 
     def safe(self, text: str) -> str:
-        """Replace what a terminal would act on, save line ends, tabs and colours of this class."""
+        """Escape control characters except line ends, tabs and the colours of this class."""
         pieces = _OWN_COLOUR.split(text) if self.enabled else [text]
         pieces[::2] = [_UNUSUAL.sub(_harmless, piece) for piece in pieces[::2]]
         return "".join(pieces)
 
     def diff_line(self, line: str) -> str:
-        """Colour a line of a diff by its first letter."""
+        """Colour a line of a diff by its first character."""
         match line[:1]:
             case "+":
                 return self.good(line)

@@ -1,4 +1,4 @@
-"""A time limit for Python code that may never end, such as the evaluator in an endless loop."""
+"""A time limit for Python code that may not terminate, such as the evaluator in an endless loop."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _SOON = 1e-3
 
 
 class TookTooLong(Exception):
-    """The time was over."""
+    """Raised when the time limit is reached."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TookTooLong` inside after `seconds`; no limit where the system has no alarm signal.
+    """Raise `TookTooLong` in the block after `seconds`; no limit if the system has no alarm signal.
 
-    Python allows signal handlers in the main thread only; elsewhere there is no limit either. Of
-    limits one inside the other, the one that is over first counts.
+    Python allows signal handlers in the main thread only; other threads have no limit
+    either. Of nested limits, the one that ends first counts.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):

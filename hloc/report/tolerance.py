@@ -1,7 +1,7 @@
-"""How close a float result must be to the expected one: one table, with the reason for each row.
+"""Tolerances of float results: one table, with the reason for each row.
 
 A result may differ by `rtol * |want| + scale * max|want|`. The first term covers the rounding of
-the element itself and of transcendental functions, the second covers sums whose terms are larger
+the element itself and of transcendental functions, the second covers sums with terms larger
 than the result (dot, reduce). Integers and predicates must be equal.
 """
 
@@ -18,7 +18,7 @@ class Tolerance:
     Attributes:
         rtol: relative to the wanted element.
         scale: relative to the largest wanted element of the array.
-        why: where the numbers come from.
+        why: the reason for the numbers.
     """
 
     rtol: float
@@ -49,7 +49,7 @@ TOLERANCES: dict[str, Tolerance] = {
     "c64": Tolerance(2e-4, 2e-5, "f32, and a product is two products and a sum"),
     "c128": Tolerance(2e-11, 2e-12, "f64, and a product is two products and a sum"),
 }
-"""By HLO element type; a type that is not here is compared exactly."""
+"""By HLO element type; other types are compared exactly."""
 
 
 def tolerance_of(dtype: DType) -> Tolerance | None:
