@@ -1,4 +1,4 @@
-"""Boxes of a picture, the edges between them, and grouping of boxes."""
+"""Boxes of a picture, the edges between them, and groups of boxes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Box:
 
     Attributes:
         sort: `instruction`, `computation`, `scope`, `repeat` or `part`.
-        title: the first line, `maximum(·, 0)`; `name` and `shape` make the second.
+        title: the first line, `maximum(·, 0)`; `name` and `shape` form the second.
         children: what a group expands into.
-        bodies: what an instruction expands into, the roots of called computations.
-        edges: of a computation: those between its instructions.
-        layers: where the children stand.
-        symbol: equal for boxes that show the same but for names.
-        count: instructions in it; `repeats`: how often its first part occurs.
-        status, was: how it differs from an earlier module.
-        hidden: what a part of a computation leaves out at its border.
+        bodies: what an instruction expands into: the roots of called computations.
+        edges: for a computation, the edges between its instructions.
+        layers: the rows of the children.
+        symbol: equal for boxes that differ in names only.
+        count: number of instructions in it; `repeats`: how often its first part occurs.
+        status, was: its difference from an earlier module.
+        hidden: operands and users that a part of a computation leaves out.
     """
 
     number: int
@@ -49,7 +49,7 @@ class Box:
     hidden: str = ""
 
     def add_up(self) -> None:
-        """Take counts, costs and changes from the children."""
+        """Sum up counts, costs and changes of the children."""
         if not self.children:
             return
         self.count = sum(child.count for child in self.children)
@@ -82,7 +82,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all steps share: how to make a box, numbers for keys, places in the order."""
+    """State shared by all steps: a box factory, numbers for keys, positions in the order."""
 
     make: Callable[[str, str], Box]
     number: Callable[[Hashable], int]
@@ -90,7 +90,7 @@ class Work:
 
 
 def group_of(sort: str, title: str, children: Iterable[Box], work: Work) -> Box:
-    """Return a new box with `children` in it."""
+    """Return a new box that contains `children`."""
     box = work.make(sort, title)
     box.children = list(children)
     box.add_up()
@@ -99,7 +99,7 @@ def group_of(sort: str, title: str, children: Iterable[Box], work: Work) -> Box:
 
 
 def put_in_order(group: Box, work: Work) -> None:
-    """Sort the children by the mean place of what is in them, and note that of the group."""
+    """Sort the children by the mean position of their contents, and store that of the group."""
     group.children.sort(key=work.order.__getitem__)
     group.symbol = work.number(("group", *sorted(child.symbol for child in group.children)))
     work.order[group] = sum(work.order[c] for c in group.children) / len(group.children)

@@ -37,9 +37,9 @@ class Changes:
     """Changes by instruction.
 
     Attributes:
-        of: status and what was there before by which rule, for instructions of the later module.
-        removed: by computation of the later module, what stood there and is gone, operands first.
-        now: what became of an instruction of the earlier module.
+        of: status, former text and rule, for instructions of the later module.
+        removed: removed instructions by computation of the later module, operands first.
+        now: the instruction that replaced one of the earlier module.
     """
 
     of: Mapping[Instruction, tuple[str, str]] = field(default_factory=dict)
@@ -56,9 +56,9 @@ def changes_between(before: Module, after: Module, diff: ModuleDiff | None = Non
 
     Args:
         before: an earlier module; neither is changed.
-        after: the module that is drawn.
-        diff: what changed, if both are states of one module with common uids; else the two are
-            matched.
+        after: the module to draw.
+        diff: the diff, if both are states of one module with common uids; otherwise the two
+            are matched.
     """
     if diff is None:
         match = match_modules(before, after)

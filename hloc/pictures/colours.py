@@ -35,7 +35,7 @@ _OPCODES = {
 _KIND_OF = {name: kind for kind, names in _OPCODES.items() for name in names.split()}
 
 KINDS = ("plain", *_OPCODES, "group")
-"""Kinds of boxes; `plain` is elementwise and all that is not named, `group` what can be opened."""
+"""Kinds of boxes; `plain` is elementwise and all other opcodes, `group` can be opened."""
 
 TITLES = {
     "plain": "elementwise and other",

@@ -14,7 +14,7 @@ _CLASSES = {"+": "add", "-": "gone", " ": "quiet"}
 
 
 def diff_html(diff: DiffTable) -> str:
-    """Return the rows of `diff` that are not the same, at most `MOST_ROWS`, with their rules.
+    """Return the changed rows of `diff`, at most `MOST_ROWS`, with their rules.
 
     Glyph and colour both show the kind. All texts are escaped.
     """

@@ -20,7 +20,7 @@ from hloc.pictures.selection import Picked, picked
 from hloc.pictures.svg import svg
 
 FORMS: dict[str, Callable[[Scene, int], str]] = {".html": page, ".svg": svg, ".dot": dot}
-"""Ending of the file -> what writes it."""
+"""File extension -> its writer."""
 
 
 def write(
@@ -35,18 +35,19 @@ def write(
     """Draw a module, or a part of it, into the file `path`.
 
     Args:
-        module: what is drawn; it is not changed.
-        path: ends in .html, .svg or .dot.
-        around: the name of an instruction, for it and what is near; or of a computation.
-        radius: how many steps along operands and users are near.
+        module: the module to draw; it is not changed.
+        path: a file name that ends in .html, .svg or .dot.
+        around: the name of an instruction, to draw its neighbourhood, or of a computation.
+        radius: size of the neighbourhood in steps along operands and users.
         before: an earlier module; changes are marked, removed instructions dashed.
-        diff: what changed since `before`, if both are states of one module and share uids.
+        diff: the diff from `before`, if both are states of one module and share uids.
 
     Returns:
         What was drawn.
 
     Raises:
-        HloError: nothing is called `around`, or the file cannot be written or has another ending.
+        HloError: nothing is called `around`, or the file has another extension or cannot be
+            written.
     """
     what = picked(module, around, radius=radius)
     scene = draw(what, before=before, diff=diff)
@@ -60,7 +61,7 @@ def drawing(computation: Computation, form: str) -> str:
 
 
 def draw(what: Picked, *, before: Module | None = None, diff: ModuleDiff | None = None) -> Scene:
-    """Return the scene of what was picked, with what is different from `before`."""
+    """Return the scene of the selection, with the differences from `before` marked."""
     computation: Computation = what.computation
     members: Collection[Instruction] | None = what.members
     changes = changes_between(before, computation.module, diff) if before is not None else None
@@ -68,10 +69,10 @@ def draw(what: Picked, *, before: Module | None = None, diff: ModuleDiff | None 
 
 
 def write_scene(scene: Scene, path: str, most: int = BOXES_AT_START) -> None:
-    """Write `scene` in the form that the ending of `path` names.
+    """Write `scene` in the format given by the extension of `path`.
 
     Raises:
-        HloError: the ending is unknown, or the file cannot be written.
+        HloError: the extension is unknown, or the file cannot be written.
     """
     ending = os.path.splitext(path)[1].lower()
     if ending not in FORMS:

@@ -1,7 +1,7 @@
 """Group a computation of thousands of instructions into a few expandable boxes.
 
-Groups by `op_name` scope, then merges repeated neighbours into one box "×12", then cuts what is
-still too large into parts in instruction order.
+Groups by `op_name` scope, then merges repeated neighbours into one box "×12", then splits groups
+that are still too large into parts in instruction order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hloc.pictures.repeats import with_repeats
 from hloc.pictures.scopes import by_scope
 
 MOST_CHILDREN = 120
-"""Larger groups are cut into parts."""
+"""Maximum number of boxes of a group; larger groups are split into parts."""
 
 _PART = 24
 _MOST_ROUNDS = 40
@@ -43,9 +43,9 @@ def arrange(
 
 
 def _shorten(root: Box, work: Work) -> None:
-    """In every group: equal neighbours become one box, then what is too much is cut into parts.
+    """In every group, merge equal neighbours into one box, then split what is still too large.
 
-    Instructions and groups are looked at apart: a scope is no part of a block between two others.
+    Instructions and groups are treated separately: a scope is not part of a repeated block.
     """
     stack = [root]
     while stack:
@@ -66,7 +66,7 @@ def _shorten(root: Box, work: Work) -> None:
 
 
 def _become(group: Box, only: Box) -> None:
-    """Make `group` the repetition that is all it holds."""
+    """Turn `group` into the repetition that is its only child."""
     if only.sort == "repeat":
         group.sort, group.repeats, group.kind = only.sort, only.repeats, only.kind
         group.children = only.children
@@ -87,7 +87,7 @@ def _in_parts(children: list[Box], work: Work, most: int = MOST_CHILDREN) -> lis
 
 
 def _lay_out(root: Box) -> None:
-    """Fill in the layers of every group: operands before users, circles of groups taken apart."""
+    """Compute the layers of every group: operands before users, cycles of groups dissolved."""
     for last in (*[False] * _MOST_ROUNDS, True):
         pairs = _pairs(root)
         circles = [box for box, edges in pairs.items() if _sort(box, edges)]
@@ -99,7 +99,7 @@ def _lay_out(root: Box) -> None:
 
 
 def _pairs(root: Box) -> dict[Box, list[tuple[Box, Box]]]:
-    """Return for every group the edges between its children, where the ends of edges part."""
+    """Return, for every group, the edges between different children of it."""
     path: dict[Box, tuple[Box, ...]] = {}
     stack: list[tuple[Box, tuple[Box, ...]]] = [(root, (root,))]
     found: dict[Box, list[tuple[Box, Box]]] = {}
@@ -119,7 +119,7 @@ def _pairs(root: Box) -> dict[Box, list[tuple[Box, Box]]]:
 
 
 def _sort(group: Box, edges: Sequence[tuple[Box, Box]]) -> bool:
-    """Put operands before users, otherwise in the order given; return whether there is a circle."""
+    """Put operands before users, otherwise in the order given; return whether there is a cycle."""
     children = group.children
     place = {child: i for i, child in enumerate(children)}
     users: dict[Box, list[Box]] = {child: [] for child in children}
@@ -142,9 +142,9 @@ def _sort(group: Box, edges: Sequence[tuple[Box, Box]]) -> bool:
 
 
 def _dissolve_one(group: Box, edges: Sequence[tuple[Box, Box]]) -> bool:
-    """Open the smallest group that stands in a circle into `group`; False if there is no room."""
+    """Dissolve the smallest group of a cycle into `group`; False if there is no room."""
     left = set(group.children)
-    for backward in (False, True):  # what nothing reaches is in no circle
+    for backward in (False, True):  # what nothing reaches is in no cycle
         _strip(left, [(b, a) if backward else (a, b) for a, b in edges])
     inside = [child for child in group.children if child in left and child.children]
     smallest = min(inside, key=lambda child: len(child.children), default=None)
@@ -152,13 +152,13 @@ def _dissolve_one(group: Box, edges: Sequence[tuple[Box, Box]]) -> bool:
         return False
     at = group.children.index(smallest)
     group.children[at : at + 1] = smallest.children
-    if group.repeats:  # its rounds are no longer alike
+    if group.repeats:  # its repetitions are no longer equal
         group.sort, group.repeats = "part", 0
     return True
 
 
 def _strip(left: set[Box], edges: Sequence[tuple[Box, Box]]) -> None:
-    """Take away, again and again, what no edge from `left` leads to."""
+    """Remove, repeatedly, what no edge from `left` leads to."""
     users: dict[Box, list[Box]] = {}
     waiting = dict.fromkeys(left, 0)
     for a, b in edges:

@@ -1,4 +1,4 @@
-"""A module as a small HTML table, which Jupyter and marimo show for an object of that type."""
+"""A module as a small HTML table, which Jupyter and marimo show for such objects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def module_html(module: Module) -> str:
 
 
 def table(head: str, rows: list[str]) -> str:
-    """Return a table of hloc's style under a line; both are HTML already."""
+    """Return a table in hloc's style below a heading; both are HTML."""
     return f'{STYLE}<div class="hloc"><div>{head}</div><table>{"".join(rows)}</table></div>'
 
 

@@ -1,7 +1,7 @@
 """Labels of boxes, and operands that are written inline instead of drawn.
 
-Constants, scalars, broadcasts of scalars and, in large computations, small vectors that are
-parameters stand inside their users; get-tuple-element is looked through.
+Constants, scalars, broadcasts of scalars and, in large computations, parameters that are small
+vectors are written in their users; get-tuple-element is looked through.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def shown(text: str, most: int = 0) -> str:
 
 
 def title_of(inst: Instruction, written: dict[Instruction, str]) -> str:
-    """Return `maximum(·, 0)`: the opcode, what it is told, and the operands in `written`."""
+    """Return `maximum(·, 0)`: the opcode, its attributes, and the operands in `written`."""
     words = " ".join((inst.opcode.name, *_details(inst)))
     texts = [written.get(operand, _DRAWN) for operand in inst.operands]
     if any(text != _DRAWN for text in texts) and len(texts) <= 3:
@@ -63,13 +63,13 @@ def _applied(computation: Computation) -> str:
 
 
 def is_simple(computation: Computation) -> bool:
-    """True if a computation is one instruction on parameters, so that its opcode tells it all."""
+    """True if a computation is one instruction on parameters, which its opcode describes."""
     root = computation.root
     return not root.is_a("parameter") and len(computation) == len(computation.parameters) + 1
 
 
 def written_in_users(computation: Computation) -> dict[Instruction, str]:
-    """Return the instructions that are written in their users, with the text."""
+    """Return the instructions that are written in their users, with their text."""
     is_large = len(computation) > _LARGE
     found: dict[Instruction, str] = {}
     for inst in computation.instructions:

@@ -1,9 +1,9 @@
 """Layered graph layout: rows, order within rows, and coordinates.
 
 Rows by longest path, order by barycentre sweeps, coordinates by isotonic regression, so that boxes
-stand below their operands and never overlap. An edge that crosses rows bends in each of them, so
-that it runs beside the boxes; the edges of one box share their bends. Past a limit on all bends,
-long edges are drawn straight. All steps are iterative, deterministic and linear but for sorting;
+are below their operands and never overlap. An edge that crosses rows bends in each of them,
+so that it runs beside the boxes; the edges of one box share their bends. Above a limit on bends,
+long edges are drawn straight. All steps are iterative, deterministic and linear except sorting;
 after Sugiyama, Tagawa and Toda (1981).
 """
 
@@ -15,10 +15,10 @@ from itertools import pairwise
 from hloc.lazy_dataclass import dataclass
 
 MOST_BENDS = 10
-"""An edge across more rows is drawn straight once there are too many bends."""
+"""Maximum number of rows that a bent edge crosses once there are too many bends."""
 
 MOST_ALL_BENDS = 2000
-"""Number of bends, or eight per box, past which only short edges bend."""
+"""Number of bends, or eight per box, above which only short edges bend."""
 
 _BENDS_PER_BOX = 8
 
@@ -36,8 +36,8 @@ class Layers:
 
     Attributes:
         rows: numbers of boxes and bends, from left to right.
-        chains: one per edge: its box, the bends, its other box, from top to bottom. An edge without
-            bends that passes several rows is not among the links.
+        chains: one per edge: its box, the bends, its other box, from top to bottom. A
+            straight edge across several rows is not among the links.
     """
 
     count: int
@@ -57,8 +57,8 @@ def layers(count: int, edges: Sequence[tuple[int, int]]) -> Layers:
     """Return the layers of boxes 0 to `count`-1, which are given in a topological order.
 
     Args:
-        count: how many boxes.
-        edges: pairs of boxes. One that runs against the order stands in a circle and is turned.
+        count: number of boxes.
+        edges: pairs of boxes. One against the order belongs to a cycle and is reversed.
     """
     down = sorted({(min(a, b), max(a, b)) for a, b in edges if a != b})
     rank = _ranks(count, down)
@@ -73,7 +73,7 @@ def layers(count: int, edges: Sequence[tuple[int, int]]) -> Layers:
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the rows: below all operands, and near the first user where no edge grows by it."""
+    """Return the rows: below all operands, and near the first user if no edge gets longer by it."""
     rank = [0] * count
     operands = [0] * count
     users: list[list[int]] = [[] for _ in range(count)]
@@ -90,7 +90,7 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 def _chains(edges: Sequence[tuple[int, int]], rank: list[int]) -> list[tuple[int, ...]]:
     """Return the chain of every edge, and append the rows of the bends to `rank`."""
     most = max(MOST_ALL_BENDS, _BENDS_PER_BOX * len(rank)) + len(rank)
-    bends: dict[int, list[int]] = {}  # of a box, one in every row below it
+    bends: dict[int, list[int]] = {}  # of a box: one in every row below it
     found: dict[tuple[int, int], tuple[int, ...]] = {}
     for a, b in sorted(edges, key=lambda edge: rank[edge[1]] - rank[edge[0]]):
         between = rank[b] - rank[a] - 1
@@ -108,7 +108,7 @@ def _chains(edges: Sequence[tuple[int, int]], rank: list[int]) -> list[tuple[int
 def _links(
     chains: Sequence[tuple[int, ...]], rank: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return for every box and bend its neighbours in the row above, and in the row below."""
+    """Return, for every box and bend, its neighbours in the row above and in the row below."""
     above: list[list[int]] = [[] for _ in rank]
     below: list[list[int]] = [[] for _ in rank]
     for a, b in dict.fromkeys(link for chain in chains for link in pairwise(chain)):
@@ -121,7 +121,7 @@ def _links(
 def _reduce_crossings(
     rows: list[list[int]], links: tuple[list[list[int]], list[list[int]]], total: int
 ) -> None:
-    """Sort each row by the mean place of its neighbours, downwards and upwards in turn."""
+    """Sort each row by the mean position of its neighbours, downwards and upwards in turn."""
     above, below = links
     place = [0.0] * total
     for row in rows:
@@ -142,7 +142,7 @@ def _reduce_crossings(
 
 
 def _number(row: list[int], place: list[float]) -> None:
-    """Give the places of a row, from 0 to 1, so that rows of other lengths compare."""
+    """Set the positions in a row from 0 to 1, so that rows of different lengths compare."""
     for i, x in enumerate(row):
         place[x] = (i + 0.5) / len(row)
 
@@ -152,7 +152,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
-    """Return how many pairs of links cross, counted with a Fenwick tree per pair of rows."""
+    """Return the number of crossing pairs of links; uses a Fenwick tree per pair of rows."""
     total = 0
     for number, row in enumerate(rows[:-1]):
         where = {x: i for i, x in enumerate(rows[number + 1])}
@@ -190,8 +190,8 @@ def places(found: Layers, widths: Sequence[float], gap: float) -> list[float]:
 
     Args:
         found: rows and order.
-        widths: of the boxes; bends need little.
-        gap: between a box and its neighbour in the row; bends stand closer.
+        widths: widths of the boxes; bends need little.
+        gap: between a box and its neighbour in the row; bends are closer.
     """
     size = [*widths, *[_BEND_WIDTH] * (sum(map(len, found.rows)) - found.count)]
     above, below = _links(found.chains, found.row_of())
@@ -231,7 +231,7 @@ def _set_row(
     gaps: Sequence[float],
     x: list[float],
 ) -> None:
-    """Place a row as near to `ideal` as its order and widths allow (pool adjacent violators)."""
+    """Place a row as close to `ideal` as its order and widths allow (pool adjacent violators)."""
     offset, offsets = 0.0, []
     pools: list[list[float]] = []  # mean, weight, count
     for i, y in enumerate(row):

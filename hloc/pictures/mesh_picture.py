@@ -1,7 +1,7 @@
-"""A mesh as a grid of coloured devices: equal colours meet in a collective, or hold the same tile.
+"""A mesh as a grid of coloured devices: equal colours form a group, or hold the same tile.
 
-The last axis runs across, the one before it down; others repeat the grid, as the legend shows. The
-number of the colour is written in each cell, since colours repeat after twelve.
+The last axis runs across, the one before it down; others repeat the grid, as the legend
+shows. Each cell has the number of its colour, since colours repeat after twelve.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from xml.sax.saxutils import escape, quoteattr
 CELL = 22.0
 _GAP = 8.0
 _LETTER = 6.6
-"""Width of a letter of a label."""
+"""Width of a character of a label."""
 
 _LABEL = 17.0
 MOST_DEVICES = 64
-"""Most devices of a mesh that is drawn."""
+"""Maximum number of devices of a mesh that is drawn."""
 
 COLOURS = (
     "#9ecae9",
@@ -33,13 +33,13 @@ COLOURS = (
     "#c5d86d",
     "#f4a6d7",
 )
-"""Light enough for dark text on pages of either kind."""
+"""Light enough for dark text on light and dark pages."""
 
 
 def mesh_svg(axes: Sequence[tuple[str, int]], groups: Sequence[int], title: str) -> str:
     """Return the grid of `axes`; `groups[d]` is the colour of device d, -1 for none.
 
-    Devices lie in the mesh row by row. Returns "" for meshes that are too large to draw.
+    Devices are in row-major order. Returns "" for meshes that are too large to draw.
     """
     sizes = [size for _, size in axes]
     if not groups or prod(sizes) != len(groups) or len(groups) > MOST_DEVICES:
@@ -97,7 +97,7 @@ def legend_svg(axes: Sequence[tuple[str, int]]) -> str:
 
 
 def _coordinates(axes: Sequence[tuple[str, int]], number: int) -> str:
-    """Return `x=1, y=0` for place `number` in row-major order."""
+    """Return `x=1, y=0` for device `number` in row-major order."""
     words = []
     for name, size in reversed(axes):
         number, at = divmod(number, size)
@@ -121,11 +121,11 @@ def _cell(x: float, y: float, fill: str, number: str, words: str) -> str:
 def tile_groups(
     axes: Sequence[tuple[str, int]], split: Sequence[Sequence[str]] | None
 ) -> tuple[int, ...]:
-    """Return for each device, row by row, the number of the tile it holds; () if unknown.
+    """Return for each device, in row-major order, the number of its tile; () if unknown.
 
     Args:
-        axes: of the mesh, with their sizes.
-        split: for each dimension of the array the axes that split it, major first.
+        axes: the axes of the mesh, with their sizes.
+        split: for each dimension of the array the axes that shard it, major first.
     """
     if split is None or prod(size for _, size in axes) > MOST_DEVICES:
         return ()

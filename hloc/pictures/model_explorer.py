@@ -2,7 +2,7 @@
 
 Format: `GraphCollection`, `Graph` and `GraphNode` as Model Explorer's documentation of its graph
 builder describes them. Scopes of `op_name` are layers, and an instruction that calls a computation
-leads to the graph of it.
+links to its graph.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LETTERS = 400
 
 
 def model_explorer(what: Picked) -> str:
-    """Return the JSON of what was picked, with the graphs of all computations it calls."""
+    """Return the JSON of the selection, with the graphs of all computations that it calls."""
     module = what.computation.module
     callees = list(reachable_computations(what.computation))
     costs = costs_of(callees)
     order = [c for c in reversed(callees) if c is not what.computation]
     graphs = [
         _graph(computation, costs, what) for computation in (what.computation, *order)
-    ]  # the first one is what is shown at first
+    ]  # the first one is shown initially
     return json.dumps({"label": module.name, "graphs": graphs}, separators=(",", ":"))
 
 

@@ -1,7 +1,7 @@
 """A picture as one self-contained HTML page.
 
-The page holds the boxes as JSON, with rows and order; its script computes coordinates, so that a
-box expands in place. The content security policy allows only that script.
+The page contains the boxes as JSON, with rows and order; its script computes coordinates, so that
+a box expands in place. The content security policy allows only that script.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hloc.pictures.scene import Scene
 _SORTS = ("instruction", "computation", "scope", "repeat", "part")
 _LINE_LETTERS = 300
 _SCRIPTS = ("layout.js", "drawing.js", "controls.js")
-"""Files of `page/` that make the script, in this order."""
+"""Files of `page/` that form the script, in this order."""
 
 
 def page(scene: Scene, most: int) -> str:
@@ -48,7 +48,7 @@ def page(scene: Scene, most: int) -> str:
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
-    """Return `template` with each `%NAME%` replaced once: what is put in is not looked at again."""
+    """Return `template` with each `%NAME%` replaced once; inserted text is not searched again."""
     return re.sub("%([A-Z_]+)%", lambda found: parts[found[1]], template)
 
 
@@ -86,7 +86,7 @@ def _data(scene: Scene, title: str, most: int) -> dict[str, Any]:
 
 
 def _reached(root: Box) -> list[Box]:
-    """Return the boxes that can be seen from `root`, each before what is in it."""
+    """Return the boxes that can be reached from `root`, each before its contents."""
     found: dict[Box, None] = {}
     stack = [root]
     while stack:
@@ -98,7 +98,7 @@ def _reached(root: Box) -> list[Box]:
 
 
 def _edges(box: Box, number: dict[Box, int]) -> list[int]:
-    """Return source, target and flags (1 control, 2 gone) of every edge, one after the other."""
+    """Return source, target and flags (1 control, 2 removed) of every edge, flattened."""
     return [
         value
         for edge in box.edges
@@ -109,7 +109,7 @@ def _edges(box: Box, number: dict[Box, int]) -> list[int]:
 def _row(
     box: Box, number: dict[Box, int], strings: dict[str, int], origins: dict[int, str]
 ) -> list[Any]:
-    """Return the fields in the order of the script, without those at the end that say nothing."""
+    """Return the fields in the order of the script, without trailing empty ones."""
 
     def text(words: str) -> int:
         return strings.setdefault(words, len(strings))

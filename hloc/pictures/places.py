@@ -23,13 +23,14 @@ _LEAST_WIDTH, _SIGN = 56.0, 22.0
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A box in a picture; `nodes` are what it expands into.
+    """A box in a picture; `nodes` is what it expands into.
 
     Attributes:
-        x, y: the upper left corner on paper, once `placed` is done.
-        key: numbers of the boxes on the way to it.
+        x, y: the upper left corner in the drawing, once `placed` is done.
+        key: numbers of the boxes on the path to it.
         index: its number among the boxes of its parent.
-        rows: top and bottom of the rows inside; `middles` those of boxes and bends, from left.
+        rows: top and bottom of the rows inside; `middles`: centres of boxes and bends, from the
+            left.
         row_of, chains: the row of every box and bend, and the chain between two boxes.
     """
 
@@ -70,7 +71,7 @@ def content(box: Box) -> tuple[Sequence[Box], Layers | None]:
 
 
 def lines_of(box: Box) -> tuple[str, str]:
-    """Return the two lines in a box; dots mark operands or users that are not drawn."""
+    """Return the two lines in a box; dots indicate operands or users that are not drawn."""
     if box.inst is not None:
         return box.title, f"{box.shape}  {box.name}{' …' if box.hidden else ''}"
     if box.sort == "computation":
@@ -85,8 +86,8 @@ def lines_of(box: Box) -> tuple[str, str]:
 def opened(scene: Scene, most: int = BOXES_AT_START) -> Node:
     """Return the initial view: expanded level by level, small groups first, up to `most` boxes.
 
-    Scopes open before computations. Parts open where most of them can, fusions where there is room
-    to spare, repeated blocks in small modules only.
+    Scopes open before computations. Parts open if most of them can, fusions if there is
+    ample room, repeated blocks in small modules only.
     """
     root = Node(scene.root, key=(scene.root.number,))
     _open(root)
@@ -147,7 +148,7 @@ def place(root: Node) -> None:
 
 
 def all_nodes(root: Node) -> Iterator[Node]:
-    """Yield the nodes, each before what is in it."""
+    """Yield the nodes, each before its contents."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -156,7 +157,7 @@ def all_nodes(root: Node) -> Iterator[Node]:
 
 
 def _size(node: Node) -> None:
-    """Set the size of a node, and the places of those in it relative to its corner."""
+    """Set the size of a node, and the positions of its contents relative to its corner."""
     if not node.nodes:
         title, small = lines_of(node.box)
         sign = _SIGN if content(node.box)[0] else 0.0
@@ -191,7 +192,7 @@ def _size(node: Node) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """An edge on paper: SVG path data, and what the edge is."""
+    """An edge in the drawing: SVG path data, and the edge."""
 
     path: str
     source: Node
@@ -210,7 +211,7 @@ def ways(root: Node) -> list[Way]:
 
 
 def _instances(node: Node) -> Iterator[tuple[Box, Node]]:
-    """Yield a computation and the node it is opened in."""
+    """Yield each computation with the node that it is opened in."""
     if node.nodes and node.box.sort == "computation":
         yield node.box, node
     elif node.nodes and len(node.box.bodies) == 1:
@@ -231,7 +232,7 @@ def _ways_of(computation: Box, home: Node) -> Iterator[Way]:
 
 
 def _within(home: Node) -> Iterator[Node]:
-    """Yield the nodes of one computation, and not those of computations called in it."""
+    """Yield the nodes of one computation, without those of called computations."""
     stack = list(home.nodes)
     while stack:
         node = stack.pop()
@@ -248,7 +249,7 @@ def _seen(box: Box, visible: dict[Box, Node]) -> Node:
 
 
 def _ports(pairs: list[tuple[Node, Node]]) -> dict[tuple[Node, Node], float]:
-    """Return where each edge ends at the top of its target, from left to right as they come."""
+    """Return where each edge ends at the top of its target, in the order of the sources."""
     incoming: dict[Node, list[Node]] = {}
     for source, target in pairs:
         incoming.setdefault(target, []).append(source)
@@ -267,7 +268,7 @@ def _path(source: Node, target: Node, home: Node, port: float) -> tuple[str, boo
     parent = a.parent
     assert parent is not None
     row, i, j = parent.row_of, a.index, b.index
-    if row[i] >= row[j]:  # an edge of a circle, or between boxes of one row
+    if row[i] >= row[j]:  # an edge of a cycle, or between boxes of one row
         return _curve(source.middle, source.bottom, port, target.y), True
     chain = parent.chains[i, j]
     x, parts = source.middle, [f"M{source.middle:.1f} {source.bottom:.1f}"]
@@ -286,7 +287,7 @@ def _path(source: Node, target: Node, home: Node, port: float) -> tuple[str, boo
 
 
 def _parting(source: Node, target: Node, home: Node) -> tuple[Node, Node]:
-    """Return the two boxes of one parent that hold the ends of an edge."""
+    """Return the two boxes of one parent that contain the ends of an edge."""
     above: dict[Node | None, Node] = {}
     node: Node | None = source
     while node is not None and node is not home:

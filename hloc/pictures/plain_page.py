@@ -1,4 +1,4 @@
-"""Frames of HTML pages without scripts, which need no network: for texts, and for a chart."""
+"""Templates of self-contained HTML pages without scripts: for text, and for a chart."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def plain_page(title: str, style: str, body: Iterable[str]) -> str:
 
     Args:
         title: text of the title and the first heading.
-        style: CSS beside that of every page.
-        body: pieces of HTML below the heading; texts in them are escaped already.
+        style: CSS in addition to that of every page.
+        body: pieces of HTML below the heading; their texts must be escaped.
     """
     return "\n".join(
         [
@@ -48,7 +48,7 @@ def plain_page(title: str, style: str, body: Iterable[str]) -> str:
 
 
 def chart_page(title: str, svg: str) -> str:
-    """Return a page that is nothing but the chart `svg`, light or dark as what surrounds it."""
+    """Return a page with only the chart `svg`, light or dark like its surroundings."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'

@@ -1,4 +1,4 @@
-"""Equal neighbours become one box: `×12`."""
+"""Merge equal neighbours into one box: `×12`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SAMPLE = 6
 
 
 def with_repeats(children: list[Box], work: Work) -> list[Box]:
-    """Return the children with each run of equal blocks in a box of its own; long blocks first."""
+    """Return the children with each run of equal blocks in one box; long blocks first."""
     return _repeats_of(_repeats_of(children, _SAMPLE, work), 1, work)
 
 
 def _repeats_of(children: list[Box], sample: int, work: Work) -> list[Box]:
-    """Put runs together that begin with the same `sample` symbols."""
+    """Merge runs that begin with the same `sample` symbols."""
     symbols = [child.symbol for child in children]
     keys = [tuple(symbols[i : i + sample]) for i in range(len(symbols))]
     where: dict[tuple[int, ...], deque[int]] = {}
@@ -60,7 +60,7 @@ def _repeat_at(symbols: list[int], start: int, others: Iterable[int]) -> tuple[i
 
 
 def _repeat(members: list[Box], period: int, work: Work) -> Box:
-    """Return the box of a repetition; each round of several boxes is a box of its own."""
+    """Return the box of a repetition; each iteration of several boxes is one box."""
     times = len(members) // period
     rounds = members
     if period > 1:

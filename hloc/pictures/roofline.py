@@ -1,6 +1,6 @@
 """A roofline: the operations per second of each kernel, against the peaks of the machine.
 
-Kernels on the left are bound by memory, those on the right by arithmetic (Williams, Waterman and
+Kernels on the left are memory-bound, those on the right compute-bound (Williams, Waterman and
 Patterson, 2009). A self-contained SVG without scripts, in the style of the other charts.
 """
 
@@ -23,7 +23,7 @@ _LARGEST = 13.0
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One dot: what it does, and how long it takes; `measured` or by the cost model."""
+    """One dot: the work and the time of a kernel, `measured` or modelled."""
 
     name: str
     opcode: str
@@ -51,14 +51,14 @@ class Roofs:
     memories: Sequence[tuple[str, float]]
 
     def seconds(self, flops: int, size_bytes: int) -> float:
-        """Return the least time for these operations, and bytes from the slowest memory."""
+        """Return the roofline time of these operations and of bytes from the slowest memory."""
         return max(flops / self.flops, size_bytes / self.memories[-1][1])
 
     def reached(self, flops: int, size_bytes: int, seconds: float) -> tuple[float, str]:
-        """Return the share of the roof that a measured time reaches, and what that roof is.
+        """Return the share of the roof that a measured time reaches, and the kind of that roof.
 
-        It is `compute` or a memory: the slowest that could have moved the bytes in that time. Where
-        arrays stay in a cache from run to run, that is the cache.
+        It is `compute` or a memory: the slowest that could have moved the bytes in that time. For
+        arrays that stay in a cache between runs, that is the cache.
         """
         able = (row for row in reversed(self.memories) if size_bytes / row[1] <= seconds)
         name, rate = next(able, self.memories[0])
@@ -66,13 +66,13 @@ class Roofs:
         return max(compute, move) / seconds, "compute" if compute > move else name
 
     def bound(self, flops: int, size_bytes: int) -> str:
-        """Return `compute` or the slowest memory, whichever the least time is spent on."""
+        """Return `compute` or the slowest memory, whichever determines the roofline time."""
         name, rate = self.memories[-1]
         return "compute" if flops / self.flops > size_bytes / rate else name
 
 
 def roofline(title: str, roofs: Roofs, kernels: Sequence[Kernel]) -> str:
-    """Return the chart; kernels without operations or bytes have no place in it."""
+    """Return the chart; kernels without operations or bytes are not in it."""
     drawn = [k for k in kernels if k.flops and k.bytes and k.seconds > 0]
     drawn.sort(key=lambda k: (-k.seconds, k.name))
     scale = _Scale(roofs, drawn)
@@ -100,7 +100,7 @@ _STYLE = """  .roof { stroke: currentColor; stroke-width: 1.6; fill: none; }
 
 
 class _Scale:
-    """From operations per byte and per second to places on paper; both logarithmic."""
+    """Maps operations per byte and per second to coordinates of the drawing; both logarithmic."""
 
     def __init__(self, roofs: Roofs, kernels: Sequence[Kernel]) -> None:
         ridge = roofs.flops / roofs.memories[-1][1]
@@ -134,7 +134,7 @@ def _grid(scale: _Scale) -> Iterator[str]:
 
 
 def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
-    """Yield one slope per memory up to the flat roof; the slowest is the one the model uses."""
+    """Yield one slope per memory up to the flat roof; the model uses the slowest."""
     lowest, widest = 10.0**scale.left, 10.0**scale.right
     peak = scale.y(roofs.flops)
     for i, (_, rate) in enumerate(roofs.memories):
@@ -150,13 +150,13 @@ def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
 
 
 def _roof_names(roofs: Roofs, scale: _Scale) -> Iterator[str]:
-    """Yield the name of each roof along it, over the dots that may lie there."""
+    """Yield the name of each roof along it, in front of the dots."""
     lowest, widest = 10.0**scale.left, 10.0**scale.right
     peak = scale.y(roofs.flops)
     for i, (name, rate) in enumerate(roofs.memories):
         ridge = roofs.flops / rate
         start = max(lowest, 10.0**scale.bottom / rate)
-        share = 0.3 + 0.2 * i  # names of neighbours stand at different heights
+        share = 0.3 + 0.2 * i  # adjacent names are at different heights
         at = start ** (1 - share) * ridge**share
         slope = (scale.y(start * rate) - peak) / max(scale.x(ridge) - scale.x(start), 1.0)
         turn = -degrees(atan(slope))
@@ -172,7 +172,8 @@ def _roof_names(roofs: Roofs, scale: _Scale) -> Iterator[str]:
 def _dots(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
     """Yield a circle per kernel, large ones first; its area is its share of the time.
 
-    Alike kernels, such as those of equal layers, are one circle: pale ones would add up to a dark.
+    Equal kernels, such as those of equal layers, are one circle: overlapping pale ones would look
+    dark.
     """
     most = max((k.seconds for k in kernels), default=1.0)
     dots: dict[str, list[Kernel]] = {}
@@ -196,13 +197,13 @@ def _dots(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
 
 
 def _labels(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
-    """Yield the names of the kernels that take longest, where there is room for them."""
+    """Yield the names of the kernels that take longest, if there is room for them."""
     taken = []
     for kernel in kernels:
         x, y = scale.x(kernel.intensity), scale.y(kernel.rate)
         taken.append((x - _LARGEST, y - _LARGEST, x + _LARGEST, y + _LARGEST))
     written = 0
-    for kernel in kernels[:_MOST_TRIED]:  # each is held against all dots
+    for kernel in kernels[:_MOST_TRIED]:  # each is compared with all dots
         name = shown(kernel.name, 28)
         x, y = scale.x(kernel.intensity) + _LARGEST + 5, scale.y(kernel.rate) + 4
         wide = len(name) * 6.6
@@ -226,7 +227,7 @@ def _overlap(a: _Area, b: _Area) -> bool:
 
 
 def _note(kernels: Sequence[Kernel], drawn: Sequence[Kernel]) -> str:
-    """Return what the dots are, or why there is none."""
+    """Return the description of the dots, or why there are none."""
     left_out = len(kernels) - len(drawn)
     if not drawn:
         return "no kernel does arithmetic" if kernels else "the module has no kernels"

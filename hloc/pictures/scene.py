@@ -1,7 +1,7 @@
 """The contents of a picture: boxes that open into boxes, and the edges between instructions.
 
-A scene has no coordinates or colours. Every computation is one tree: the root holds groups
-(`grouping`), their leaves are instructions, and an instruction that calls has the trees of its
+A scene has no coordinates or colours. Every computation is one tree: the root
+contains groups (`grouping`), their leaves are instructions, and an instruction has the trees of its
 called computations as `bodies`. Trees are shared: two calls of one computation open into the same
 one.
 """
@@ -29,11 +29,11 @@ _NAME_LETTERS, _SHAPE_LETTERS = 30, 32
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is drawn.
+    """The contents of a picture.
 
     Attributes:
-        title: what the picture is of.
-        root: the computation that is drawn, with everything in it.
+        title: title of the picture.
+        root: the computation that is drawn, with all its contents.
         boxes: all boxes by number, those of called computations too.
     """
 
@@ -47,12 +47,12 @@ def scene_of(
     members: Collection[Instruction] | None = None,
     changes: Changes | None = None,
 ) -> Scene:
-    """Return the scene of a computation and all it calls.
+    """Return the scene of a computation and everything that it calls.
 
     Args:
-        computation: what is drawn.
-        members: the instructions of `computation` that are drawn, all by default.
-        changes: what to mark as different from an earlier module.
+        computation: the computation to draw.
+        members: the instructions of `computation` to draw, all by default.
+        changes: the differences from an earlier module to mark.
     """
     builder = _Builder(computation.module, changes or Changes())
     builder.fingerprints.add(computation.module)
@@ -73,7 +73,7 @@ class _Builder:
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
 
     def add(self, computation: Computation, members: Collection[Instruction] | None) -> None:
-        """Make the tree of a computation; those it calls have theirs."""
+        """Create the tree of a computation; those it calls have theirs."""
         self.costs[computation] = computation_cost(computation, self.costs.__getitem__)
         written = written_in_users(computation)
         if members is not None:
@@ -119,7 +119,7 @@ class _Builder:
         return box
 
     def _symbol(self, inst: Instruction) -> int:
-        """Return a number for what `inst` does: sizes do not count, so that layers are alike."""
+        """Return a number for what `inst` does: sizes do not count, so that layers are equal."""
         called = tuple(self.fingerprints.computations.get(c, -1) for c in inst.called)
         return self.fingerprints.number(("box", inst.opcode.name, called))
 
@@ -130,7 +130,7 @@ class _Builder:
         leaves: Mapping[Instruction, Box],
         written: Mapping[Instruction, str],
     ) -> None:
-        """Say how many operands and users a part of a computation leaves out."""
+        """Set how many operands and users a part of a computation leaves out."""
         operands = sum(_source(o) not in leaves and o not in written for o in inst.operands)
         users = sum(user not in leaves and not _is_looked_through(user) for user in inst.users)
         counts = ((operands, "operand"), (users, "user"))
@@ -140,7 +140,7 @@ class _Builder:
     def _with_removed(
         self, computation: Computation, leaves: Mapping[Instruction, Box], edges: Sequence[Edge]
     ) -> tuple[dict[Instruction, Box], list[Edge]]:
-        """Put in what an earlier module had and this one has not, after what it was made from."""
+        """Insert the instructions that only the earlier module has, after their operands."""
         removed = self.changes.removed.get(computation, ())
         for old in dict.fromkeys(inst.computation for inst in removed):
             written = written_in_users(old)

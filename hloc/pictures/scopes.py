@@ -1,4 +1,4 @@
-"""Boxes by `op_name` scope, as the user's program is divided."""
+"""Boxes by `op_name` scope, the structure of the user's program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SMALLEST_GROUP = 3
 
 
 def by_scope(leaves: Sequence[Box], edges: Sequence[Edge], work: Work) -> list[Box]:
-    """Return boxes of scopes, and the instructions that are in none, in their order."""
+    """Return boxes of scopes, and the instructions outside of all scopes, in their order."""
     users = _users(edges)
     paths = _scopes(leaves, users)
     feeders = _feeders(leaves, users)
@@ -51,7 +51,7 @@ def _is_light(inst: Instruction) -> bool:
 
 
 def _feeders(leaves: Sequence[Box], users: dict[Box, list[Box]]) -> dict[Box, Box]:
-    """Return what does no more than to hand parameters to one tuple of many operands, with that."""
+    """Return the instructions that only forward parameters to one large tuple, with that tuple."""
     operands: dict[Box, int] = {}
     for targets in users.values():
         for target in targets:
@@ -104,7 +104,7 @@ def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _tidy(group: Box, work: Work) -> None:
-    """Open small groups, and one that holds nearly all, into their parent; join lines of groups."""
+    """Dissolve small groups, and one with nearly all boxes, into the parent; merge chains."""
     total = sum(child.count for child in group.children)
     scopes = sum(child.sort == "scope" for child in group.children)
     children: list[Box] = []

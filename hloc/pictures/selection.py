@@ -1,4 +1,4 @@
-"""Parts of a computation to draw: around an instruction, between two, or all its operands."""
+"""Select parts of a computation to draw: around an instruction, between two, all operands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hloc.pictures.labels import written_in_users
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """A computation and those of its instructions that are drawn, None for all."""
+    """A computation and those of its instructions to draw, None for all."""
 
     computation: Computation
     members: frozenset[Instruction] | None = None
@@ -29,15 +29,16 @@ def picked(
     until: Iterable[str] = (),
     direction: str = "",
 ) -> Picked:
-    """Return what to draw for a name.
+    """Return the selection for a name.
 
     Args:
-        module: where to look.
-        name: of a computation, drawn whole; of an instruction; None for the entry computation.
+        module: the module to search.
+        name: name of a computation, which is drawn whole, or of an instruction; None for the entry
+            computation.
         radius: steps along operands and users from the instruction.
-        until: names of instructions that are drawn, but nothing beyond them.
-        direction: `backward` for all that the instruction needs, `forward` for all that needs it;
-            the radius does not count then.
+        until: names of instructions at which the selection ends.
+        direction: `backward` for all that the instruction depends on, `forward` for all that depend
+            on it; the radius is ignored then.
 
     Raises:
         HloError: nothing has that name.
@@ -58,7 +59,7 @@ def picked(
 
 
 def between(module: Module, first: str, last: str) -> Picked:
-    """Return all that lies on a path from one instruction to the other, whichever needs which.
+    """Return all instructions on paths between two instructions, in either direction.
 
     Raises:
         HloError: a name is unknown, or no path leads from one to the other.
@@ -88,7 +89,7 @@ def _users(inst: Instruction) -> Iterable[Instruction]:
 def _near(
     start: Instruction, radius: int, ends: set[Instruction], steps: list[_Step]
 ) -> frozenset[Instruction]:
-    """Return what can be reached; what is written in its users leads nowhere and needs no box."""
+    """Return what can be reached; what is written in its users is neither followed nor a box."""
     written = written_in_users(start.computation)
     found, border = {start}, [start]
     for _ in range(radius):

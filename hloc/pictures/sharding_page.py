@@ -96,14 +96,14 @@ def _collectives(found: ShardingExplanation) -> Iterator[str]:
 
 
 def _drawn(found: ShardingExplanation, doing: str, what: str) -> str:
-    """Return what colours and numbers mean, "" where nothing is drawn."""
+    """Return the meaning of colours and numbers, "" if nothing is drawn."""
     if found.devices > MOST_DEVICES:
         return ""
     return f"Devices of one colour {doing}; the number is that of the {what}. "
 
 
 def _path(text: str) -> str:
-    """Return a path that may be broken behind its slashes."""
+    """Return a path that may be broken after its slashes."""
     return escape(text).replace("/", "/<wbr>")
 
 
@@ -132,7 +132,7 @@ def _collective(row: CollectiveRow, found: ShardingExplanation, longest: float) 
 
 
 def _bar(row: CollectiveRow, longest: float) -> str:
-    """Return a bar of the time: what is waited for, then what is hidden."""
+    """Return a bar of the time: the exposed part, then the hidden part."""
     width = max(2.0, _BAR * row.seconds / longest)
     waits = min(width, width * row.exposed_seconds / row.seconds if row.seconds else 0.0)
     return (

@@ -1,4 +1,4 @@
-"""What all drawings share: colours for light and dark pages, and the SVG elements of charts."""
+"""Common style of drawings: colours for light and dark pages, and the SVG elements of charts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHART_STYLE = """
     .peak { stroke: #ff7b72; }
   }
 """
-"""Rules of every chart; `currentColor` is ink."""
+"""Rules of every chart; `currentColor` is the text colour."""
 
 _ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 

@@ -109,7 +109,7 @@ def _edge(way: Way) -> str:
 
 
 def tooltip(node: Node) -> str:
-    """Return what a box says when it is pointed at."""
+    """Return the tooltip of a box."""
     box = node.box
     lines = [box.title] if box.inst is None else [shown(repr(box.inst), 400)]
     if box.inst is not None and box.inst.op_name:

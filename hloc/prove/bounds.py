@@ -1,4 +1,4 @@
-"""How far the modules go in which a rule is tried: types, sizes, constants."""
+"""Bounds of the modules on which a rule is tried: types, sizes, constants."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NARROW_FLOATS = tuple(d for d in DTYPES.values() if d.is_float and d.bits <= 16)
 PRED, S8, F16, F32, C64 = (DTYPES[name] for name in ("pred", "s8", "f16", "f32", "c64"))
 
 VALUE_TYPES: tuple[DType, ...] = (PRED, *INTEGERS, *NARROW_FLOATS, F32, C64)
-"""Element types in which a rule about values is tried, one after another."""
+"""Element types for which a rule about values is tried, one after another."""
 
 SHAPE_TYPES: tuple[DType, ...] = (S8, PRED, F16)
-"""Those of a rule about shapes, which moves elements of any type alike."""
+"""Element types for a rule about shapes, which moves elements of all types alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """All shapes up to a size.
+    """All shapes up to a bound.
 
     Attributes:
-        rank: the highest.
-        sizes: that a dimension may have.
-        elements: the most of one result.
+        rank: the maximum rank.
+        sizes: the sizes that a dimension may have.
+        elements: the maximum number of elements of a result.
     """
 
     rank: int
@@ -61,18 +61,18 @@ LEVELS: tuple[Bound, ...] = (
     Bound(3, (0, 1, 2, 3)),
     Bound(4, (0, 1, 2)),
 )
-"""Bounds from small to large; a rule is tried in as many of them as its budget allows."""
+"""Bounds from small to large; a rule is tried within as many of them as its budget allows."""
 
 ONE_VALUE = Bound(0, (1,))
 """The bound of rules about values: scalars."""
 
 
 def constants(dtype: DType, places: int) -> list[object]:
-    """Return the constants of `dtype` to be tried where a pattern has `places` of them.
+    """Return the constants of `dtype` to try for a pattern with `places` constants.
 
-    All values of types up to 4 bits, for one or two places; of wider ones the ends, small numbers
-    and, for a single place, all powers of two. Floats: all of 8 bits for a single place, else
-    zeros, ones, powers of two, a number that is none, infinities and NaN.
+    All values of types up to 4 bits, for one or two places; of wider ones the extremes,
+    small numbers and, for a single place, all powers of two. Floats: all of 8 bits for a single
+    place, else zeros, ones, powers of two, another number, infinities and NaN.
     """
     if dtype.is_complex:
         return [np.asarray(v, dtype.numpy)[()] for v in (0, 1, -1, 2, -0.0)]

@@ -1,4 +1,4 @@
-"""Are two modules equal for all inputs? If not, with inputs that the evaluator confirms."""
+"""Equivalence of two modules for all inputs, or a counterexample that the evaluator confirms."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """What is known of two modules.
+    """The result of comparing two modules.
 
     Attributes:
         verdict: equal for all inputs, different for one at least, or unknown.
         reason: why it is unknown.
-        elements: elements of the results that were compared.
-        inputs: of a difference, one array per leaf of the parameters.
-        outputs: of a difference, the evaluator's results of both modules for these inputs.
+        elements: number of elements of the results that were compared.
+        inputs: the counterexample, one array per leaf of the parameters.
+        outputs: the evaluator's results of both modules for the counterexample.
     """
 
     verdict: Literal["equal", "different", "unknown"]
@@ -43,9 +43,9 @@ def compare_modules(first: Module, second: Module, *, seconds: float = 60.0) -> 
     """Return whether the entry computations give the same results for all inputs.
 
     Args:
-        first: verified; static shapes.
-        second: with parameters and results of the same types and sizes.
-        seconds: of the solver altogether.
+        first: a verified module with static shapes.
+        second: a module with parameters and results of the same types and sizes.
+        seconds: total time of the solver.
 
     Raises:
         HloError: parameters or results differ in type or size, or Z3 is not installed.
@@ -66,7 +66,7 @@ def compare_modules(first: Module, second: Module, *, seconds: float = 60.0) -> 
 
 
 def pairs_of(a: Value, b: Value) -> list[tuple[Term, Term]]:
-    """Return the elements of two results of one shape side by side, tuples flattened."""
+    """Return pairs of the elements of two results of one shape, tuples flattened."""
     if isinstance(a, tuple):
         return [pair for x, y in zip(a, b, strict=True) for pair in pairs_of(x, y)]
     return list(zip(a.reshape(-1), b.reshape(-1), strict=True))
@@ -75,7 +75,7 @@ def pairs_of(a: Value, b: Value) -> list[tuple[Term, Term]]:
 def _compared(
     first: Module, second: Module, pairs: list[tuple[Term, Term]], seconds: float
 ) -> Equivalence:
-    """Ask for one element after another, within the time for all."""
+    """Ask for one element after another, within the total time."""
     end = time.monotonic() + seconds
     unknown = ""
     for pair in pairs:
@@ -90,7 +90,7 @@ def _compared(
 
 
 def _confirmed(first: Module, second: Module, answer: Answer, count: int) -> Equivalence:
-    """Run both modules on the solver's inputs; what the evaluator does not show is unknown."""
+    """Run both modules on the solver's inputs; an unconfirmed difference is unknown."""
     inputs = tuple(_inputs(first, answer.inputs or {}))
     left, right = (tuple(evaluate_module(module, inputs)) for module in (first, second))
     if all(same_values(a, b).all() for a, b in zip(left, right, strict=True)):
@@ -117,7 +117,7 @@ def _inputs(module: Module, values: dict[Any, Any]) -> list[Array]:
 
 
 def _not_followed(module: Module) -> set[str]:
-    """Return the opcodes of the module that have no meaning in terms."""
+    """Return the opcodes of the module that have no semantics in terms."""
     live = live_computations(module)
     return {i.opcode.name for c in live for i in c.instructions if not can_follow(i.opcode)}
 

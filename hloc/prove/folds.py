@@ -1,7 +1,7 @@
-"""reduce and dot on arrays of terms: sums and other folds of few elements, written out.
+"""reduce and dot on arrays of terms: sums and other folds of few elements, unrolled.
 
-Sums and products of floats may be in any order (docs/numerics.md): they are folds whose operands
-are put in one order. A single element, or a single product, is one operation as elsewhere.
+Sums and products of floats may be evaluated in any order (docs/numerics.md): they are folds
+with sorted operands. A single element, or a single product, is one operation as elsewhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def reduce(terms: Terms, inst: Instruction, operands: Operands, call: Call) -> V
 
 
 def _last(array: Value, dims: tuple[int, ...]) -> Value:
-    """Return `array` as rows: each holds the elements that are folded into one result."""
+    """Return `array` as rows: each has the elements that are folded into one result."""
     kept = [dim for dim in range(array.ndim) if dim not in dims]
     size = prod(array.shape[dim] for dim in dims)
     rows = prod(array.shape[dim] for dim in kept)
@@ -64,7 +64,7 @@ def _stepped(call: Call, reducer: Any, inits: list[Any], row: Any) -> list[Any]:
 
 
 def dot(terms: Terms, inst: Instruction, operands: Operands, _call: Call) -> Value:
-    """Sum the products over the contracted dimensions; no product at all gives 0."""
+    """Sum the products over the contracted dimensions; an empty sum is 0."""
     a, dtype = inst.attributes, inst.array.dtype
     lhs = _grouped(operands[0], a.lhs_batch_dims, a.lhs_contracting_dims)
     rhs = _grouped(operands[1], a.rhs_batch_dims, a.rhs_contracting_dims)

@@ -1,7 +1,7 @@
-"""Moves of data as index maps: which element of which operand each element of the result is.
+"""Data movement as index maps: which element of which operand each element of the result is.
 
-The map of a static move is read off the evaluator: its row runs on arrays that hold the numbers of
-their own elements.
+The map of a static move comes from the evaluator: its row runs on arrays that contain the
+numbers of their elements.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def index_map(
 
     Args:
         inst: the move.
-        sizes: of the operands that are moved.
-        indices: values of the operands that say where from.
+        sizes: sizes of the operands that are moved.
+        indices: values of the index operands.
     """
     numbered, first = [], 0
     for dims in sizes:
         count = int(np.prod(dims))
         numbered.append(np.arange(first, first + count, dtype=np.int64).reshape(dims))
         first += count
-    # As an instruction on s64: the row makes arrays of the result's type.
+    # As an instruction on s64: the row returns arrays of the result's type.
     wide: Any = SimpleNamespace(
         attributes=inst.attributes,
         array=inst.array.with_dtype(S64),
@@ -49,7 +49,7 @@ def _no_calls(*_arguments: Any) -> Any:
 
 
 def moved(inst: Instruction, operands: tuple[Value, ...]) -> Value:
-    """Return the elements that the move takes, from all operands."""
+    """Return the elements of all operands that the move takes."""
     pool = np.concatenate([operand.reshape(-1) for operand in operands])
     numbers = index_map(inst, [operand.shape for operand in operands])
     return array_of(list(pool[numbers.reshape(-1)]), numbers.shape)
@@ -61,7 +61,7 @@ def moved(inst: Instruction, operands: tuple[Value, ...]) -> Value:
 def gather(
     _terms: Terms, inst: Instruction, operands: tuple[Value, ...], _call: Callable[..., Value]
 ) -> Value:
-    """Follow a gather whose indices are known numbers."""
+    """Return the result of a gather with known indices."""
     array, indices = operands
     if any(term.op != CONSTANT for term in indices.reshape(-1)):
         raise CannotFollowError("only known indices are supported", inst)
@@ -74,7 +74,7 @@ def gather(
 def dynamic_slice(
     terms: Terms, inst: Instruction, operands: tuple[Value, ...], _call: Callable[..., Value]
 ) -> Value:
-    """Follow one dimension after another: each element is chosen among those that may come."""
+    """Handle one dimension after another: each element is selected among the possible ones."""
     array, sizes = operands[0], inst.attributes.dynamic_slice_sizes
     for dim, start in enumerate(_flat(operands[1:])):
         places = range(array.shape[dim] - sizes[dim] + 1)
@@ -86,7 +86,7 @@ def dynamic_slice(
 def dynamic_update_slice(
     terms: Terms, inst: Instruction, operands: tuple[Value, ...], _call: Callable[..., Value]
 ) -> Value:
-    """Return the array with the update at each place that the starts may have."""
+    """Return the array with the update at each place that the start indices may select."""
     array, update = operands[:2]
     return _updated(terms, array, update, _flat(operands[2:]), 0, ())
 
@@ -120,7 +120,7 @@ def _chosen(terms: Terms, start: Any, parts: list[Value]) -> Value:
     """Return parts[start], the start clamped, as selects from the last part to the first."""
     result = parts[-1]
     for place in reversed(range(len(parts) - 1)):
-        # A type too narrow for the place never starts beyond it.
+        # An index type too narrow for the place never starts after it.
         bits = start.dtype.bits - start.dtype.is_signed
         if place >= 1 << bits:
             continue
@@ -150,7 +150,7 @@ def _below(dtype: Any) -> tuple[str, str]:
 def bitcast_convert(
     terms: Terms, inst: Instruction, operands: tuple[Value, ...], _call: Callable[..., Value]
 ) -> Value:
-    """Follow a change of type without a change of width; other widths are not followed."""
+    """Return a bitcast to a type of the same width; other widths are not supported."""
     source, target = inst.operands[0].array.dtype, inst.array.dtype
     if source is target:
         return operands[0]

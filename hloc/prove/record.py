@@ -39,7 +39,7 @@ def recorded() -> dict[str, Row]:
 
 
 def row_of(proof: RuleProof) -> Row:
-    """Return the row that records a proof; types that needed more than terms count for that."""
+    """Return the row that records a proof; a type counts as `same terms` if that sufficed."""
     ways: dict[str, list[str]] = {}
     for kind in DTYPES:
         needed = proof.ways.get(kind, Counter())
@@ -79,7 +79,7 @@ def proof_text(rule: Rule) -> str:
 
 
 def _types(kinds: Sequence[str]) -> str:
-    """Name whole families of types by one word."""
+    """Return a text of types, with one word for a whole family."""
     left, words = list(kinds), []
     for members, word in (
         ([d.name for d in INTEGERS], "integers of 1 to 64 bits"),

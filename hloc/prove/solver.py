@@ -16,12 +16,12 @@ from hloc.prove.terms import SYMBOL, Term
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Z3 says of a question "can any of these pairs differ?".
+    """Z3's answer to the question "can any of these pairs differ?".
 
     Attributes:
         verdict: `equal`, `different` or `unknown`.
         reason: why it is unknown.
-        inputs: for different ones, the value of each symbol, by its detail; NumPy scalars.
+        inputs: if different, the value of each symbol, by its detail; NumPy scalars.
     """
 
     verdict: str
@@ -52,14 +52,14 @@ def z3_module() -> Any:
 def ask(
     pairs: Sequence[tuple[Term, Term]], *, timeout_ms: int, ignores_zero_sign: bool = False
 ) -> Answer:
-    """Return whether the two terms of every pair are equal whatever the inputs.
+    """Return whether the two terms of every pair are equal for all inputs.
 
-    Floats are equal with the sign of their zeros, and every NaN equals every other.
+    Zeros of floats are compared with their sign; all NaNs are equal.
 
     Args:
-        pairs: terms of one type each; a pair of one term twice is equal without a question.
-        timeout_ms: give up after this much time.
-        ignores_zero_sign: -0 and +0 are equal.
+        pairs: two terms of one type each; a pair of identical terms is equal without Z3.
+        timeout_ms: time limit in milliseconds.
+        ignores_zero_sign: treat -0 and +0 as equal.
 
     Raises:
         HloError: Z3 is not installed.
@@ -99,7 +99,7 @@ def _parts(pair: tuple[Term, Term]) -> list[tuple[Term, Term]]:
 
 
 def _expressions(z: Any, pairs: Sequence[tuple[Term, Term]]) -> dict[Term, Any]:
-    """Return the expressions of all terms below `pairs`; operands are made before their users."""
+    """Return the expressions of all terms of `pairs`; operands come before their users."""
     below: set[Term] = set()
     stack = [term for pair in pairs for term in pair]
     while stack:
@@ -122,9 +122,9 @@ def _expressions(z: Any, pairs: Sequence[tuple[Term, Term]]) -> dict[Term, Any]:
 
 
 def _difference(z: Any, a: Any, b: Any, ignores_zero_sign: bool) -> Any:
-    """Return the Bool "a and b differ", false if rewriting alone shows that they do not."""
+    """Return the Bool "a and b differ", false if simplification shows that they do not."""
     if z.is_bv(a):
-        # Sums of products written out: no bit of a wide multiplication has to be looked at.
+        # Sums of products in normal form: a wide multiplication is not decomposed into bits.
         rest = z.simplify(a - b, som=True)
         return z.BoolVal(False) if z.is_bv_value(rest) and rest.as_long() == 0 else a != b
     differ = z.simplify(z.Not(a == b))

@@ -1,4 +1,4 @@
-"""Opcodes that hold values, group them, or run another computation, on arrays of terms."""
+"""Opcodes for constants, tuples and calls, on arrays of terms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def size(terms: Terms, inst: Instruction, _operands: Operands, _call: Call) -> V
 
 
 def conditional(terms: Terms, inst: Instruction, operands: Operands, call: Call) -> Value:
-    """Run both branches and select; a branch has no effect but its result."""
+    """Run both branches and select; a branch has no effect other than its result."""
     chosen = operands[0][()]
     if not chosen.dtype.is_pred:
         raise CannotFollowError("only a branch by a predicate is supported", inst)

@@ -1,7 +1,8 @@
-"""Runs a computation on terms: every array is an array of terms of the same sizes.
+"""Symbolic execution: runs a computation on arrays of terms of the same sizes.
 
-Elementwise rows make a term of their name per element; moves follow their index map; reduce and dot
-are in `FOLDS`, computed places in `PLACES`, the rest in `STRUCTURE`. Others cannot be followed.
+Elementwise opcodes create a term per element; moves follow their index map; reduce and dot are
+in `FOLDS`, moves with computed indices in `PLACES`, the rest in `STRUCTURE`. Others are not
+supported.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from hloc.prove.terms import CannotFollowError, Special, Terms, Value
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 MAX_ELEMENTS = 4096
-"""Largest array that is followed element by element."""
+"""Maximum number of elements of an array."""
 
 
 class SymbolicRun:
-    """Runs computations on the terms of one table."""
+    """Runs computations on terms of one `Terms`."""
 
     def __init__(self, terms: Terms | None = None) -> None:
         self.terms = terms or Terms()
@@ -53,7 +54,7 @@ class SymbolicRun:
         """Return the result of `computation`.
 
         Raises:
-            CannotFollowError: an instruction is in no table, or is too large.
+            CannotFollowError: an instruction is not supported, or is too large.
         """
         values: dict[Instruction, Value] = {}
         for inst in live_order(computation):
@@ -88,7 +89,7 @@ class SymbolicRun:
         return result.reshape(dims)
 
     def _promoted(self, inst: Instruction, number: int, operand: Value) -> Value:
-        """Return an operand in the type of the operation: floats of two types may meet."""
+        """Return an operand in the type of the operation: float operands may have two types."""
         own = inst.operands[number].array.dtype
         if not own.is_float or len(operand.reshape(-1)) == 0:
             return operand
@@ -107,7 +108,7 @@ SPECIAL: dict[str, Special] = {**STRUCTURE, **FOLDS, **PLACES}
 
 
 def can_follow(opcode: Opcode) -> bool:
-    """True if some table or function here gives the opcode a meaning."""
+    """True if the opcode is supported."""
     known = opcode.name in SPECIAL or opcode.name == "parameter"
     return known or opcode.elementwise or opcode.data_movement
 

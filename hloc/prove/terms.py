@@ -1,6 +1,6 @@
-"""Terms: what one element of an array is, in terms of the elements of the parameters.
+"""Terms: expressions for one element of an array, over the elements of the parameters.
 
-A term is made once: two elements that are computed alike are the same object.
+Terms are hash-consed: two elements that are computed alike are the same object.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Term:
     """One element.
 
     Attributes:
-        number: position in the order in which terms are made.
+        number: position in the order of creation.
         op: an opcode, `symbol` (an input), `literal`, or `fold` (many operands in any order).
-        dtype: element type; complex elements are a `complex` of two parts where that is known.
+        dtype: element type; complex elements are a `complex` of two parts if these are known.
         detail: of a symbol its parameter and index, of a literal its value (a number, the bytes of
             a float), of a fold the opcode, of others the attributes that matter.
     """
@@ -39,7 +39,7 @@ class Term:
 
 
 class Terms:
-    """Makes terms, each once."""
+    """Creates terms, each once."""
 
     def __init__(self) -> None:
         self._made: dict[Any, Term] = {}
@@ -60,7 +60,7 @@ class Terms:
         return self._term(SYMBOL, dtype, (), detail)
 
     def literal(self, value: Any, dtype: DType) -> Term:
-        """Return a known value; every NaN of a type is the same."""
+        """Return a literal; all NaNs of a type are the same."""
         if dtype.is_complex:
             part = component_of(dtype)
             number = np.asarray(value)
@@ -69,7 +69,7 @@ class Terms:
         return self._term(CONSTANT, dtype, (), literal_detail(value, dtype))
 
     def apply(self, op: str, dtype: DType, args: tuple[Term, ...], detail: Any = None) -> Term:
-        """Return opcode `op` of `args`; operands of a commutative one are put in one order."""
+        """Return opcode `op` of `args`; operands of a commutative one are sorted."""
         if op == "copy" or (op == "convert" and args[0].dtype is dtype):
             return args[0]
         if op in ("real", "imag"):
@@ -107,7 +107,7 @@ _BY_PART = ("add", "subtract", "negate", "select")
 
 
 def literal_detail(value: Any, dtype: DType) -> Any:
-    """Return what tells values of `dtype` apart: a number, the bytes of a float, or "nan"."""
+    """Return the key of a value of `dtype`: a number, the bytes of a float, or "nan"."""
     if dtype.is_float:
         number = np.asarray(value).astype(dtype.numpy)
         return "nan" if np.isnan(number.astype(np.float64)) else number.tobytes()
@@ -115,7 +115,7 @@ def literal_detail(value: Any, dtype: DType) -> Any:
 
 
 def literal_value(term: Term) -> Any:
-    """Return the NumPy scalar that a literal stands for."""
+    """Return the NumPy scalar of a literal."""
     numpy = term.dtype.numpy
     if isinstance(term.detail, bytes):
         return np.frombuffer(term.detail, numpy)[0]
@@ -132,7 +132,7 @@ Special: TypeAlias = Callable[[Terms, Instruction, tuple[Value, ...], Callable[.
 
 
 class CannotFollowError(HloError):
-    """An instruction has no meaning in terms; `reason` says why."""
+    """An instruction has no semantics in terms; `reason` says why."""
 
     def __init__(self, reason: str, inst: Instruction) -> None:
         super().__init__(f"cannot follow {inst.opcode.name} {inst.name}: {reason}", inst.span)

@@ -8,7 +8,7 @@ from hloc.dtypes import DType
 
 
 def convert(z: Any, source: DType, target: DType, x: Any) -> Any:
-    """Return `x` in `target`: integers wrap, floats truncate and saturate, others round once."""
+    """Return `x` as `target`: integers wrap, floats truncate and saturate, others round once."""
     if target.is_pred:
         return x != 0 if source.is_integer else z.Not(z.fpIsZero(x))
     if source.is_pred:
@@ -24,7 +24,7 @@ def convert(z: Any, source: DType, target: DType, x: Any) -> Any:
 
 
 def bitcast(z: Any, target: DType, x: Any) -> Any:
-    """Return the bits of an integer as a number of another type of one width."""
+    """Return the bits of an integer as a number of another type of the same width."""
     return z.fpBVToFP(x, sort_of(z, target)) if target.is_float else x
 
 
@@ -53,9 +53,9 @@ def _resized(z: Any, source: DType, target: DType, x: Any) -> Any:
 
 
 def _saturated(z: Any, source: DType, target: DType, x: Any) -> Any:
-    """Truncate; beyond the range the nearest end; NaN gives 0."""
+    """Truncate; values out of range saturate; NaN gives 0."""
     bits = target.bits - target.is_signed
-    wide = z.FPSort(15, 113)  # holds every bound of the integer types exactly
+    wide = z.FPSort(15, 113)  # represents every bound of the integer types exactly
     number = z.fpFPToFP(z.RNE(), x, wide)
     whole = z.fpRoundToIntegral(z.RTZ(), number)
     low = z.FPVal(-(2**bits) if target.is_signed else 0, wide)

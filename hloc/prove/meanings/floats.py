@@ -44,7 +44,7 @@ def absolute(z: Any, _dtype: DType, x: Any) -> Any:
 
 
 def sign(z: Any, _dtype: DType, x: Any) -> Any:
-    """NaN and zeros of both signs stay."""
+    """NaN and zeros of both signs are unchanged."""
     one = z.FPVal(1.0, x.sort())
     stays = z.Or(z.fpIsNaN(x), z.fpIsZero(x))
     return z.If(stays, x, z.If(z.fpIsNegative(x), z.fpNeg(one), one))
@@ -91,7 +91,7 @@ def is_finite(z: Any, _dtype: DType, x: Any) -> Any:
 
 
 def ordered(z: Any, direction: str, x: Any, y: Any) -> Any:
-    """Return a Bool: the comparison of IEEE 754, false for a NaN except NE."""
+    """Return a Bool: the comparison of IEEE 754, false for NaN except NE."""
     compare = {"EQ": z.fpEQ, "LT": z.fpLT, "LE": z.fpLEQ, "GT": z.fpGT, "GE": z.fpGEQ}
     return z.Not(z.fpEQ(x, y)) if direction == "NE" else compare[direction](x, y)
 

@@ -73,7 +73,7 @@ def negate(_z: Any, _dtype: DType, x: Any) -> Any:
 
 
 def absolute(z: Any, _dtype: DType, x: Any) -> Any:
-    """MIN stays itself; signed types only, as in HLO."""
+    """MIN is unchanged; signed types only, as in HLO."""
     return z.If(x < 0, -x, x)
 
 
@@ -99,7 +99,7 @@ def xor(_z: Any, _dtype: DType, x: Any, y: Any) -> Any:
 
 
 def shift_left(_z: Any, _dtype: DType, x: Any, y: Any) -> Any:
-    """SMT-LIB's shifts take the amount as unsigned and shift everything out, as HLO's do."""
+    """SMT-LIB's shifts take the amount as unsigned and shift all bits out, as HLO's do."""
     return x << y
 
 
@@ -132,7 +132,7 @@ def _bit(z: Any, dtype: DType, x: Any, bit: int) -> Any:
 
 
 def ordered(z: Any, dtype: DType, direction: str, x: Any, y: Any) -> Any:
-    """Return a Bool: the comparison by the sign of the type."""
+    """Return a Bool: the signed or unsigned comparison."""
     match direction:
         case "EQ":
             return x == y

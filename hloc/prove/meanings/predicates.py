@@ -1,4 +1,4 @@
-"""Predicates: Z3's Bool, of which false comes before true; add is or, multiply is and."""
+"""Predicates: Z3's Bool, with false < true; add is or, multiply is and."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a term to a Z3 expression: finds the meaning of each opcode."""
+"""From a term to a Z3 expression: selects the semantics of each opcode."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hloc.prove.meanings.predicates import PREDICATES
 from hloc.prove.terms import CONSTANT, FOLD, SYMBOL, Term
 
 MAX_POWER_BITS = 8
-"""Integer powers of wider types are products that no solver decides in time."""
+"""Maximum width of integer powers: wider ones are products that no solver decides in time."""
 
 
 class NoMeaningError(Exception):
-    """Z3 has no theory for a term, or hloc leaves its value open; the text says which opcode."""
+    """Z3 has no theory for a term, or hloc does not define its value; the text names the opcode."""
 
 
 def expression(z: Any, term: Term, args: list[Any]) -> Any:
     """Return `term` as a Z3 expression, from those of its operands.
 
     Raises:
-        NoMeaningError: an elementary function, an open order of adding, a type beyond IEEE 754.
+        NoMeaningError: an elementary function, a sum of unspecified order, a type outside IEEE 754.
     """
     dtype, op = term.dtype, term.op
     check_type(dtype, op)
