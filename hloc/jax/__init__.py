@@ -2,9 +2,9 @@
 
     import hloc.jax; hloc.jax.enable()
 
-on the first line lets the rest of a program run on hloc; `JAX_PLATFORMS=hloc,cpu` does the same
-from outside. `with hloc.jax.passes(rule):` runs hloc's passes inside JAX's own compilations, on any
-backend. See docs/jax.md.
+at the top of a program lets the rest run on hloc; the environment
+variable `JAX_PLATFORMS=hloc,cpu` does the same. `with hloc.jax.passes(rule):` runs hloc's passes
+inside JAX's own compilations, on any backend. See docs/jax.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def __dir__() -> list[str]:
 
 
 def enable() -> None:
-    """Let JAX run on hloc from now on; JAX's own CPU client stays, as `jax.devices("cpu")`.
+    """Let JAX run on hloc from now on; `jax.devices("cpu")` is still JAX's own CPU client.
 
     Raises:
         HloError: this version of jaxlib was not tested with hloc.
@@ -70,7 +70,7 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Let JAX run on its own CPU client again; arrays on hloc stay where they are."""
+    """Let JAX run on its own CPU client again; arrays on hloc stay there."""
     import jax
 
     from hloc.pjrt.register import is_started
@@ -83,7 +83,7 @@ def disable() -> None:
 
 @contextmanager
 def device(number: int = 0) -> Iterator[Any]:
-    """Inside, JAX runs on a device of hloc; yields the device."""
+    """In this context JAX runs on a device of hloc; yields the device."""
     import jax
 
     from hloc.pjrt.register import NAME, is_started, register

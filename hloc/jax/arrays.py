@@ -15,10 +15,10 @@ _CPU = 1  # kDLCPU
 
 
 def to_arguments(dtypes: Sequence[np.dtype[Any]]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return a function that makes arguments of an executable from leaves of JAX.
+    """Return a function that converts leaves of JAX to arguments of an executable.
 
-    Arrays of JAX and NumPy are not copied. An array of another type than JAX traced, as f64 without
-    x64, is converted as JAX does it; typed random keys become their numbers.
+    Arrays of JAX and NumPy are not copied. An array of another type than JAX traced, such as f64
+    without x64, is converted as JAX does; typed random keys become their key data.
     """
 
     def arguments(leaves: Sequence[Any]) -> Sequence[Any]:
@@ -39,7 +39,7 @@ def _converted(leaf: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def from_numpy(result: Any) -> Callable[[Array], Any]:
-    """Return a function that makes the JAX array `result` describes out of hloc's array."""
+    """Return a function that converts hloc's array to the JAX array that `result` describes."""
     jax = jax_package("hloc.jit")
     if _is_key(result.dtype):
         impl = result.dtype._impl.name  # JAX has no public name for it

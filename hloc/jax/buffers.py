@@ -1,9 +1,9 @@
-"""Copies that keep buffers apart after passes have changed a module of XLA's.
+"""Copies that keep buffers separate after passes have changed a module of XLA.
 
-When XLA calls the hook, it has inserted the copies that its buffer assignment relies on: the state
-of a loop has one buffer per leaf, which the body writes anew; results of the entry have buffers of
-their own; some instructions overwrite an operand. A rewrite, however exact, can extend the life of
-a value into such a write. So computations that were changed get copies wherever an overwritten
+When XLA calls the hook, it has inserted the copies that its buffer assignment relies on: the
+state of a loop has one buffer per leaf, which the body overwrites; results of the entry have
+separate buffers; some instructions overwrite an operand. Even an exact rewrite can extend the live
+range of a value beyond such a write. So changed computations get copies wherever an overwritten
 value may have another reader. Control dependencies order the writes to the state of a changed loop.
 
 Source: `CopyInsertion` of XLA, before it removes the copies that are not needed.
@@ -26,14 +26,14 @@ from hloc.shapes import ArrayShape, TupleShape
 _ALIASES = frozenset(
     {"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "add-dependency", "domain"}
 )
-"""Opcodes whose result lies where an operand lies."""
+"""Opcodes whose result aliases an operand."""
 
 _BORROWED = _ALIASES | {"parameter", "constant", "call", "after-all", "token"}
-"""Opcodes whose result lies in memory that others own, or may."""
+"""Opcodes whose result is, or may be, in memory that others own."""
 
 
 def keep_buffers_apart(module: Module, events: Sequence[Event]) -> None:
-    """Add copies to the computations that `events` changed; cost O(instructions)."""
+    """Add copies to the computations that `events` changed. Cost: O(instructions)."""
     changed = changed_computations(events)
     for computation in live_computations(module):
         if computation.uid in changed and not computation.is_fusion:
@@ -41,7 +41,7 @@ def keep_buffers_apart(module: Module, events: Sequence[Event]) -> None:
 
 
 def changed_computations(events: Iterable[Event]) -> set[int]:
-    """Return the uids of the computations in which a value got another user than it had.
+    """Return the uids of the computations in which a value got a new user.
 
     Uids, because the events may have been of copies of the module.
     """
@@ -89,7 +89,7 @@ class _Copies:
     # ---- operands
 
     def _own_operand(self, user: Instruction, number: int) -> None:
-        """Let every leaf of an operand of `user` be a value that nobody else reads."""
+        """Make every leaf of an operand of `user` a value without other readers."""
         operand = user.operands[number]
         if operand.is_a("tuple") and set(operand.users) == {user} and not operand.is_root:
             self._own_leaves(operand)
@@ -97,13 +97,13 @@ class _Copies:
             self._set_operand(user, number, self._copied(operand))
 
     def _own_leaves(self, pair: Instruction) -> None:
-        """Let every operand of a tuple be a value that nobody else reads."""
+        """Make every operand of a tuple a value without other readers."""
         for number, leaf in enumerate(pair.operands):
             if not self._is_owned(leaf, pair):
                 self._set_operand(pair, number, self._copied(leaf))
 
     def _own_overwritten(self, inst: Instruction, is_body: bool) -> None:
-        """Let the operands that `inst` overwrites be values that nobody else reads."""
+        """Make the operands that `inst` overwrites values without other readers."""
         if inst.is_a("copy"):
             return
         aliased = {alias.operand for alias in operand_aliases(inst)}
@@ -114,7 +114,7 @@ class _Copies:
             self._set_operand(inst, number, self._copied(operand))
 
     def _ends_in_place(self, inst: Instruction, operand: Instruction) -> bool:
-        """True if `inst` updates one leaf of the state, which nothing else reads, for its root."""
+        """True if `inst` updates a leaf of the state that nothing else reads, for the root."""
         root = self.computation.root
         if not operand.is_a("get-tuple-element") or not operand.operands[0].is_a("parameter"):
             return False
@@ -139,7 +139,7 @@ class _Copies:
             self.computation.set_root(self._copied(root))
 
     def _own_state(self) -> None:
-        """Let each leaf of a loop's state be written after the last read of its old value."""
+        """Write each leaf of a loop's state after the last read of its old value."""
         computation, root = self.computation, self.computation.root
         (parameter,) = computation.parameters
         if not root.is_a("tuple"):
@@ -176,7 +176,7 @@ class _Copies:
     # ---- values
 
     def _is_owned(self, value: Instruction, user: Instruction | None) -> bool:
-        """True if `value` lies in memory that only `user` reads; None is the caller."""
+        """True if `value` is in memory that only `user` reads; None is the caller."""
         users = [] if user is None else [user]
         while True:
             if not isinstance(value.shape, ArrayShape) or list(value.users) != users:
@@ -205,7 +205,7 @@ class _Copies:
         return self._rebuilt(value, copy=True)
 
     def _rebuilt(self, value: Instruction, copy: bool = False) -> Instruction:
-        """Return a tuple of the elements of `value`, copies of them with `copy`."""
+        """Return a tuple of the elements of `value`, or of their copies with `copy`."""
         if not isinstance(value.shape, TupleShape):
             return value
         parts = []
@@ -225,7 +225,7 @@ def _index_of(inst: Instruction) -> int | None:
 
 
 def _readers(parameter: Instruction, number: int) -> list[Instruction]:
-    """Return what reads leaf `number` of a loop's state, through aliases too, in order."""
+    """Return the readers of leaf `number` of a loop's state, also through aliases, in order."""
     found: dict[Instruction, None] = {}
     pending = [user for user in parameter.users if _index_of(user) in (number, None)]
     for inst in _closure(pending):

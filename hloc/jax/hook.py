@@ -1,9 +1,9 @@
 """The hook through which hloc sees, and may change, every module that XLA or hloc compiles for JAX.
 
-XLA calls it with the bytes of an HloModuleProto, on a thread of its own, and takes bytes back. What
-was compiled with a hook must not be used without it, nor the other way round. So the active hooks
-are part of the key of JAX's caches in memory, and JAX's cache on disk, which has no such key, is
-off while a hook is active.
+XLA calls it on one of its threads with the bytes of an HloModuleProto, and takes bytes back. A
+program compiled with a hook must not be used without it, and vice versa. So the active hooks are
+part of the key of JAX's in-memory caches, and JAX's disk cache, which has no such key, is off while
+a hook is active.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _serial = itertools.count(1)
 class CompilationHook:
     """A context in which `transform` sees every module that XLA compiles.
 
-    It may be entered again, and inside another one, which then sees the modules first.
+    It can be entered again, and nested; the outer one then sees the modules first.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class CompilationHook:
         """Prepare a hook.
 
         Args:
-            transform: returns the module that takes the place of another, and how it was made of
-                it; None to leave it. It runs on a thread of XLA's.
+            transform: returns the module that replaces the given one, and the events that led to
+                it; None to leave it. It runs on a thread of XLA.
             platforms: as for `hloc.jax.passes`.
             stage: as for `hloc.jax.passes`.
 
@@ -59,7 +59,7 @@ class CompilationHook:
         """
         if stage not in STAGES:
             raise HloError(f"stage is one of {', '.join(STAGES)}, not {stage!r}")
-        message_class("HloModuleProto")  # a package that is missing is named before JAX compiles
+        message_class("HloModuleProto")  # a missing package is reported before JAX compiles
         self._transform = transform
         self._where: dict[str, Any] = {
             "name": f"hloc-{next(_serial)}",
@@ -69,7 +69,7 @@ class CompilationHook:
         self._sees_hloc = platforms is None or not {"hloc", "cpu"}.isdisjoint(
             [platforms] if isinstance(platforms, str) else platforms
         )
-        self._contexts: list[Any] = []  # of JAX, one per entry
+        self._contexts: list[Any] = []  # JAX's contexts, one per entry
         self._fault: Exception | None = None
 
     def __enter__(self) -> CompilationHook:
@@ -105,8 +105,8 @@ class CompilationHook:
         return self._run(data, in_xla=True)
 
     def _run(self, data: bytes, in_xla: bool = False) -> bytes | None:
-        """Return the bytes of what `transform` makes of a module; None if it leaves it."""
-        if not self._contexts:  # a backend that started later keeps the hook
+        """Return the bytes of the transformed module; None if it is unchanged."""
+        if not self._contexts:  # a backend that was started later keeps the hook
             return None
         name = "a module of JAX"
         try:
@@ -153,7 +153,7 @@ def _cache_key() -> Any:
 
 
 class _DiskCache:
-    """JAX's cache on disk, which is off while any hook is active."""
+    """JAX's disk cache, which is off while any hook is active."""
 
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _users: ClassVar[int] = 0
@@ -182,4 +182,4 @@ class _DiskCache:
         from jax.experimental.compilation_cache import compilation_cache
 
         config.update("jax_enable_compilation_cache", on)
-        compilation_cache.reset_cache()  # JAX asks the setting only once
+        compilation_cache.reset_cache()  # JAX reads the setting only once

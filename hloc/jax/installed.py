@@ -1,4 +1,4 @@
-"""The package jax, imported when something needs it."""
+"""The package jax, imported on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def jax_package(wanted_for: str) -> Any:
     """Return the package `jax`.
 
     Args:
-        wanted_for: what messages call the caller, e.g. `hloc.from_jax`.
+        wanted_for: the caller's name in messages, e.g. `hloc.from_jax`.
 
     Raises:
         HloError: it is not installed.

@@ -1,4 +1,4 @@
-"""From a JAX function and arguments to the HloModuleProto that JAX would hand to XLA."""
+"""Lowering of a JAX function to the HloModuleProto that JAX would pass to XLA."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Lowered:
     """A JAX function for arguments of certain shapes.
 
     Attributes:
-        name: of the function.
+        name: name of the function.
         proto: the serialized HloModuleProto.
-        in_tree, out_tree: how arguments and results are built of arrays.
+        in_tree, out_tree: pytree structures of arguments and results.
         kept: numbers of the argument leaves that are parameters of the module.
         results: the results, as JAX describes them (`ShapeDtypeStruct`).
     """
@@ -46,7 +46,7 @@ def lower(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
     """Trace and lower `function`, a JAX function or the result of `jax.jit`.
 
     Raises:
-        HloError: it calls back into Python, or needs several devices. JAX's errors pass through.
+        HloError: it calls back into Python, or needs several devices. JAX's errors are not caught.
     """
     jax = jax_package("hloc.from_jax")
     made = function if hasattr(function, "trace") else jax.jit(function, keep_unused=True)

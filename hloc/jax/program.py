@@ -1,4 +1,4 @@
-"""A JAX function that hloc has lowered: look at it, run passes, call it."""
+"""A JAX function lowered by hloc: inspect it, run passes, call it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Where an instruction came from; prints as lines."""
+    """The provenance of an instruction; prints as lines."""
 
     origin: Origin
 
@@ -61,22 +61,22 @@ class JaxProgram:
     """A JAX function lowered for arguments of certain shapes and types.
 
     Attributes:
-        lowered: what JAX made of it.
-        options: how hloc compiles it.
+        lowered: the result of JAX's lowering.
+        options: options of hloc's compilation.
     """
 
     lowered: Lowered
     options: CompileOptions = field(default_factory=CompileOptions)
 
-    # ---- look
+    # ---- inspect
 
     @cached_property
     def module(self) -> Module:
-        """The module as JAX hands it over."""
+        """The module as JAX lowered it."""
         return self.lowered.module()
 
     def hlo(self, passes: str | None = None) -> str:
-        """Return the HLO text as JAX made it, or after `passes` (`"algsimp,cse"`, `"-O2"`)."""
+        """Return the HLO text from JAX, or after `passes` (`"algsimp,cse"`, `"-O2"`)."""
         module = self.module if passes is None else self.module.apply(passes)
         return module.to_text()
 
@@ -89,10 +89,10 @@ class JaxProgram:
         return diff(self.module, self.module.apply(passes))
 
     def why(self, name: str, passes: str = "-O2") -> History:
-        """Return which rewrites of `passes` made the instruction `name` what it is.
+        """Return the rewrites of `passes` that led to the instruction `name`.
 
         Raises:
-            HloError: neither the module of JAX nor the one after `passes` has such an instruction.
+            HloError: neither JAX's module nor the one after `passes` has such an instruction.
         """
         name = name.removeprefix("%")
         after = self.module.apply(passes)
@@ -100,11 +100,11 @@ class JaxProgram:
         return History(trace(states, name))
 
     def memory(self) -> str:
-        """Return what the buffers of the compiled program take, and at which point they peak."""
+        """Return the buffers of the compiled program and their peak."""
         return memory_text(self.module, self.options)
 
     def repl(self) -> int:
-        """Open the module in hlo-repl, in this terminal; returns its exit code."""
+        """Open the module in hlo-repl, in this terminal; return its exit code."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, f"{file_stem(self.lowered.name.strip('<>'))}.hlo")
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -119,7 +119,7 @@ class JaxProgram:
         """The machine code: NumPy arrays in, NumPy arrays out, one per leaf.
 
         Raises:
-            HloError: hloc cannot run an instruction of it.
+            HloError: hloc cannot compile one of its instructions.
         """
         started = time.perf_counter()
         run = driver.compile_proto(self.lowered.proto, self.lowered.name, self.options)
@@ -153,7 +153,7 @@ class JaxProgram:
         return run
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run it; arrays of JAX and NumPy are used in place, results are JAX arrays.
+        """Run it; arrays of JAX and NumPy are not copied, results are JAX arrays.
 
         Raises:
             HloError: arguments of another structure, shape or type than it was lowered for.

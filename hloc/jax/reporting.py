@@ -1,4 +1,4 @@
-"""`hloc.jax.report()`: what hloc compiled for JAX in this process, how long, how fast it runs."""
+"""`hloc.jax.report()`: hloc's compilations for JAX in this process, with compile and run times."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class ReportRow:
     """One program.
 
     Attributes:
-        name: of the module or function.
-        instructions: as they came from JAX.
-        compile_ms: from JAX's program to loaded code.
-        was_kept: it came from hloc's cache.
-        run_us: the fastest of some runs on random inputs; None if not asked for, or impossible.
-        xla_us: the same program compiled by XLA.
+        name: name of the module or function.
+        instructions: number of instructions, as lowered by JAX.
+        compile_ms: time from JAX's program to loaded code.
+        was_kept: True if it came from hloc's cache.
+        run_us: the fastest of some runs on random inputs; None if not requested or impossible.
+        xla_us: the same for the program compiled by XLA.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What hloc compiled; prints as a table."""
+    """The compilations by hloc; prints as a table."""
 
     rows: tuple[ReportRow, ...]
 
@@ -72,11 +72,11 @@ class Report:
 
 
 def report(*, beside_xla: bool = False) -> Report:
-    """Return what hloc has compiled for JAX in this process, on the backend or by `hloc.jit`.
+    """Return hloc's compilations for JAX in this process, as a backend or by `hloc.jit`.
 
     Args:
-        beside_xla: also run each program on random inputs, compiled by hloc and by XLA:CPU. XLA
-            compiles it for that, so this takes a while.
+        beside_xla: also run each program on random inputs, compiled by hloc and by XLA:CPU. XLA has
+            to compile it, so this takes a while.
     """
     return Report(tuple(_row(found, beside_xla) for found in COMPILATIONS))
 
@@ -84,7 +84,7 @@ def report(*, beside_xla: bool = False) -> Report:
 def _row(found: Compilation, beside_xla: bool) -> ReportRow:
     run = xla = None
     if beside_xla:
-        with suppress(HloError):  # it calls Python, or XLA's custom calls want other inputs
+        with suppress(HloError):  # it calls Python, or XLA's custom calls need other inputs
             run, xla = _times_us(found)
     return ReportRow(found.name, found.instructions, found.seconds * 1e3, found.was_kept, run, xla)
 
@@ -108,7 +108,7 @@ def _microseconds(value: float | None) -> str:
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """Yield lines of columns, the first to the left, without those that are empty."""
+    """Yield lines of columns, the first left-aligned, without empty columns."""
     used = [at for at in range(len(_HEAD)) if any(row[at] for row in rows[1:])]
     widths = {at: max(len(row[at]) for row in rows) for at in used}
     for row in rows:

@@ -23,13 +23,13 @@ from hloc.opt.rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class TransformedModule:
-    """What the passes did to one module that XLA compiled.
+    """The effect of the passes on one module that XLA compiled.
 
     Attributes:
-        name: of the module, `jit_train`.
-        before, after: instructions.
+        name: name of the module, `jit_train`.
+        before, after: number of instructions.
         fired: how often each `pass/rule` changed something.
-        wall_ms: reading, passes, checks and writing.
+        wall_ms: time of parsing, passes, checks and serialization.
     """
 
     name: str
@@ -53,27 +53,27 @@ def passes(
 
     Args:
         what: rules, passes, plug-in passes, or text as for `--passes`: `"algsimp,cse"`. They run in
-            this order. A rule that is named here fires whether it is exact or not.
-        fast_math: rules inside passes may fire that are not exact.
-        platforms: `"cpu"`, `"gpu"`, `"tpu"`; all that JAX has if not given.
-        stage: "pre-scheduler", when XLA's own passes are done, or "post-scheduler".
+            this order. A rule that is named here fires even if it is not exact.
+        fast_math: allow rules that are not exact inside passes.
+        platforms: `"cpu"`, `"gpu"`, `"tpu"`; all of JAX's platforms by default.
+        stage: "pre-scheduler", after XLA's own passes, or "post-scheduler".
 
     Returns:
-        A context manager, which may be entered again. Functions that JAX compiled outside are
-        compiled again inside, and the other way round; a second time inside the same scope they are
-        not. Scopes nest, the passes of the outer one run first. Compilations that other threads
-        start meanwhile are seen too.
+        A reentrant context manager. Functions that JAX compiled outside are compiled
+        again inside, and vice versa, but only once per scope. Scopes nest; the passes of the outer
+        one run first. Compilations of other threads are affected too.
 
     Raises:
-        HloError: `what` is no pass; jax or protobuf is missing, or jax is too old. On leaving the
-            scope: a pass failed, or made a module that is not valid, and the compilation with it.
+        HloError: `what` is not a pass; jax or protobuf is missing, or jax is too old. On
+            exit of the scope: a pass failed or created an invalid module, so the compilation
+                failed.
     """
     return PassScope(tuple(_passes_of(what)), fast_math, platforms, stage)
 
 
 def _passes_of(what: Sequence[Any]) -> Iterator[Pass]:
     for is_rule, group in itertools.groupby(what, lambda item: isinstance(item, Rule)):
-        if is_rule:  # named by the caller, so its exactness is the caller's business
+        if is_rule:  # named by the caller, who decides on its exactness
             rules = [replace(rule, exactness="exact") for rule in group]
             yield AuthoredPass("rules", rules).as_class()()
             continue
@@ -102,7 +102,7 @@ class PassScope:
     """A context in which passes run on every module that XLA compiles.
 
     Attributes:
-        modules: what they did so far, one entry per module.
+        modules: their effects so far, one entry per module.
     """
 
     def __init__(

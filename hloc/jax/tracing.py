@@ -21,8 +21,8 @@ def from_jax(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) 
     """Lower a JAX function for arguments like these, without running it.
 
     `hloc.from_jax(jax.grad(loss), weights, batch).diff("algsimp")`: transformed functions are
-    lowered whole. Arguments may be arrays or `jax.ShapeDtypeStruct`. If `function` is the result of
-    `jax.jit`, its static arguments are given here, and left out when the program is called.
+    lowered as a whole. Arguments may be arrays or `jax.ShapeDtypeStruct`. If `function` is the
+    result of `jax.jit`, its static arguments are given here and omitted when the program is called.
 
     Raises:
         HloError: jax is not installed; the function calls back into Python.
@@ -56,7 +56,7 @@ def jit(
     """Compile a JAX function with hloc; used like `jax.jit`, as a decorator or a function.
 
     Args:
-        function: what JAX can trace.
+        function: a function that JAX can trace.
         static_argnums: as for `jax.jit`.
         static_argnames: as for `jax.jit`.
         opt_level: 0 to 3.
@@ -73,10 +73,10 @@ def jit(
 
 
 class HlocFunction:
-    """A JAX function that hloc compiles once per shapes and types of its arguments.
+    """A JAX function that hloc compiles once for each combination of argument shapes and types.
 
-    Under `jax.jit`, `grad`, `vmap` and other transformations it is a part of the function around
-    it, as one of `jax.jit` is: wrap the transformed function to let hloc compile the whole.
+    Under `jax.jit`, `grad`, `vmap` and other transformations it is inlined into the transformed
+    function, like one of `jax.jit`; wrap the transformed function to let hloc compile all of it.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class HlocFunction:
         """Run it on arrays of JAX or NumPy, in any pytree; results are JAX arrays.
 
         Raises:
-            HloError: hloc cannot run it. JAX's own errors pass through.
+            HloError: hloc cannot run it. JAX's own errors are not caught.
         """
         if not self._is_outside():
             return self._jitted(*arguments, **keywords)
@@ -130,7 +130,7 @@ class HlocFunction:
 
 
 def _outside_transformations() -> Callable[[], bool]:
-    """Return the function that is False while JAX traces: then all calls belong to the trace."""
+    """Return the function that is False while JAX traces; calls then belong to the trace."""
     from jax._src import core  # JAX has no public name for it
 
     found: Callable[[], bool] = core.trace_state_clean
@@ -138,13 +138,13 @@ def _outside_transformations() -> Callable[[], bool]:
 
 
 def _signature(leaf: Any) -> Any:
-    """Return what the code for an argument that is no JAX array depends on."""
+    """Return the cache key of an argument that is not a JAX array."""
     dtype = getattr(leaf, "dtype", None)
     return type(leaf) if dtype is None else (type(leaf), leaf.shape, dtype)
 
 
 class _Static:
-    """Tells static arguments from others."""
+    """Distinguishes static arguments from others."""
 
     def __init__(self, function: Callable[..., Any], static: dict[str, Any]) -> None:
         numbers, names = static["static_argnums"], static["static_argnames"]

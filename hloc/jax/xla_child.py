@@ -1,4 +1,4 @@
-"""XLA in a process of its own: a program that it does not survive ends only that process.
+"""XLA in a child process: a program that crashes XLA ends only that process.
 
 It is asked for programs and arguments, and answers with results (`hloc/child_process.py`).
 """
@@ -16,7 +16,7 @@ from hloc.framed_arrays import arrays_from, blocks_of, types_of
 
 
 class XlaEnded(HloError):
-    """XLA did not survive a program."""
+    """The process of XLA has ended."""
 
 
 class XlaChild:
@@ -43,19 +43,19 @@ class XlaChild:
         """Run HLO text, which the process compiles once for each `key`; "" is not kept.
 
         Args:
-            key: names the program.
+            key: identifies the program.
             text: HLO text.
             arrays: its arguments.
-            flags: of XLA, for this program.
+            flags: XLA's flags for this program.
 
         Raises:
-            HloError: XLA does not take the module.
+            HloError: XLA rejects the module.
             XlaEnded: the process has ended.
         """
         return self._asked(key, text, arrays, flags, 1)[0]
 
     def seconds(self, key: str, text: str, arrays: Sequence[Array], repeat: int) -> list[float]:
-        """Return the seconds of `repeat` runs; faults as for `run`."""
+        """Return the seconds of `repeat` runs; errors as for `run`."""
         return self._asked(key, text, arrays, (), repeat)[1]
 
     def _asked(

@@ -1,6 +1,6 @@
-"""XLA:CPU as the thing to compare with, by way of jaxlib, if that is installed.
+"""XLA:CPU for comparison, through jaxlib if that is installed.
 
-All that is not public in jaxlib is used here only; hlo-repl runs it in its child process.
+Only this file uses private parts of jaxlib; hlo-repl runs it in its child process.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _REPEAT = 5
 
 
 def is_installed() -> bool:
-    """Tell whether jax and jaxlib are there."""
+    """Return whether jax and jaxlib are installed."""
     return all(find_spec(name) is not None for name in ("jax", "jaxlib"))
 
 
 class XlaProgram:
-    """A module compiled by XLA:CPU, which may run many times."""
+    """A module compiled by XLA:CPU, which can be run repeatedly."""
 
     def __init__(self, proto: bytes, flags: Sequence[tuple[str, str]] = ()) -> None:
         """Compile a serialized HloModuleProto, with flags of XLA.
@@ -66,7 +66,7 @@ class XlaProgram:
     def run(
         self, arrays: Sequence[Array], repeat: int = 1
     ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
-        """Run the program `repeat` times; returns the results and the seconds.
+        """Run the program `repeat` times; return the results and the seconds.
 
         Raises:
             HloError: XLA cannot run it.
@@ -74,7 +74,7 @@ class XlaProgram:
         import jax
 
         try:
-            with jax.enable_x64(True):  # JAX would make f32 of f64
+            with jax.enable_x64(True):  # JAX would convert f64 to f32
                 buffers = jax.device_put(list(arrays), self._device)
             seconds = []
             for _ in range(repeat):
@@ -93,7 +93,7 @@ def _refused(fault: Exception) -> HloError:
 
 
 def run_by_xla(text: str, arrays: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[float, ...]]:
-    """Compile HLO text by XLA and run it a few times; returns the results and the seconds.
+    """Compile HLO text by XLA and run it a few times; return the results and the seconds.
 
     Raises:
         HloError: XLA does not take the module.
@@ -104,26 +104,26 @@ def run_by_xla(text: str, arrays: Sequence[Array]) -> tuple[tuple[Array, ...], t
 def run_proto_by_xla(
     proto: bytes, arrays: Sequence[Array], repeat: int = _REPEAT
 ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
-    """Compile a serialized HloModuleProto by XLA and run it; as `run_by_xla`."""
+    """Compile a serialized HloModuleProto by XLA and run it, like `run_by_xla`."""
     return XlaProgram(proto).run(arrays, repeat)
 
 
 def run_sharded_by_xla(
     text: str, arrays: Sequence[Array], result_dims: Sequence[tuple[int, ...]], devices: int
 ) -> list[Array]:
-    """Let XLA partition the text of a program of whole arrays, and run it on virtual devices.
+    """Let XLA partition an annotated program, and run it on virtual devices.
 
     Args:
         text: an annotated module, with the number of partitions in its header.
         arrays: whole arguments.
         result_dims: dimensions of the whole results.
-        devices: how many partitions there are.
+        devices: number of partitions.
 
     Raises:
-        HloError: XLA does not take the module, or has started with fewer devices.
+        HloError: XLA rejects the module, or was started with fewer devices.
     """
     flag = f"--xla_force_host_platform_device_count={devices}"
-    if "jax" not in sys.modules:  # XLA reads its flags when it starts
+    if "jax" not in sys.modules:  # XLA reads its flags at start
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
     import jax
     from jax._src.sharding_impls import GSPMDSharding

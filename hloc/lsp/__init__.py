@@ -1,5 +1,5 @@
-"""The language server: what editors show of HLO text (docs/editors.md).
+"""The language server for HLO text (docs/editors.md).
 
-Each feature is a file of plain functions on a `Document`; `server.py` alone speaks the protocol.
-Places are offsets in the text, half-open as everywhere in hloc.
+Each feature is a file of plain functions on a `Document`; only `server.py` uses the protocol.
+Positions are offsets in the text, ranges are half-open as everywhere in hloc.
 """

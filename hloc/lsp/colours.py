@@ -1,4 +1,4 @@
-"""Semantic tokens: the kinds that editors know for the kinds of hloc's tokens."""
+"""Semantic tokens: maps hloc's token kinds to the kinds of the protocol."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ COLOUR_OF: dict[Kind, str] = {
     "computation": "function",
     "number": "number",
 }
-"""Kinds without a colour are left to the editor's own grammar."""
+"""Kinds without a colour are left to the editor's grammar."""
 
 COLOURS = tuple(dict.fromkeys(COLOUR_OF.values()))
 
 
 class Coloured(NamedTuple):
-    """A token at `range`, on one line; a definition is told from a use."""
+    """A token at `range`, on one line; definitions are distinguished from uses."""
 
     range: Range
     colour: str

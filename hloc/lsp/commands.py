@@ -1,7 +1,7 @@
-"""What code lenses do: a command of hloc in a process of its own, its output in a file.
+"""Commands of code lenses: hloc runs in a child process and writes its output to a file.
 
-The module is passed as the editor has it, saved or not. Whatever it does to the process, crash or
-endless loop, the server goes on.
+The module is passed with unsaved changes. The server continues even if the process
+crashes or does not end.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ TIME_LIMIT_SECONDS = 120.0
 
 
 class Command(NamedTuple):
-    """Words of `hloc`, where `-` is the module; `ending` is that of the file with the outcome.
+    """Arguments of `hloc`, where `-` is the module; `ending` is the extension of the output file.
 
-    The command writes the file where `OUT` stands; without it the file gets what the command says.
+    The command writes the file `OUT`; without `OUT` its output is written to the file.
     """
 
     words: tuple[str, ...]
@@ -37,7 +37,7 @@ COMMANDS: dict[str, Command] = {
 
 
 class Outcome(NamedTuple):
-    """The file that was written, if any, and what went wrong, if anything."""
+    """The file that was written, if any, and the error, if any."""
 
     path: Path | None
     fault: str = ""
@@ -56,7 +56,7 @@ class Results:
             self._folder = None
 
     async def produce(self, name: str, text: str, stem: str) -> Outcome:
-        """Run the command `name` on the module `text`; `stem` begins the name of the file."""
+        """Run the command `name` on the module `text`; `stem` begins the file name."""
         self._folder = self._folder or TemporaryDirectory(prefix="hloc-lsp-")
         command = COMMANDS[name]
         folder = Path(self._folder.name)

@@ -1,4 +1,4 @@
-"""What may stand at the cursor: an opcode, an attribute, an operand, a computation."""
+"""Completion at the cursor: opcodes, attributes, operands, computations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ItemKind = Literal["opcode", "attribute", "instruction", "computation", "value"]
 
 
 _MOST_OPERANDS = 300
-"""Instructions that are offered as operands, those nearest above the cursor."""
+"""Maximum number of operands offered: the nearest instructions above the cursor."""
 
 
 class Item(NamedTuple):
-    """`label` with a note about it; `text` is put in place of the word at the cursor."""
+    """`label` with a note about it; `text` replaces the word at the cursor."""
 
     label: str
     kind: ItemKind
@@ -36,7 +36,7 @@ class Item(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """The items, and the word that they replace; `is_partial`: more typing gives others."""
+    """The items, and the word that they replace; `is_partial`: more typing gives other items."""
 
     range: Range
     items: tuple[Item, ...]
@@ -44,7 +44,7 @@ class Completion(NamedTuple):
 
 
 def complete(document: Document, offset: int) -> Completion:
-    """Return what may stand at `offset`, read from the line before it."""
+    """Return the completion at `offset`, from the line before it."""
     line_start = document.text.rfind("\n", 0, offset) + 1
     line = document.text[line_start:offset]
     word = _WORD.search(line)
@@ -85,7 +85,7 @@ def _open_brackets(text: str) -> str:
 def _operands(part: Part | None, offset: int, word: str) -> Iterator[Item]:
     """Yield the instructions that are defined above `offset`, the nearest first.
 
-    Of many only those that begin with `word`.
+    If there are many, only those that begin with `word`.
     """
     if part is None:
         return

@@ -1,10 +1,10 @@
-"""A module that is being edited, computation by computation.
+"""A module that is being edited, parsed computation by computation.
 
-A computation whose text did not change, and whose callees look the same to it, keeps what was read
-of it, faults too; the others are read alone, each with its callees beside it. So one key costs what
-one computation costs. Small texts are always read as a whole, which also finds faults across
-computations; large ones when they are opened and saved, and when computations come, go or get
-another name.
+A computation whose text did not change, and whose callees have the same interface, keeps its parse
+result, errors included; the others are parsed one by one, each with its callees. So a keystroke
+costs the parsing of one computation. Small texts are always parsed as a whole, which also finds
+errors across computations; large ones when they are opened or saved, and when computations are
+added, removed or renamed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from hloc.parser import parse_leniently
 from hloc.source import SourceFile
 
 SMALL = 100_000
-"""Texts of at most this many characters are read whole after each change: 700 instructions."""
+"""Maximum size, in characters, of texts that are parsed whole after each change: 700
+instructions."""
 
 _Known = Mapping[tuple[str, str], Part]
-"""Parts that were read before, by name and text."""
+"""Parts that were parsed before, by name and text."""
 
 
 @dataclass(eq=False)
@@ -32,8 +33,8 @@ class Document:
     """A text and its parts, in the order of the text.
 
     Attributes:
-        between: faults that lie in no part; offsets count from the beginning of the text.
-        parts_read: how many parts were read for this version of the text.
+        between: errors outside of all parts; offsets count from the beginning of the text.
+        parts_read: number of parts that were parsed for this version of the text.
     """
 
     source: SourceFile
@@ -47,7 +48,7 @@ class Document:
 
     @cached_property
     def by_name(self) -> dict[str, Part]:
-        """Parts by name, of several of one name the first."""
+        """Parts by name; the first of several with one name."""
         return {part.name: part for part in reversed(self.parts)}
 
     @cached_property
@@ -55,7 +56,7 @@ class Document:
         return [part.at for part in self.parts]
 
     def part_at(self, offset: int) -> Part | None:
-        """Return the part that `offset` lies in; its end counts too."""
+        """Return the part that contains `offset`, its end included."""
         index = bisect_right(self._starts, offset) - 1
         return self.parts[index] if index >= 0 and offset <= self.parts[index].end else None
 
@@ -68,7 +69,7 @@ class Document:
                 yield part
 
     def faults(self) -> Iterator[Fault]:
-        """Yield all faults, offsets counted from the beginning of the text."""
+        """Yield all errors, with offsets from the beginning of the text."""
         yield from self.between
         for part in self.parts:
             for fault in part.faults:
@@ -76,7 +77,7 @@ class Document:
 
     @cached_property
     def outside(self) -> str:
-        """The text that is in no part, and which parts there are; a change concerns them all."""
+        """The text outside of all parts, and their names; a change of it affects all parts."""
         pieces = [f"{part.is_entry} {part.name}\n" for part in self.parts]
         ends = [0, *(part.end for part in self.parts)]
         starts = [*self._starts, len(self.text)]
@@ -89,7 +90,7 @@ def read_document(source: SourceFile, before: Document | None = None) -> Documen
 
     Args:
         source: one module.
-        before: the document before the last change; without it the text is read as a whole.
+        before: the document before the last change; without it the text is parsed as a whole.
     """
     fresh = Document(source, tuple(split_parts(source.text)))
     known: _Known = {}
@@ -106,7 +107,7 @@ def read_document(source: SourceFile, before: Document | None = None) -> Documen
 
 
 def _read_whole(fresh: Document, known: _Known) -> Document:
-    """Return `fresh` with its parts read together, with those in `known` only if it has faults."""
+    """Return `fresh` parsed as a whole, and part by part with `known` if it has errors."""
     reading = parse_leniently(fresh.source)
     if reading.module is None:
         document = _read_parts(fresh, known)
@@ -115,7 +116,7 @@ def _read_whole(fresh: Document, known: _Known) -> Document:
     fresh.parts_read = len(fresh.parts)
     for part in fresh.parts:
         part.callees, part.base = {}, part.at
-    for computation in reading.module.computations:  # those inside others come before them
+    for computation in reading.module.computations:  # nested ones come first
         spans = [inst.span for inst in computation.instructions if inst.span is not None]
         found = fresh.part_at(spans[0].start) if spans else None
         if found is not None:
@@ -128,7 +129,7 @@ def _read_whole(fresh: Document, known: _Known) -> Document:
 
 
 def _place_faults(document: Document, diagnostics: Iterable[Diagnostic]) -> None:
-    """Give each fault of the whole text to its part, in place of those found part by part."""
+    """Assign each error of the whole text to its part, replacing those found part by part."""
     found: dict[Part | None, list[Fault]] = {}
     for diagnostic in diagnostics:
         part = document.part_at(diagnostic.span.start) if diagnostic.span else None
@@ -145,7 +146,7 @@ def _fault(diagnostic: Diagnostic, base: int) -> Fault:
 
 
 def _read_parts(fresh: Document, known: _Known) -> Document:
-    """Return `fresh` with parts as they are in `known`; others are read, and callers of those."""
+    """Return `fresh` with the parts in `known`; other parts are parsed, and their callers."""
     seen: dict[str, Part] = {}
     header = _device_counts(fresh.text[: fresh.parts[0].at] if fresh.parts else "")
     found: list[Part] = []
@@ -164,7 +165,7 @@ def _read_parts(fresh: Document, known: _Known) -> Document:
 
 
 def _looks(part: Part, seen: Mapping[str, Part]) -> dict[str, str | None]:
-    """Return what the callees look like; None for those with faults, none that do not exist."""
+    """Return the interfaces of the callees; None for those with errors, none for missing ones."""
     return {name: seen[name].stand_in for name in part.callee_names if name in seen}
 
 
@@ -176,7 +177,7 @@ def _device_counts(head: str) -> str:
 
 
 def _read_alone(part: Part, looks: dict[str, str | None], source: SourceFile, header: str) -> None:
-    """Read one part as the entry of a module that has its callees besides."""
+    """Parse one part as the entry of a module that contains its callees too."""
     beside = [text for text in looks.values() if text is not None]
     before = "\n".join([f"HloModule m{header}", *beside, ""])
     line = source.line_column(part.at)[0] - before.count("\n")

@@ -1,4 +1,4 @@
-"""The requests of the protocol, each a function of an open text and the parameters."""
+"""The requests of the protocol: each is a function of an open text and the parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from hloc.parser.format_text import format_text
 from hloc.source import SourceFile
 
 MOST_COLOURED = 1_000_000
-"""Characters of a text whose tokens are given as a whole; of a longer one those in sight are."""
+"""Maximum size, in characters, of a text with tokens for all of it; longer ones have them for the
+visible range."""
 
 LEGEND = types.SemanticTokensLegend(COLOURS, ("definition",))
 
@@ -30,7 +31,7 @@ Answer = Callable[[OpenText, Any], Any]
 
 
 class Feature(NamedTuple):
-    """A request that the server answers, with what it says of it to the client."""
+    """A request that the server answers, with its options for the client."""
 
     method: str
     answer: Answer
@@ -50,7 +51,7 @@ def _range(text: OpenText, placed: PlacedDocument, here: Range) -> types.Range:
 
 
 def _within(text: OpenText, within: types.Range) -> Iterator[tuple[PlacedDocument, Range]]:
-    """Yield the modules in `within`, each with the range that lies in it."""
+    """Yield the modules in `within`, each with the part of the range in it."""
     offsets = (text.positions.offset(position_of(end)) for end in (within.start, within.end))
     start, end = offsets
     for placed in text.documents:
@@ -62,7 +63,7 @@ def _within(text: OpenText, within: types.Range) -> Iterator[tuple[PlacedDocumen
 
 
 def diagnostics(text: OpenText) -> list[types.Diagnostic]:
-    """Return the faults of the text, in the order of the text."""
+    """Return the diagnostics of the text, in text order."""
     return [_diagnostic(text, placed, fault) for placed, fault in text.faults()]
 
 
@@ -249,7 +250,7 @@ def _tokens_in(text: OpenText, params: types.SemanticTokensRangeParams) -> types
 
 
 def _tokens(text: OpenText, pieces: Iterator[tuple[PlacedDocument, Range]]) -> types.SemanticTokens:
-    """Return the tokens as the protocol wants them: each counted from the one before."""
+    """Return the tokens in the form of the protocol: each relative to the one before."""
     numbers: list[int] = []
     line = column = 0
     for placed, here in pieces:
@@ -266,11 +267,11 @@ def _tokens(text: OpenText, pieces: Iterator[tuple[PlacedDocument, Range]]) -> t
 
 
 def _formatting(text: OpenText, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
-    """Return the lines that change, from the first to the last, so that the cursor stays."""
+    """Return an edit from the first to the last changed line, so that the cursor stays."""
     try:
         formatted = format_text(SourceFile(text.text))
     except HloError:
-        return []  # its faults are shown already
+        return []  # its errors are shown already
     if formatted == text.text:
         return []
     old, new = text.text.splitlines(keepends=True), formatted.splitlines(keepends=True)
@@ -308,4 +309,4 @@ FEATURES: tuple[Feature, ...] = (
     Feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, _tokens_in, LEGEND),
     Feature(types.TEXT_DOCUMENT_FORMATTING, _formatting),
 )
-"""What the server answers; each row is announced to the client."""
+"""The requests that the server answers; each row is announced to the client."""

@@ -1,4 +1,4 @@
-"""Quick fixes: what a fault's own words say to write instead."""
+"""Quick fixes, from the messages of diagnostics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Fix(NamedTuple):
 
 
 def fixes(document: Document, fault: Fault) -> Iterator[Fix]:
-    """Yield what would correct `fault`, whose offsets count from the beginning of the text."""
+    """Yield the fixes of `fault`, whose offsets count from the beginning of the text."""
     here = Range(fault.start, fault.end)
     written = document.text[fault.start : fault.end]
     meant = _MEANT.search("\n".join([fault.message, *fault.notes]))
@@ -51,10 +51,10 @@ def _inferred(message: str) -> str:
 
 
 def _shape_fix(document: Document, fault: Fault, inferred: str) -> Iterator[Fix]:
-    """Yield the fix of a declared shape; a layout stays if the number of dimensions does.
+    """Yield the fix of a declared shape; the layout is kept if the rank is the same.
 
-    Operands may differ among each other too, so the text is read with the fix: it must correct this
-    instruction. Others may be wrong for other reasons.
+    Operands may also disagree with each other, so the text is parsed with the fix: it must correct
+    this instruction. Others may be wrong for other reasons.
     """
     declared = _DECLARED.match(document.text[fault.start : fault.end])
     if declared is None:

@@ -1,4 +1,4 @@
-"""Shapes that the text leaves out, as hints between `=` and the opcode."""
+"""Inlay hints: shapes that the text omits, between `=` and the opcode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Hint(NamedTuple):
 
 
 def shape_hints(document: Document, within: Range) -> Iterator[Hint]:
-    """Yield the inferred shapes of the instructions in `within` that are written without one."""
+    """Yield the inferred shapes of instructions in `within` that are written without a shape."""
     for part in document.parts_in(*within):
         for at, inst in part.instructions:
             if within.start <= part.at + at <= within.end:

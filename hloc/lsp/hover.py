@@ -1,4 +1,4 @@
-"""What is under the cursor, as Markdown: an instruction, a computation, an opcode, an attribute."""
+"""Hover texts in Markdown: for an instruction, a computation, an opcode, an attribute."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hover(NamedTuple):
 
 
 def hover(document: Document, offset: int) -> Hover | None:
-    """Return what is known of the word at `offset`; None if that is nothing."""
+    """Return the hover text of the word at `offset`, None if there is none."""
     word = word_at(document, offset)
     if word is None:
         return None
@@ -46,9 +46,9 @@ def hover(document: Document, offset: int) -> Hover | None:
 
 
 def cost_of(document: Document, inst: Instruction) -> Cost | None:
-    """Return the cost of `inst` with all it calls; None if a callee has faults.
+    """Return the cost of `inst` including what it calls; None if a callee has errors.
 
-    What a large callee looks like to its caller has no instructions, so callees are looked up by
+    The interface of a large callee has no instructions, so callees are looked up by
     name; those written inside the instruction have no other text.
     """
 
@@ -74,7 +74,7 @@ def cost_of(document: Document, inst: Instruction) -> Cost | None:
 
 
 def _sure(computation: Computation | None) -> Computation:
-    assert computation is not None, "callees with faults are answered before"
+    assert computation is not None, "a callee with errors gives None before"
     return computation
 
 
@@ -100,7 +100,7 @@ def _instruction(document: Document, part: Part, inst: Instruction) -> str:
 
 
 def _name(part: Part, inst: Instruction) -> str:
-    """Return the name in the text; in the module it is another if two computations share it."""
+    """Return the name in the text; the module has another one if two computations share it."""
     return part.names.get(inst, inst.name)
 
 
@@ -147,5 +147,5 @@ def _fenced(text: str, language: str = "text") -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return `text` without what Markdown and HTML would act on; names come from strangers."""
+    """Return `text` with Markdown and HTML escaped; names are untrusted."""
     return "".join(f"\\{c}" if c in "\\`*_<>[]#&" else c for c in text)

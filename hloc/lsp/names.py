@@ -1,6 +1,6 @@
 """Names under the cursor: definition, references, rename.
 
-Read from tokens, not from the module, so they work while the text has faults.
+They use tokens, not the module, so they work while the text has errors.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ def line_words(document: Document, offset: int) -> Iterator[Word]:
 
 
 def word_at(document: Document, offset: int) -> Word | None:
-    """Return the word that `offset` lies in or stands behind."""
+    """Return the word that contains `offset` or ends at it."""
     found = [word for word in line_words(document, offset) if word.start <= offset <= word.end]
     return found[-1] if found else None
 
 
 def definition(document: Document, offset: int) -> Range | None:
-    """Return where the instruction or computation at `offset` is defined, its name alone."""
+    """Return the range of the defined name of the instruction or computation at `offset`."""
     word = word_at(document, offset)
     return None if word is None else _definition(document, word)
 
 
 def references(document: Document, offset: int) -> list[Range]:
-    """Return where the instruction or computation at `offset` is named, its definition too."""
+    """Return all references to the instruction or computation at `offset`, definition included."""
     word = word_at(document, offset)
     if word is None or _definition(document, word) is None:
         return []
@@ -76,10 +76,10 @@ def references(document: Document, offset: int) -> list[Range]:
 
 
 def renamed(document: Document, offset: int, name: str) -> list[tuple[Range, str]]:
-    """Return the replacements that give the instruction or computation at `offset` another name.
+    """Return the edits that rename the instruction or computation at `offset`.
 
     Raises:
-        HloError: there is none, or `name` is no name, a keyword, or taken.
+        HloError: there is none, or `name` is not a name, is a keyword, or is in use.
     """
     word = word_at(document, offset)
     if word is None or _definition(document, word) is None:
@@ -109,7 +109,7 @@ def _definition(document: Document, word: Word) -> Range | None:
 
 
 def _uses(document: Document, word: Word) -> Iterator[Word]:
-    """Yield the words that name what `word` names."""
+    """Yield the words that refer to the same thing as `word`."""
     is_computation = word.kind == "computation"
     kinds = ("computation",) if is_computation else ("definition", "name")
     part = None if is_computation else word.part
@@ -118,7 +118,7 @@ def _uses(document: Document, word: Word) -> Iterator[Word]:
     line_end = -1
     for found in re.finditer(pattern, text):
         if found.start() < line_end:
-            continue  # the words of this line have been looked at
+            continue  # the words of this line have been visited
         line_end = text.find("\n", found.start())
         line_end = len(text) if line_end < 0 else line_end
         for other in line_words(document, base + found.start()):

@@ -1,4 +1,4 @@
-"""A text that is open in an editor: the modules in it, and their places in lines and columns."""
+"""A text that is open in an editor: its modules, and their positions in lines and columns."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _log = logging.getLogger(__name__)
 
 
 class PlacedDocument(NamedTuple):
-    """A module of a text, which begins at `at`; in the module offsets count from there."""
+    """A module of a text, which begins at `at`; offsets in the module count from there."""
 
     at: int
     document: Document
 
     def inside(self, within: Range) -> Range:
-        """Return the part of `within` that lies in the module, counted from its beginning."""
+        """Return the part of `within` in the module, relative to its beginning."""
         size = len(self.document.text)
         start, end = (min(max(place - self.at, 0), size) for place in within)
         return Range(start, end)
 
 
 class OpenText:
-    """The text of a file as the editor has it.
+    """The text of a file in the editor.
 
-    It is read when it is first asked for after a change, so that keys in quick succession are read
-    together.
+    It is parsed on the first request after a change, so that quick keystrokes are
+    parsed together.
     """
 
     def __init__(self, text: str, name: str = "<string>", encoding: Encoding = "utf-16") -> None:
@@ -44,12 +44,12 @@ class OpenText:
         self._before: tuple[PlacedDocument, ...] = ()
 
     def change(self, changes: Iterable[Change]) -> None:
-        """Make `changes`, one after the other."""
+        """Apply `changes`, one after the other."""
         self._forget(self.__dict__.get("documents", self._before))
         self.text = without_surrogates(changed(self.text, changes, self._encoding))
 
     def read_as_a_whole(self) -> None:
-        """Forget what is known of unchanged computations: faults across them are found again."""
+        """Drop the parse results of unchanged computations, to find errors across them again."""
         self._forget(())
 
     def _forget(self, before: tuple[PlacedDocument, ...]) -> None:
@@ -63,7 +63,7 @@ class OpenText:
 
     @cached_property
     def documents(self) -> tuple[PlacedDocument, ...]:
-        """The modules between lines `// -----`; of several those that are not blank."""
+        """The modules between lines `// -----`; if there are several, those that are not blank."""
         pieces: list[tuple[int, SourceFile]] = []
         at = 0
         for piece in pieces_of(SourceFile(self.text, self._name)):
@@ -87,16 +87,16 @@ class OpenText:
         return found, found.inside(Range(offset, offset)).start
 
     def faults(self) -> Iterator[tuple[PlacedDocument, Fault]]:
-        """Yield the faults of all modules, offsets counted from the beginning of the module."""
+        """Yield the errors of all modules, with offsets from the beginning of the module."""
         for placed in self.documents:
             for fault in placed.document.faults():
                 yield placed, fault
 
 
 def _read(piece: SourceFile, before: Document | None) -> Document:
-    """Return the document of `piece`; a fault of hloc itself is reported as one of the text.
+    """Return the document of `piece`; an internal error of hloc is reported as one of the text.
 
-    A server that ends takes all that it knew with it, so it goes on.
+    The server must not end, since its state would be lost.
     """
     try:
         return read_document(piece, before)

@@ -9,7 +9,7 @@ from hloc.lsp.document import Document
 from hloc.lsp.parts import Part, Range
 
 MOST_LISTED = 5_000
-"""Instructions that an outline lists; editors ask for it after every change."""
+"""Maximum number of instructions in an outline, which editors request after every change."""
 
 
 class Symbol(NamedTuple):
@@ -43,7 +43,7 @@ LENSES = (
 
 
 def symbols(document: Document) -> list[Symbol]:
-    """Return the computations with their instructions; without them if there are too many."""
+    """Return the computations with their instructions; without these if there are too many."""
     count = sum(len(part.read) for part in document.parts)
     return [_symbol(part, count <= MOST_LISTED) for part in document.parts]
 
@@ -62,14 +62,14 @@ def _symbol(part: Part, with_instructions: bool) -> Symbol:
 
 
 def folds(document: Document) -> Iterator[Range]:
-    """Yield what can be folded away: the body of each computation."""
+    """Yield the folding ranges: the body of each computation."""
     for part in document.parts:
         if "\n" in part.text.strip():
             yield Range(part.at, part.at + len(part.text.rstrip()))
 
 
 def lenses(document: Document) -> Iterator[Lens]:
-    """Yield the commands of the module, above its entry; the last computation may be it."""
+    """Yield the commands of the module, above its entry, or above the last computation."""
     entries = [part for part in document.parts if part.is_entry] or list(document.parts[-1:])
     for part in entries[:1]:
         for title, command in LENSES:

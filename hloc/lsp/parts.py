@@ -1,4 +1,4 @@
-"""The computations of a text, found without reading it: where each begins, ends, what it calls."""
+"""The computations of a text, found without parsing it: their ranges and callees."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from hloc.parser.scanner import NAME, after_bracket
 from hloc.source import SourceFile
 
 _SHORT = 2_000
-"""A callee of at most this many characters is read with its caller; of longer ones, the shapes."""
+"""A callee of at most this many characters is parsed with its caller; of longer ones, the
+shapes."""
 
 _LONGEST_LINE = 10_000
-"""Characters of a line that have tokens: a constant can be a line of megabytes."""
+"""Maximum length of a line that has tokens: a constant can be a line of megabytes."""
 
 
 class Range(NamedTuple):
@@ -32,7 +33,7 @@ class Range(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A diagnostic at `start..end`, counted from where its part begins."""
+    """A diagnostic at `start..end`, relative to the beginning of its part."""
 
     start: int
     end: int
@@ -49,10 +50,10 @@ class Part:
         name: as in the text, without `%`.
         name_at: where the name begins in the part.
         at: where the part begins in the document; changes with the text above.
-        computation: what was read of it; None if it has faults.
-        read: the instructions that could be read, in spite of faults.
+        computation: the parsed computation; None if it has errors.
+        read: the instructions that could be parsed, in spite of errors.
         base: where the part begins in the text that `read` comes from.
-        callees: what the computations it calls look like to it, by name.
+        callees: the interfaces of the computations that it calls, by name.
     """
 
     name: str
@@ -72,12 +73,12 @@ class Part:
 
     @property
     def name_range(self) -> Range:
-        """Where the name stands in the document, without `%`."""
+        """The range of the name in the document, without `%`."""
         start = self.at + self.name_at
         return Range(start, start + len(self.name))
 
     def moved(self, at: int) -> Part:
-        """Return a part of the same text that begins at `at`, with all that is known of it."""
+        """Return a part of the same text that begins at `at`, with its parse result."""
         part = copy(self)
         part.at = at
         return part
@@ -89,14 +90,14 @@ class Part:
 
     @cached_property
     def callee_names(self) -> tuple[str, ...]:
-        """The computations that the part calls, each once, in the order of the text."""
+        """The computations that the part calls, each once, in text order."""
         lists = (found.group(1) for found in _calls().finditer(self.text))
         names = (name.removeprefix("%") for names in lists for name in re.findall(NAME, names))
         return tuple(dict.fromkeys(names))
 
     @cached_property
     def instructions(self) -> tuple[tuple[int, Instruction], ...]:
-        """Where each instruction that could be read begins in the part."""
+        """The offset in the part of each instruction that could be parsed."""
         found = [
             (inst.span.start - self.base, inst)
             for inst in self.read
@@ -106,7 +107,7 @@ class Part:
 
     @cached_property
     def by_name(self) -> dict[str, Instruction]:
-        """Instructions by their names in the text, which may be others in the module."""
+        """Instructions by their names in the text, which may differ in the module."""
         match = re.compile(NAME).match
         found: dict[str, Instruction] = {}
         for at, inst in self.instructions:
@@ -121,7 +122,7 @@ class Part:
 
     @cached_property
     def stand_in(self) -> str | None:
-        """What callers read instead: the part itself if it is short, else its shapes alone."""
+        """The text parsed with callers: the part itself if it is short, else only its shapes."""
         if self.computation is None:
             return None
         if len(self.text) <= _SHORT and not self.callees and not self.is_entry:
@@ -140,7 +141,7 @@ class Part:
 
 
 def split_parts(text: str) -> Iterator[Part]:
-    """Yield the computations of `text`, not read yet; what lies between them is in no part."""
+    """Yield the computations of `text`, not parsed yet; text between them is in no part."""
     at = 0
     while head := _heading().search(text, at):
         at = _end_of_computation(text, head.end() - 1)
@@ -153,7 +154,7 @@ def split_parts(text: str) -> Iterator[Part]:
 
 @cache
 def _heading() -> re.Pattern[str]:
-    """Return the pattern of what begins a computation at the start of a line."""
+    """Return the pattern of the first line of a computation."""
     return re.compile(
         rf"^(ENTRY[ \t]+)?({NAME})[ \t]*(?:\([^\n]*?->[^\n]*?)?"
         rf"\{{(?=[ \t\r]*(?:$|//|(?:ROOT[ \t]+)?{NAME}[ \t]*=[ \t]))",
@@ -162,7 +163,7 @@ def _heading() -> re.Pattern[str]:
 
 
 def _end_of_computation(text: str, brace: int) -> int:
-    """Return the end of the line of the brace that closes the one at `brace`."""
+    """Return the end of the line with the brace that closes the one at `brace`."""
     closing = text.find("\n}", brace)
     line_end = text.find("\n", brace)
     line_end = len(text) if line_end < 0 else line_end
@@ -184,7 +185,7 @@ def _calls() -> re.Pattern[str]:
 
 
 def without_long_lines(text: str) -> str:
-    """Return `text` with blanks in place of what long lines have behind their beginning."""
+    """Return `text` with long lines blanked after their beginning."""
     if len(text) <= _LONGEST_LINE:
         return text
     return _long_lines().sub(lambda found: found[1] + " " * len(found[2]), text)

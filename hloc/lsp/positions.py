@@ -1,4 +1,4 @@
-"""Offsets in a text, and the lines and columns of the protocol.
+"""Conversion of offsets in a text to the lines and columns of the protocol, and back.
 
 A line ends with a line feed, a carriage return, or both. A column counts the units of the encoding
 that client and server agreed on: bytes of UTF-8, units of UTF-16, or characters.
@@ -19,14 +19,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Position(NamedTuple):
-    """A place in a text; both count from 0."""
+    """A position in a text; both count from 0."""
 
     line: int
     column: int
 
 
 class Change(NamedTuple):
-    """`text` takes the place of what stands between two positions; of all without them."""
+    """Replaces the text between two positions by `text`; without positions, the whole text."""
 
     text: str
     start: Position | None = None
@@ -42,14 +42,14 @@ class Positions:
         self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
 
     def position(self, offset: int) -> Position:
-        """Return the position of `offset`; behind the end is the end."""
+        """Return the position of `offset`; offsets after the end count as the end."""
         offset = min(max(offset, 0), len(self._text))
         line = bisect_right(self._starts, offset) - 1
         before = self._text[self._starts[line] : offset]
         return Position(line, len(before) if self._units is None else self._units(before))
 
     def offset(self, position: Position) -> int:
-        """Return the offset of `position`; behind the end of a line is its end."""
+        """Return the offset of `position`; columns after the end of a line count as its end."""
         if position.line >= len(self._starts):
             return len(self._text)
         start = self._starts[position.line]
@@ -59,7 +59,7 @@ class Positions:
 
 
 def changed(text: str, changes: Iterable[Change], encoding: Encoding = "utf-16") -> str:
-    """Return `text` after `changes`, each made to the result of the one before.
+    """Return `text` after `changes`, each applied to the result of the one before.
 
     An editor that replaces a name everywhere sends a change per place, so lines are replaced, and
     joined once.
@@ -76,14 +76,14 @@ def changed(text: str, changes: Iterable[Change], encoding: Encoding = "utf-16")
         new = head[: _index(head, change.start.column, units)] + change.text
         new += tail[_index(tail, change.end.column, units) :]
         if not new.endswith("\n"):
-            last += 1  # the line below goes on, or ends what `\r` began
+            last += 1  # the next line is joined, or completes `\r`
             new += lines[last] if last < len(lines) else ""
         lines[first : last + 1] = _lines(new)
     return "".join(lines)
 
 
 def without_surrogates(text: str) -> str:
-    """Return `text` with a replacement character for each half of a pair that stands alone."""
+    """Return `text` with a replacement character for each unpaired surrogate."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 

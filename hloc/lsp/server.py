@@ -1,4 +1,4 @@
-"""The language server: texts as the client has them, requests, faults as they arise."""
+"""The language server: open texts, requests, diagnostics."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from hloc.lsp.open_text import OpenText
 from hloc.lsp.positions import Change
 
 DELAY_SECONDS = 0.05
-"""Time without a key after which faults are looked for."""
+"""Seconds without a keystroke after which diagnostics are computed."""
 
 _log = logging.getLogger(__name__)
 
 
 class _Protocol(LanguageServerProtocol):
-    """Keeps changes of texts from pygls, whose lines also end where no editor's do."""
+    """Bypasses the texts of pygls, whose line ends differ from those of editors."""
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
@@ -40,7 +40,7 @@ class _Protocol(LanguageServerProtocol):
 
 
 class HlocServer(LanguageServer):
-    """One client and the texts that it has open, by URI."""
+    """One client and its open texts, by URI."""
 
     def __init__(self) -> None:
         super().__init__("hloc", __version__, protocol_cls=_Protocol)
@@ -59,7 +59,7 @@ class HlocServer(LanguageServer):
             (types.SHUTDOWN, self._shut_down, None),
         )
         for method, handle, options in own:
-            self.feature(method, options)(partial(handle))  # pygls marks it, methods have no marks
+            self.feature(method, options)(partial(handle))  # pygls sets attributes on it
         for feature in FEATURES:
             self.feature(feature.method, feature.options)(self._handler(feature.answer))
         for name in COMMANDS:
@@ -75,7 +75,7 @@ class HlocServer(LanguageServer):
         self._tell_faults(found.uri)
 
     def change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Take over changes of a text; its faults are reported when no other change follows."""
+        """Apply changes of a text; its diagnostics are reported when no other change follows."""
         uri = params.text_document.uri
         text = self.texts.get(uri)
         if text is None:
@@ -118,7 +118,7 @@ class HlocServer(LanguageServer):
                 return None
             try:
                 return answer(text, params)
-            except HloError as error:  # what is asked for cannot be done
+            except HloError as error:  # the request cannot be fulfilled
                 raise JsonRpcInvalidParams(message=error.message) from None
 
         return handle
@@ -149,23 +149,23 @@ class HlocServer(LanguageServer):
         self.window_show_message(types.ShowMessageParams(kind, message))
 
     def shutdown(self) -> None:
-        """Stop the server; files that it wrote are removed."""
+        """Stop the server and remove the files that it wrote."""
         self.results.remove()
         super().shutdown()
 
 
 def serve() -> bool:
-    """Serve one client on stdin and stdout until it leaves.
+    """Serve one client on stdin and stdout until it exits.
 
     Returns:
-        Whether the client said that it would.
+        Whether the client requested the shutdown first.
     """
     logging.basicConfig(level=logging.ERROR, format="hloc lsp: %(message)s")
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # errors go to the client
     if sys.stdin.isatty():
         sys.stderr.write("hloc lsp: waiting for an editor on stdin (docs/editors.md)\n")
     server = HlocServer()
-    # pygls closes what it writes to; and nothing else may be written there.
+    # pygls closes its output; and nothing else may be written there.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as protocol, redirect_stdout(sys.stderr):
         server.start_io(stdout=protocol)
     return server.was_shut_down
@@ -178,5 +178,5 @@ def _change(change: Any) -> Change:
 
 
 def _name_of(uri: str) -> str:
-    """Return the name in messages: the file's, without the folders above it."""
+    """Return the name for messages: the file name without folders."""
     return Path(unquote(urlparse(uri).path)).name or uri

@@ -1,1 +1,1 @@
-"""hloc in Jupyter: the magics `%hlo` and `%%hlo`, and what notebooks draw."""
+"""hloc in Jupyter: the magics `%hlo` and `%%hlo`, and drawings in notebooks."""

@@ -1,7 +1,7 @@
-"""Pictures of `hloc.pictures` inside a notebook, each in a frame of its own.
+"""Pictures of `hloc.pictures` in a notebook, each in its own frame.
 
-Styles of a picture would apply to the whole notebook, and its script would run there: in a
-sandboxed frame they cannot, and the picture has its own background, light or dark.
+Without a frame, styles of a picture would apply to the whole notebook, and its script would
+run there. A sandboxed frame prevents both and has its own light or dark background.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def graph_html(graph: Graph) -> str:
 
 
 def memory_html(report: MemoryReport) -> str:
-    """Return the chart of the arena in a frame, and the report below it to open."""
+    """Return the chart of the arena in a frame, and the collapsed report below it."""
     compiled = report.compiled
     chart = memory_chart(compiled.module, compiled.plan.assignment)
     return _framed_chart("memory", chart) + _text(report, "buffers")
 
 
 def roofline_html(found: Roofline) -> str:
-    """Return the chart of `hloc roofline` in a frame, and the table below it to open."""
+    """Return the chart of `hloc roofline` in a frame, and the collapsed table below it."""
     chart = roofline(f"{found.name}: roofline of one thread", found.roofs, found.kernels)
     return _framed_chart("roofline", chart) + _text(str(found), "kernels")
 
@@ -50,12 +50,12 @@ def _text(report: str, title: str) -> str:
 
 
 def framed(document: str, size: str, allowed: str = "") -> str:
-    """Return a frame that holds an HTML document.
+    """Return a frame with an HTML document.
 
     Args:
-        document: escaped already, where it shows names.
+        document: HTML, with its names escaped.
         size: CSS for its height.
-        allowed: what the sandbox lets it do, "" for nothing.
+        allowed: permissions of the sandbox, "" for none.
     """
     style = f"width:100%;{size};border:0"
     return f'<iframe sandbox="{allowed}" style="{style}" srcdoc="{escape(document)}"></iframe>'

@@ -25,13 +25,13 @@ USAGE = """%%hlo [OPTIONS] above HLO text; %hlo MODULE [OPTIONS] of a variable o
 
 @dataclass(frozen=True, slots=True)
 class MagicOptions:
-    """What a magic is asked to do.
+    """The request to a magic.
 
     Attributes:
         source: variable or file of the module, "" for the text of the cell.
         passes: passes or a level, "" for none.
-        name: variable that becomes the module, "" for none.
-        views: what is shown, in the order of `VIEWS`; () for the module itself.
+        name: variable that is set to the module, "" for none.
+        views: what to show, in the order of `VIEWS`; () for the module itself.
     """
 
     source: str = ""
@@ -47,7 +47,7 @@ def read_options(line: str, *, is_cell: bool) -> MagicOptions:
     """Return the options in the words after the magic.
 
     Raises:
-        HloError: an option that does not exist, a word too many, or no module.
+        HloError: an unknown option, an extra word, or no module.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("source", nargs="?", default="")

@@ -15,7 +15,7 @@ from hloc.report.exits import Exit
 
 
 class MagicError(Exception):
-    """A fault that was told as the command line tells it; IPython shows this text alone.
+    """An error with the text of the command line; IPython shows only this text.
 
     It is raised, not printed, so that `Run All` and nbconvert stop.
     """
@@ -25,7 +25,7 @@ class MagicError(Exception):
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Give IPython the magics `%hlo` and `%%hlo`; `%load_ext hloc` calls this."""
+    """Register the magics `%hlo` and `%%hlo` in IPython; `%load_ext hloc` calls this."""
     from IPython.core.magic import no_var_expand
     from IPython.display import display
 
@@ -39,7 +39,7 @@ def load_ipython_extension(shell: Any) -> None:
 def hlo_magic(
     line: str, cell: str | None, variables: dict[str, Any], display: Callable[[object], object]
 ) -> None:
-    """Carry out `%hlo line`, or `%%hlo line` above the text `cell`.
+    """Run `%hlo line`, or `%%hlo line` above the text `cell`.
 
     Args:
         line: options, and for `%hlo` the module.
@@ -48,7 +48,7 @@ def hlo_magic(
         display: shows an object.
 
     Raises:
-        MagicError: any fault, with its place and advice as text.
+        MagicError: any error, as text with its place and advice.
     """
     told = io.StringIO()
 

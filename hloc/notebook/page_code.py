@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 
 _SCRIPTS = ("dom.js", "highlight.js", "diff.js", "told.js")
-"""Of `hloc web`, each after those that it imports; no two define the same name."""
+"""Scripts of `hloc web`, each after those that it imports; no two define the same name."""
 
 _STYLES = ("colours.css", "state.css")
 
@@ -19,13 +19,13 @@ def script() -> str:
 
 
 def style() -> str:
-    """Return the rules, which hold inside the widget only."""
+    """Return the rules, which apply inside the widget only."""
     rules = "\n".join([*map(_web_file, _STYLES), _own_file("slider.css")])
     return f".hloc-passes {{\n{rules.replace(':root', '&')}}}\n"
 
 
 def _module(text: str) -> str:
-    """Return a module as a part of a larger one: what it imports stands before it."""
+    """Return a module as a part of a larger one, which has its imports before it."""
     return re.sub(r"^(import .*\n|export )", "", text, flags=re.MULTILINE)
 
 

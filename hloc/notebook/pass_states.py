@@ -1,4 +1,4 @@
-"""What the slider shows: the states that passes make of a module."""
+"""The states of the slider: a module after each pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloc.web.walks import Walked, Walks, begin_walk
 
 
 class PassStates:
-    """A module and what each pass made of it.
+    """A module and its state after each pass.
 
     Args:
         module: it is not changed.
@@ -24,7 +24,7 @@ class PassStates:
             the module after step i.
 
     Raises:
-        HloError: a pass that does not exist, or one that fails.
+        HloError: a pass does not exist, or fails.
     """
 
     def __init__(self, module: Module, passes: str) -> None:
@@ -37,7 +37,7 @@ class PassStates:
         self.steps: list[Data] = [{"pass": "input", "state": 0}, *changed]
 
     def answer(self, state: int) -> Data:
-        """Return what made a state, and its diff to the one before."""
+        """Return the pass of a state, and its diff to the state before."""
         return {**self._ask("state", state), "state": state}
 
     def module(self, state: int) -> Module:

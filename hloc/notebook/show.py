@@ -29,13 +29,13 @@ from repl.state_diff import measure
 
 @dataclass(frozen=True, slots=True)
 class PassReport(PrintedView):
-    """A module, what each pass did to it, and its time before and after; prints as text.
+    """A module, the effect of each pass, and its time before and after; prints as text.
 
     Attributes:
-        before: the module as it was given.
-        after: the same after all passes.
-        passes: those that changed something.
-        times: what was measured, or why nothing could be; "" if it was not asked for.
+        before: the given module.
+        after: the module after all passes.
+        passes: the passes that changed something.
+        times: the measured times, or why there are none; "" if not requested.
     """
 
     before: Module
@@ -57,16 +57,16 @@ def show(
     run: bool = True,
     **keywords: Any,
 ) -> PassReport:
-    """Return the HLO of a JAX function, what each pass does to it, and its time.
+    """Return the HLO of a JAX function, the effect of each pass, and its time.
 
     A notebook draws it; `print` shows it as text.
 
     Args:
         what: a JAX function, a module, or the text of one.
-        arguments: of the function: arrays, or `jax.ShapeDtypeStruct`.
+        arguments: arguments of the function: arrays, or `jax.ShapeDtypeStruct`.
         passes: a level or passes: `"-O2"`, `"algsimp,cse"`.
-        run: time it before and after the passes, on random inputs in a child process.
-        keywords: of the function.
+        run: measure its time before and after the passes, on random inputs in a child process.
+        keywords: keyword arguments of the function.
 
     Raises:
         HloError: jax is not installed; the function calls back into Python; a pass does not exist.
@@ -108,7 +108,7 @@ def effect_of(applied: Applied) -> str:
 
 
 def report_html(report: PassReport) -> str:
-    """Return the report with a row per pass, which opens to its diff. All texts are escaped."""
+    """Return the report with a row per pass, which expands to its diff. All texts are escaped."""
     return "".join(_pieces(report))
 
 

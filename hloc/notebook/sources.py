@@ -1,4 +1,4 @@
-"""Where a module comes from: the text of a cell, a variable, or a file."""
+"""Sources of a module: the text of a cell, a variable, or a file."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from hloc.ir.module import Module
 from hloc.near_names import near_name_notes
 
 CELL = "<cell>"
-"""What messages call the text of a cell."""
+"""The name of the text of a cell in messages."""
 
 
 def module_of_cell(text: str) -> Module:
     """Return the module in the text below `%%hlo`; lines are counted as the notebook does.
 
     Raises:
-        HloError: the faults of the text, with line and caret.
+        HloError: the errors of the text, with line and caret.
     """
     return driver.parse_text(f"\n{text}", name=CELL)
 
 
 def module_named(source: str, variables: Mapping[str, Any]) -> Module:
-    """Return the module that a variable holds, as such, as text or lowered from JAX; or of a file.
+    """Return the module of a variable, which holds a module, text or a JAX program, or of a file.
 
     Raises:
-        HloError: there is neither, or it holds no module.
+        HloError: there is neither, or it contains no module.
     """
     if source not in variables:
         if os.path.exists(source):
@@ -39,10 +39,10 @@ def module_named(source: str, variables: Mapping[str, Any]) -> Module:
 
 
 def module_in(value: object, name: str) -> Module:
-    """Return the module that `value` is, holds, or is the text of.
+    """Return the module in `value`: a module, a JAX program, or HLO text.
 
     Raises:
-        HloError: it is none of these; `name` is what the message calls it.
+        HloError: it is none of these; `name` is its name in the message.
     """
     if isinstance(value, str):
         return driver.parse_text(value, name=name)

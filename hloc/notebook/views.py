@@ -1,4 +1,4 @@
-"""What a magic shows of a module; needs no IPython."""
+"""The views of a module that a magic shows; needs no IPython."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from repl.session import Session
 from repl.state import State
 
 _AS_IT_STANDS = 0
-"""Level that leaves a module as the passes of the cell have made it."""
+"""Level without passes, which keeps the module after the passes of the cell."""
 
 
 def views_of(options: MagicOptions, before: Module, after: Module) -> Iterator[object]:
-    """Yield what the options ask to see, each as an object that notebooks show; texts are printed.
+    """Yield the requested views as objects that notebooks show; texts are printed.
 
     Args:
-        options: `views` counts.
-        before: the module as it was given.
-        after: the same after the passes.
+        options: only `views` is used.
+        before: the given module.
+        after: the module after the passes.
     """
     for view in options.views:
         if view == "diff":

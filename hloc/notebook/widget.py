@@ -14,12 +14,12 @@ from hloc.web.highlighting import highlighting
 
 
 class PassSlider(anywidget.AnyWidget):
-    """A slider over the states that passes made of a module.
+    """A slider over the states of a module after each pass.
 
     Attributes:
         state: number of the state that is shown, 0 for the module as it was given.
         steps: the pass that made each state.
-        answer: what is shown of the state.
+        answer: the data shown for the state.
     """
 
     _esm = script()

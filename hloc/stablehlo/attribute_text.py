@@ -1,4 +1,4 @@
-"""MLIR's text of attribute values, as the generic form of an operation has them."""
+"""MLIR text of attribute values, for the generic form of an operation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLAIN = set(
 
 
 def string_text(text: str) -> str:
-    """Return `text` in quotes; what MLIR does not print becomes two hexadecimal digits."""
+    """Return `text` in quotes; characters that MLIR escapes become two hexadecimal digits."""
     out = []
     for byte in text.encode("utf-8", "surrogateescape"):
         out.append(chr(byte) if chr(byte) in _PLAIN else f"\\{byte:02X}")
@@ -132,7 +132,7 @@ def _element_text(value: Any, dtype: DType) -> str:
 
 
 def _float_text(number: float, bits: int) -> str:
-    """Return the shortest decimal that reads back exactly, the bits if there is none."""
+    """Return the shortest decimal that parses to the same value, the bits if there is none."""
     kind = np.float32 if bits == 32 else np.float64
     value = kind(number)
     if not np.isfinite(value):
@@ -142,7 +142,7 @@ def _float_text(number: float, bits: int) -> str:
 
 
 def _with_point(text: str) -> str:
-    """Return a float's text with a point, which MLIR asks for: `1e-05` is `1.0e-05`."""
+    """Return a float's text with a decimal point, which MLIR requires: `1e-05` is `1.0e-05`."""
     mantissa, mark, exponent = text.partition("e")
     if "." not in mantissa:
         mantissa += ".0"

@@ -36,11 +36,11 @@ class AttributeReader:
     # ---- dictionaries
 
     def dictionary(self) -> Record:
-        """Return `{name = value, unit}`; the cursor stands at the brace."""
+        """Return `{name = value, unit}`; the cursor is at the brace."""
         return self._record("{", "}", self._entry)
 
     def optional_dictionary(self) -> Record:
-        """Return the dictionary that may be next, or an empty one."""
+        """Return the next dictionary if there is one, or an empty one."""
         return self.dictionary() if self.cursor.looking_at("{") else Record()
 
     def _record(self, opening: str, closing: str, entry: Callable[[], tuple[str, Any]]) -> Record:
@@ -71,7 +71,7 @@ class AttributeReader:
     # ---- values
 
     def value(self) -> Any:
-        """Return the attribute value that is next; the type behind a number is dropped."""
+        """Return the next attribute value; the type after a number is dropped."""
         cursor = self.cursor
         found = self.bare_value()
         if cursor.looking_at(":") and not cursor.looking_at("::"):
@@ -80,7 +80,7 @@ class AttributeReader:
         return found
 
     def types_or_word(self) -> None:
-        """Go over the type of an attribute: `i64`, `f32`, `tensor<2xi64>`."""
+        """Skip the type of an attribute: `i64`, `f32`, `tensor<2xi64>`."""
         if self.cursor.peek(TYPE_START) and self.cursor.looking_at("tensor<"):
             self.types.read()
         elif self.cursor.looking_at("!"):
@@ -90,7 +90,7 @@ class AttributeReader:
             self.cursor.word("a type")
 
     def bare_value(self) -> Any:
-        """Return the attribute value that is next, without a type behind it."""
+        """Return the next attribute value, which has no type after it."""
         cursor = self.cursor
         if cursor.peek(STRING):
             return cursor.string()
@@ -133,7 +133,7 @@ class AttributeReader:
         return cursor.integer()
 
     def _array(self) -> tuple[Any, ...]:
-        """Return the values of `array<i64: 1, 2>`; the cursor stands behind `<`."""
+        """Return the values of `array<i64: 1, 2>`; the cursor is after `<`."""
         cursor = self.cursor
         cursor.word("an element type")
         values = tuple(cursor.items(self.bare_value, ":", ">")) if cursor.looking_at(":") else ()
@@ -171,13 +171,13 @@ class AttributeReader:
         return self._record("<", ">", self._entry)
 
     def convolution_numbers(self) -> str:
-        """Return `[b, 0, f]x[0, i, o]->[b, 0, f]` as it is written."""
+        """Return `[b, 0, f]x[0, i, o]->[b, 0, f]` as written."""
         return self.cursor.need(_CONVOLUTION, "dimensions such as [b, 0, f]x[0, i, o]->[b, 0, f]")
 
     # ---- dense elements
 
     def dense(self) -> Dense:
-        """Return `dense<...> : tensor<...>`; the cursor stands behind `dense<`."""
+        """Return `dense<...> : tensor<...>`; the cursor is after `dense<`."""
         cursor = self.cursor
         start = cursor.at
         hexadecimal = cursor.string() if cursor.peek(STRING) else None
@@ -213,7 +213,7 @@ class AttributeReader:
         return np.frombuffer(data, dtype.numpy).reshape(shape.dims)
 
     def _elements(self, text: str, shape: ArrayShape, start: int) -> np.ndarray[Any, Any]:
-        """Return the array of `[[1, 2], [3, 4]]`, or of one element for all."""
+        """Return the array of `[[1, 2], [3, 4]]`, or of a splat."""
         numbers, sizes = self._numbers(text, start)
         dtype = shape.dtype
         width = 2 if dtype.is_complex else 1
@@ -233,14 +233,14 @@ class AttributeReader:
         return flat.reshape(shape.dims)
 
     def _splat(self, element: np.generic, shape: ArrayShape, start: int) -> np.ndarray[Any, Any]:
-        """Return one element in every place, a view that takes no memory."""
+        """Return a splat, a view that takes no memory."""
         try:
             return np.broadcast_to(np.asarray(element, shape.dtype.numpy), shape.dims)
         except ValueError:
             self.cursor.fail(f"{shape} is too large", start, start + 1)
 
     def _numbers(self, text: str, start: int) -> tuple[list[str], tuple[int, ...]]:
-        """Return the numbers of nested brackets and the sizes the brackets have."""
+        """Return the numbers in nested brackets and the sizes of the brackets."""
         numbers: list[str] = []
         sizes: list[int] = []
         counts: list[int] = []

@@ -1,7 +1,7 @@
 """Adds the operations of one function or region to a computation.
 
-What a region of a loop or branch takes from outside is passed as a parameter, constants are
-repeated inside, as XLA does it.
+Values that a region of a loop or branch captures are passed as parameters; constants
+are repeated inside, as in XLA.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hloc.stablehlo.operations import CHLO, CONVERSIONS, Conversion, read_attrib
 from hloc.stablehlo.tree import Function, Operation, Region
 
 Environment: TypeAlias = dict[str, list[Instruction]]
-"""Name of a value, `%0`, and its elements: several results have one name."""
+"""Name of a value, `%0`, and its elements: several results share one name."""
 
 _NOT_NAMES = str.maketrans({c: "_" for c in " ()[]{}<>,;:=\"'#%@&|!?*+/\\^~`$"})
 
@@ -51,7 +51,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "int_list": lambda value: isinstance(value, tuple) and all(map(_is_integer, value)),
     "string": lambda value: isinstance(value, str),
 }
-"""Kind of an attribute -> whether a value has it."""
+"""Kind of an attribute -> whether a value is of this kind."""
 
 
 def _fits(attribute: AttributeField, value: Any) -> bool:
@@ -65,10 +65,10 @@ def _fits(attribute: AttributeField, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the blocks of a module share.
+    """The state shared by the blocks of a module.
 
     Attributes:
-        special: operations whose structure differs from HLO's, and what converts them.
+        special: operations whose structure differs from HLO's, and their converters.
         computations: functions by name, callees before their callers.
     """
 
@@ -110,7 +110,7 @@ class BlockBuilder:
         self.root(results)
 
     def operations(self, region: Region) -> list[Instruction]:
-        """Add all operations of `region` and return what it returns."""
+        """Add all operations of `region` and return its results."""
         for operation in region.operations:
             self.span = Span(self.context.source, operation.start, operation.end)
             if operation.name.rpartition(".")[2] == "return":
@@ -130,7 +130,7 @@ class BlockBuilder:
         self.computation.set_root(results[0] if len(results) == 1 else self.tuple(results))
 
     def operands(self, operation: Operation, count: int = -1) -> list[Instruction]:
-        """Return the operands; there must be `count` if it is given."""
+        """Return the operands; checks that there are `count`, if given."""
         if count not in (-1, len(operation.operands)):
             self.fail(f"expected {count} operands, but found {len(operation.operands)}")
         return [self.value(name) for name in operation.operands]
@@ -145,7 +145,7 @@ class BlockBuilder:
         return elements[int(index or 0)]
 
     def fail(self, message: str, *notes: str) -> NoReturn:
-        """Raise a fault at the operation being converted."""
+        """Raise an error at the operation being converted."""
         raise HloError([Diagnostic(message, self.span, notes, "HLOC0402")])
 
     def unsupported(self, operation: Operation, why: str = "has no opcode in HLO") -> NoReturn:
@@ -173,7 +173,7 @@ class BlockBuilder:
         )  # fmt: skip
 
     def _check_values(self, row: Opcode, values: dict[str, Any]) -> None:
-        """Refuse an attribute that is missing or of another kind than `row` declares."""
+        """Reject a missing attribute, and one of another kind than `row` declares."""
         for attribute in attribute_fields(row.attributes):
             if attribute.field not in values:
                 if attribute.required:
@@ -269,14 +269,14 @@ class BlockBuilder:
         return self.add(row.opcode, self.result_shape(operation), operands, called, **values)
 
     def _read(self, rule: str, text: str) -> Any:
-        """Return the value of `text` by a rule of HLO's grammar."""
+        """Parse `text` by a rule of HLO's grammar."""
         try:
             return self.context.values.read(rule, text, 0)
         except HloError as error:
             self.fail(error.message)
 
     def checked_operands(self, operation: Operation, count: int = -1) -> list[Instruction]:
-        """Return the operands, whose shapes must be those that the text declares."""
+        """Return the operands; checks that their shapes are those that the text declares."""
         operands = self.operands(operation, count)
         for name, inst, declared in zip(
             operation.operands, operands, operation.operand_types, strict=False
@@ -286,7 +286,7 @@ class BlockBuilder:
         return operands
 
     def array_shape(self, operation: Operation) -> ArrayShape:
-        """Return the shape of the one result, which must be an array."""
+        """Return the shape of the only result, which must be an array."""
         shape = self.result_shape(operation)
         if not isinstance(shape, ArrayShape):
             self.fail(f"expected a tensor as the result, but found {shape}")
@@ -299,7 +299,7 @@ class BlockBuilder:
     # ---- regions
 
     def region(self, region: Region) -> Computation:
-        """Return a region as a computation; what it takes from outside must be constant."""
+        """Return a region as a computation; it may capture constants only."""
         builder = self._inner("region")
         builder.common = NO_COMMON
         for number, (name, shape) in enumerate(region.parameters):
@@ -313,13 +313,13 @@ class BlockBuilder:
     def carried(
         self, region: Region, names: Sequence[str], captured: Sequence[str], *, give_back: bool
     ) -> Computation:
-        """Return a region of a loop or branch, which takes one parameter for all values.
+        """Return a region of a loop or branch, with one parameter for all values.
 
         Args:
             region: the region; `names` are its own parameters.
             names: names of the values that are passed first.
-            captured: names of values from outside that are passed behind them.
-            give_back: return the captured values behind the results, as the body of a loop does.
+            captured: names of captured values, which are passed after them.
+            give_back: return the captured values after the results, as the body of a loop does.
         """
         builder = self._inner("region")
         builder.common, builder.span = NO_COMMON, self.span
@@ -340,7 +340,7 @@ class BlockBuilder:
         return BlockBuilder(self.context, computation)
 
     def packed_parameter(self, shapes: Sequence[Shape]) -> list[Instruction]:
-        """Add the one parameter of a loop or branch and return the values in it."""
+        """Add the parameter of a loop or branch and return the values in it."""
         if len(shapes) == 1:
             return [self.parameter(0, shapes[0])]
         parameter = self.parameter(0, TupleShape(tuple(shapes)))
@@ -348,22 +348,22 @@ class BlockBuilder:
         return self.elements(parameter)
 
     def define(self, name: str, inst: Instruction) -> None:
-        """Make `name`, perhaps one element of several results, mean `inst` here."""
+        """Bind `name`, which may be one of several results, to `inst`."""
         base, _, index = name.partition("#")
         found = self.values.setdefault(base, [])
         found.extend([inst] * (int(index or 0) + 1 - len(found)))
         found[int(index or 0)] = inst
 
     def packed(self, values: Sequence[Instruction]) -> Instruction:
-        """Return the one operand that passes `values` to a loop or branch."""
+        """Return the operand that passes `values` to a loop or branch."""
         return values[0] if len(values) == 1 else self.tuple(values)
 
     def captured(self, region: Region) -> list[str]:
-        """Return the names from outside that `region` uses, but for constants."""
+        """Return the names that `region` captures, except constants."""
         return [n for n in free_names(region) if self.value(n).opcode.name != "constant"]
 
     def repeat_constants(self, outer: BlockBuilder, region: Region) -> None:
-        """Add the constants from outside that `region` uses."""
+        """Add the constants that `region` captures."""
         for name in free_names(region):
             inst = outer.value(name)
             if inst.opcode.name == "constant":
@@ -389,13 +389,13 @@ class BlockBuilder:
 
 
 def identifier(text: str) -> str:
-    """Return `text` as a name of HLO: other characters become `_`."""
+    """Return `text` as a name in HLO: other characters become `_`."""
     name = text.translate(_NOT_NAMES)
     return name if name.strip("_") and name.isascii() and not name[0].isdigit() else ""
 
 
 def free_names(region: Region) -> list[str]:
-    """Return the values from outside that a region uses, in order of use."""
+    """Return the values that a region captures, in order of use."""
     free: dict[str, None] = {}
     own = {name for name, _ in region.parameters}
     for operation in region.operations:

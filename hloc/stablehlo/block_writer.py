@@ -19,7 +19,7 @@ from hloc.stablehlo.types import type_text
 
 _CHLO_OF = {opcode: name for name, opcode in CHLO.items() if name != "top_k"}
 _FORWARDED = ("copy", "domain", "add-dependency")
-"""Opcodes whose value is that of their first operand."""
+"""Opcodes that forward their first operand."""
 
 
 def types_of(shape: Shape) -> list[str]:
@@ -27,7 +27,7 @@ def types_of(shape: Shape) -> list[str]:
 
 
 def listed(types: Sequence[str]) -> str:
-    """Return the result types of a signature: one bare, several in brackets."""
+    """Return the result types of a signature: one without, several in parentheses."""
     return types[0] if len(types) == 1 else f"({', '.join(types)})"
 
 
@@ -49,10 +49,10 @@ class Names:
 
 @dataclass(slots=True)
 class Functions:
-    """The functions that the operations written so far call.
+    """The functions called by the operations written so far.
 
     Attributes:
-        pending: those that are not written yet.
+        pending: functions that are not written yet.
     """
 
     names: dict[Computation, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Functions:
 
 
 Special: TypeAlias = dict[str, Callable[["BlockWriter", Instruction], None]]
-"""Opcode -> what writes it, for instructions that have a form of their own."""
+"""Opcode -> its writer, for instructions with special syntax."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class BlockWriter:
         self.lines.append("  " * self.indent + text)
 
     def computation(self, computation: Computation) -> list[str]:
-        """Write what the root needs, parameters being named; returns the names of the results."""
+        """Write what the root needs, with named parameters; return the names of the results."""
         for inst in live_instructions(computation):
             if inst not in self.values:
                 self._instruction(inst)
@@ -127,7 +127,7 @@ class BlockWriter:
         return f"({', '.join(types)}) -> {listed(types_of(inst.shape))}"
 
     def assign(self, inst: Instruction, text: str, *, arrow: bool = False) -> None:
-        """Write `%0 = text types`; `arrow` asks for `a, b -> c` where the types end."""
+        """Write `%0 = text types`; with `arrow` the types end with `a, b -> c`."""
         types = types_of(inst.shape)
         if arrow:
             sources = [t for operand in inst.operands for t in types_of(operand.shape)]
@@ -151,7 +151,7 @@ class BlockWriter:
         self.assign(inst, f"{text}{extra} : {self._signature(inst, name)}")
 
     def _signature(self, inst: Instruction, name: str) -> str:
-        """Return the types behind a custom form, as short as it allows."""
+        """Return the types after a custom form, as short as it allows."""
         types = {types_of(operand.shape)[0] for operand in inst.operands} | set(
             types_of(inst.shape)
         )
@@ -204,7 +204,7 @@ class BlockWriter:
 
 
 def _custom_parts(name: str, attributes: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the text before and after the operands, None where only the generic form will do."""
+    """Return the text before and after the operands, None if only the generic form fits."""
     if name == "slice":
         ranges = zip(*(attributes[n] for n in ("start_indices", "limit_indices", "strides")),
                      strict=True)  # fmt: skip
@@ -244,7 +244,7 @@ def _dot_parts(attributes: dict[str, Any]) -> str:
 
 
 def _bare(value: Any) -> str:
-    """Return a value as custom syntax has it: `[1, 0]`, `[HIGH, DEFAULT]`, `true`."""
+    """Return a value in custom syntax: `[1, 0]`, `[HIGH, DEFAULT]`, `true`."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -254,7 +254,7 @@ def _bare(value: Any) -> str:
 
 
 def symbol(name: str) -> str:
-    """Return a function name behind `@`; others than letters, digits and `_.-` are quoted."""
+    """Return a function name after `@`, quoted unless it has only letters, digits and `_.-`."""
     plain = name.replace(".", "").replace("_", "").replace("-", "").replace("$", "")
     return (
         name if plain.isalnum() and plain.isascii() and not name[0].isdigit() else string_text(name)
@@ -262,7 +262,7 @@ def symbol(name: str) -> str:
 
 
 def _location(inst: Instruction) -> str:
-    """Return ` loc("op_name"("file":line:column))` from the metadata, "" without."""
+    """Return ` loc("op_name"("file":line:column))` from the metadata, "" without metadata."""
     metadata = inst.common.metadata
     if metadata is None or not (metadata.op_name or metadata.source_file):
         return ""

@@ -1,4 +1,4 @@
-"""Operations of the CHLO dialect that have no opcode, as arithmetic.
+"""Operations of the CHLO dialect without an opcode, expanded to arithmetic.
 
 Sources: erfc and the Bessel function after Cephes (S. Moshier); the inverse of erf after M. Giles,
 "Approximating the erfinv function" (2010); gamma functions after C. Lanczos (1964), g = 7, n = 9.
@@ -20,7 +20,7 @@ from hloc.literal import literal_of
 from hloc.shapes import ArrayShape
 
 Adder: TypeAlias = Callable[..., Instruction]
-"""What adds an instruction, from opcode, shape, operands, and attributes by name."""
+"""Adds an instruction, given opcode, shape, operands, and attributes by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Value:
         )
 
     def choose(self, yes: Value | float, no: Value) -> Value:
-        """Return `yes` where this predicate holds, else `no`."""
+        """Return `yes` where this predicate is true, else `no`."""
         chosen = yes if isinstance(yes, Value) else no.constant(yes)
         operands = (self.inst, chosen.inst, no.inst)
         return Value(self.add, self.add("select", no.inst.shape, operands))
@@ -116,7 +116,7 @@ def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _monic(x: Value, coefficients: Sequence[float]) -> Value:
-    """Return the polynomial whose highest power has coefficient 1, which is left out."""
+    """Return the polynomial with leading coefficient 1, which is left out."""
     total = x + coefficients[0]
     for coefficient in coefficients[1:]:
         total = total * x + coefficient
@@ -230,7 +230,7 @@ _LANCZOS = (0.99999999999980993227684700473478, 676.5203681218850985670091904440
 
 
 def _shifted(x: Value) -> tuple[Value, Value]:
-    """Return where the reflection formula is needed, and z = -x there, x - 1 elsewhere."""
+    """Return the mask of the reflection formula, and z = -x there, x - 1 elsewhere."""
     reflect = x.compare("LT", 0.5)
     return reflect, reflect.choose(-x, x - 1.0)
 
@@ -309,7 +309,7 @@ def _bessel_i1e(x: Value) -> Value:
 
 
 def _next_after(x: Value, y: Value) -> Value:
-    """Return the number behind `x` in the direction of `y`."""
+    """Return the next number after `x` in the direction of `y`."""
     integer = {2: S16, 4: S32, 8: S64}[x.dtype.storage_bytes]
     bits, other = (v.cast(integer, "bitcast-convert") for v in (x, y))
     sign = 1 << (integer.bits - 1)

@@ -13,7 +13,7 @@ from hloc.stablehlo.tree import Dense, Record
 
 
 class BadAttribute(Exception):
-    """An attribute that the operation cannot have; `str()` says which and why."""
+    """An invalid attribute; `str()` says which and why."""
 
 
 # ---------------------------------------------------------------- numbers
@@ -52,7 +52,7 @@ def precisions(value: Any) -> tuple[str, ...]:
 
 
 def precision_words(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Return HLO's precisions as StableHLO has them: one for each of two operands."""
+    """Return HLO's precisions in StableHLO's form: one for each of two operands."""
     return tuple(word.upper() for word in value) or ("DEFAULT", "DEFAULT")
 
 
@@ -76,7 +76,7 @@ _ALGORITHMS: dict[str, tuple[str, str, str, int, bool]] = {
 """Algorithm -> types of lhs, rhs, sum; products per element; imprecise accumulation allowed."""
 
 _COMPONENTS = {1: 1, 3: 2, 6: 3, 9: 3}
-"""Products per element -> parts that each factor is split into."""
+"""Products per element -> number of parts of each factor."""
 
 
 def algorithm(value: Any) -> str:
@@ -190,7 +190,7 @@ def dim_labels(text: str) -> str:
 
 
 def convolution_numbers(labels: ConvolutionDimensions) -> str:
-    """Return the labels as StableHLO writes them."""
+    """Return the labels in StableHLO's form."""
     sides, output = str(labels).split("->")
     lhs, rhs = sides.split("_")
     text = ["[" + ", ".join(side) + "]" for side in (lhs, rhs, output)]

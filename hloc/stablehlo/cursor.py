@@ -1,4 +1,4 @@
-"""A position in MLIR text: tokens are matched where the reader stands."""
+"""A cursor in MLIR text: tokens are matched at its position."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 MAX_DEPTH = 100
-"""Most regions, attributes and types inside each other."""
+"""Maximum nesting of regions, attributes and types."""
 
 
 def unescaped(text: str) -> str:
-    """Return the inside of a string literal with its escapes replaced."""
+    """Return the contents of a string literal with its escapes replaced."""
 
     def one(match: re.Match[str]) -> str:
         code = match[1]
@@ -37,7 +37,7 @@ def unescaped(text: str) -> str:
 
 
 class Cursor:
-    """Reads tokens of `source` in order; every fault names its place.
+    """Reads tokens of `source` in order; every error has its place.
 
     `at` is where the next token begins, `last` where the one before ended.
     """
@@ -52,14 +52,14 @@ class Cursor:
     # ---- positions
 
     def skip(self) -> None:
-        """Go over blanks and comments."""
+        """Skip blanks and comments."""
         self.last = self.at
         match = _BLANK.match(self.text, self.at)
         assert match is not None
         self.at = match.end()
 
     def fail(self, message: str, start: int = -1, end: int = -1, *notes: str) -> NoReturn:
-        """Raise a fault at `start..end`, by default at the next token."""
+        """Raise an error at `start..end`, by default at the next token."""
         if start < 0:
             start = self.at
             token = _TOKEN.match(self.text, start)
@@ -67,7 +67,7 @@ class Cursor:
         raise HloError(message, Span(self.source, start, max(end, start + 1)), notes, "HLOC0401")
 
     def expected(self, what: str) -> NoReturn:
-        """Raise a fault: `what` was expected at the next token."""
+        """Raise an error: `what` was expected at the next token."""
         token = _TOKEN.match(self.text, self.at)
         found = f"found {token[0]!r}" if token else "the text ends"
         self.fail(f"expected {what}, but {found}")
@@ -78,7 +78,7 @@ class Cursor:
         return self.text.startswith(text, self.at)
 
     def accept(self, text: str) -> bool:
-        """Go over punctuation `text` if it is next."""
+        """Consume punctuation `text` if it is next."""
         if not self.text.startswith(text, self.at):
             return False
         self.at += len(text)
@@ -90,7 +90,7 @@ class Cursor:
             self.expected(f"{text!r}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Go over `pattern` if it is next."""
+        """Consume `pattern` if it is next."""
         found = pattern.match(self.text, self.at)
         if found is not None:
             self.at = found.end()
@@ -103,11 +103,11 @@ class Cursor:
         return found[0] if found else ""
 
     def accept_word(self, word: str) -> bool:
-        """Go over the keyword `word` if it is next."""
+        """Consume the keyword `word` if it is next."""
         return self.peek(WORD) == word and self.accept(word)
 
     def need(self, pattern: re.Pattern[str], what: str) -> str:
-        """Return what `pattern` matches here; it must."""
+        """Consume and return what `pattern` matches here; it must match."""
         found = self.match(pattern)
         if found is None:
             self.expected(what)
@@ -125,7 +125,7 @@ class Cursor:
         return self.need(VALUE, "a value such as %0")
 
     def symbol(self) -> str:
-        """Return the name behind `@`, without quotes."""
+        """Return the name after `@`, without quotes."""
         name = self.need(SYMBOL, "a function name such as @main")[1:]
         return unescaped(name[1:-1]) if name.startswith('"') else name
 
@@ -135,7 +135,7 @@ class Cursor:
     # ---- structure
 
     def items(self, item: Callable[[], T], opening: str = "", closing: str = "") -> list[T]:
-        """Return what `item` reads, separated by commas, between `opening` and `closing`."""
+        """Return the items between `opening` and `closing`, separated by commas, read by `item`."""
         if opening:
             self.expect(opening)
         if closing and self.accept(closing):
@@ -148,13 +148,13 @@ class Cursor:
         return found
 
     def deeper(self) -> None:
-        """Count one more level of nesting; the caller takes it off with `depth -= 1`."""
+        """Enter one more level of nesting; the caller leaves it with `depth -= 1`."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"nested more than {MAX_DEPTH} deep")
 
     def balanced(self) -> str:
-        """Go over a bracketed text whose contents do not matter, and return it."""
+        """Consume a bracketed text of any contents, and return it."""
         start, stack = self.at, []
         while True:
             token = _TOKEN.match(self.text, self.at)

@@ -1,8 +1,8 @@
-"""The custom syntax of StableHLO's operations, as their definitions in the dialect state it.
+"""The custom syntax of StableHLO's operations, as in the dialect's definitions.
 
-After the operands come parts `key = value`; the table gives the attribute that a key sets and what
-its value looks like. Operations that are not here are written in the generic form,
-`"stablehlo.gather"(%a, %b) <{...}> : (...) -> ...`, which every operation may have.
+After the operands come parts `key = value`; the table gives the attribute that a key
+sets and the form of its value. Other operations are written in the generic form,
+`"stablehlo.gather"(%a, %b) <{...}> : (...) -> ...`, which every operation has.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Form:
     Attributes:
         keys: keyword -> attribute, in the order they are printed.
         words: attributes written as bare words: `compare LT, %a, %b`.
-        bracketed: the operands stand in parentheses.
-        types: how the types are printed: `function`, `(a, b) -> c`; `same`, one type where all are
-            equal; `result`, the type of the result alone. All are read everywhere.
+        bracketed: True if the operands are in parentheses.
+        types: how the types are printed: `function`, `(a, b) -> c`; `same`, one type if all are
+            equal; `result`, only the type of the result. The reader accepts all of them.
     """
 
     keys: dict[str, str] = field(default_factory=dict)
@@ -78,4 +78,4 @@ FORMS: dict[str, Form] = {
     "top_k": Form({"k": "k"}, bracketed=True),
     "transpose": Form({"dims": "permutation"}),
 }
-"""Name without the dialect -> form. A key without an attribute is read by a rule of its own."""
+"""Name without the dialect -> form. A key without an attribute has special syntax."""

@@ -1,8 +1,8 @@
 """A module as StableHLO text.
 
-Tuples do not appear: an instruction with a tuple shape has several results. Computations that are
-called become functions; those of reductions, loops and branches become regions; fusions are
-written as the instructions in them.
+There are no tuples: an instruction with a tuple shape has several results.
+Called computations become functions; those of reductions, loops and branches become regions;
+fusions are written as their instructions.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _ModuleWriter:
         return [head, *body.lines, "  }"]
 
     def _parameter_attributes(self, parameter: Instruction, index: int) -> str:
-        """Return the dictionary behind a parameter: its alias, donation and sharding."""
+        """Return the dictionary after a parameter: its alias, donation and sharding."""
         config = self.module.config
         number = parameter.attributes.number
         position = (index,) if isinstance(parameter.shape, TupleShape) else ()

@@ -1,4 +1,4 @@
-"""Locations of MLIR as metadata of HLO: the name of the operation, file and line."""
+"""MLIR locations as HLO metadata: the name of the operation, file and line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Locations:
         self._known: dict[str, Metadata | None] = {}
 
     def metadata(self, location: str) -> Metadata | None:
-        """Return the metadata of the inside of `loc(...)`, None where it says nothing."""
+        """Return the metadata for the contents of `loc(...)`, None if they are empty."""
         if location not in self._known:
             self._known[location] = self._resolve(location)
         return self._known[location]

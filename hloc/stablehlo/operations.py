@@ -1,8 +1,8 @@
-"""Operations of StableHLO and opcodes of HLO: one row for each pair, read in both directions.
+"""Operations of StableHLO and opcodes of HLO: one row for each pair, used in both directions.
 
-An operation that has no row here and no attributes is the opcode of the same name (`log_plus_one`
-is `log-plus-one`). Those whose structure differs, such as `while`, `call` and `constant`, are
-converted by functions in `to_module.py` and `from_module.py`.
+An operation without a row and without attributes is the opcode of the same
+name (`log_plus_one` is `log-plus-one`). Those whose structure differs, such as `while`, `call` and
+`constant`, are converted by functions in `special_operations.py` and `special_instructions.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Conversion:
 
     Attributes:
         opcode: name in HLO.
-        fields: attribute of StableHLO -> attribute of HLO, values unchanged but for `VALUES`.
+        fields: attribute of StableHLO -> attribute of HLO, values unchanged except by `VALUES`.
         read: from StableHLO's attributes and the operands' shapes to further attributes of HLO.
         write: from an instruction to further attributes of StableHLO.
     """
@@ -64,14 +64,14 @@ VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "slice_sizes": (integers, tuple),
     "source_target_pairs": (codecs.rows, codecs.matrix),
 }
-"""Attribute of StableHLO -> how its value is read and written where it differs from HLO's."""
+"""Attribute of StableHLO -> reader and writer of a value that differs from HLO's."""
 
 
 # ---------------------------------------------------------------- attributes of single operations
 
 
 def _array(shapes: Sequence[Shape], index: int) -> ArrayShape:
-    """Return the shape of an operand that must be there and be a tensor."""
+    """Return the shape of an operand, which must exist and be a tensor."""
     shape = shapes[index] if index < len(shapes) else None
     if not isinstance(shape, ArrayShape):
         raise codecs.BadAttribute(f"operand {index} must be a tensor")
@@ -199,7 +199,7 @@ def _write_select_and_scatter(inst: Instruction) -> Attributes:
 
 
 def _read_convolution(attributes: Attributes, shapes: Sequence[Shape]) -> Attributes:
-    """Leave `dim_labels` as text: the caller reads it by the grammar of HLO."""
+    """Leave `dim_labels` as text: the caller parses it by HLO's grammar."""
     labels = codecs.dim_labels(str(attributes["dimension_numbers"]))
     rhs = _array(shapes, 1)
     kernel = labels.split("_", 1)[-1].split("->")[0]
@@ -309,7 +309,7 @@ CONVERSIONS: dict[str, Conversion] = {
 """Name without the dialect -> conversion."""
 
 OPERATION_OF = {row.opcode: name for name, row in CONVERSIONS.items() if name != "dot"}
-"""Opcode -> name of the operation that it is written as."""
+"""Opcode -> name of its operation."""
 
 CHLO = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atanh": "atanh",
@@ -319,10 +319,10 @@ CHLO = {
 
 
 def read_attributes(row: Conversion, attributes: Attributes, shapes: Sequence[Shape]) -> Attributes:
-    """Return the attributes of HLO that an operation has.
+    """Return the HLO attributes of an operation.
 
     Raises:
-        BadAttribute: one is missing, of another form, or has no counterpart.
+        BadAttribute: an attribute is missing, invalid, or has no counterpart.
     """
     found: Attributes = {}
     for name, hlo in row.fields.items():
@@ -337,7 +337,7 @@ def read_attributes(row: Conversion, attributes: Attributes, shapes: Sequence[Sh
 
 
 def write_attributes(name: str, inst: Instruction) -> Attributes:
-    """Return the attributes of operation `name` for `inst`, without those that have no value."""
+    """Return the attributes of operation `name` for `inst`, without unset ones."""
     row = CONVERSIONS[name]
     found: Attributes = {}
     for mlir, hlo in row.fields.items():

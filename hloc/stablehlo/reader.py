@@ -1,7 +1,7 @@
-"""Reads StableHLO text: a module of functions, each a list of operations.
+"""Parser of StableHLO text: a module of functions, each a list of operations.
 
 Operations come in MLIR's generic form or in the dialect's custom one (`forms.py`); a few have a
-syntax of their own: `while`, `reduce`, `slice`, `call`, `custom_call`, `composite`, `constant`.
+special syntax: `while`, `reduce`, `slice`, `call`, `custom_call`, `composite`, `constant`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_tree(source: SourceFile) -> ModuleTree:
     """Return the syntax tree of a StableHLO text.
 
     Raises:
-        HloError: the text is not one, with the place and what was expected there.
+        HloError: the text is invalid; the error has the place and what was expected there.
     """
     return _Reader(source).module()
 
@@ -80,7 +80,7 @@ class _Reader:
         return tree
 
     def _aliases(self) -> None:
-        """Read `#loc3 = loc(...)` and `#name = attribute`, which stand around the module."""
+        """Read `#loc3 = loc(...)` and `#name = attribute`, before and after the module."""
         cursor = self.cursor
         while cursor.looking_at("#"):
             if cursor.peek(_LOCATION_ALIAS):
@@ -294,7 +294,7 @@ class _Reader:
         return self.cursor.word() if self.cursor.peek(WORD) else self.cursor.integer()
 
     def _types(self, operation: Operation) -> None:
-        """Read `: (a, b) -> c`, `: a -> b`, or `: a, b` where the results have the last types."""
+        """Read `: (a, b) -> c`, `: a -> b`, or `: a, b`, whose last types are the results'."""
         cursor = self.cursor
         if operation.name in ("return", "stablehlo.return") and not cursor.looking_at(":"):
             return
@@ -316,13 +316,13 @@ class _Reader:
         operation.result_types = found[len(found) - count :]
 
     def _location(self) -> str:
-        """Return the inside of `loc(...)` if it is next, else ""."""
+        """Return the contents of `loc(...)` if it is next, else ""."""
         if not self.cursor.looking_at("loc("):
             return ""
         self.cursor.at += 3
         return self.cursor.balanced()[1:-1]
 
-    # ---- operations with a syntax of their own
+    # ---- operations with special syntax
 
     def _constant(self, operation: Operation) -> None:
         """Read `{attributes} dense<...> : type`."""
@@ -452,7 +452,7 @@ class _Reader:
 
 
 def _binary(name: str, operation: Operation) -> Region:
-    """Return the reducer that `applies` abbreviates: operation `name` of two scalars."""
+    """Return the reducer of an `applies` clause: operation `name` of two scalars."""
     shape = operation.result_types[0] if operation.result_types else TupleShape()
     scalar = ArrayShape(shape.dtype) if isinstance(shape, ArrayShape) else shape
     inner = Operation(name, ["%a", "%b"], {}, [], [scalar, scalar], [scalar], [("%r", 1)])

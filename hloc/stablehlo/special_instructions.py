@@ -72,7 +72,7 @@ def _call(block: BlockWriter, inst: Instruction) -> None:
 
 
 def _fusion(block: BlockWriter, inst: Instruction) -> None:
-    """Write the instructions of the fused computation in place of the fusion."""
+    """Write the instructions of the fused computation instead of the fusion."""
     (computation,) = inst.called
     inner = BlockWriter(block.functions, block.special, block.names, block.indent, block.lines, {})
     for parameter, operand in zip(computation.parameters, inst.operands, strict=True):

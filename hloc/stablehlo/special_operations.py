@@ -26,7 +26,7 @@ _API_VERSIONS = (
     "API_VERSION_TYPED_FFI",
 )
 MAX_SPLAT = 1 << 16
-"""Most elements of a constant with equal elements; larger ones are broadcasts of a scalar."""
+"""Maximum number of elements of a splat constant; larger ones are broadcasts of a scalar."""
 
 
 def _constant(block: BlockBuilder, operation: Operation) -> None:
@@ -44,7 +44,7 @@ def _constant(block: BlockBuilder, operation: Operation) -> None:
 
 
 def _broadcast_in_dim(block: BlockBuilder, operation: Operation) -> None:
-    """Add a broadcast; dimensions of size 1 that grow are taken out by a reshape first."""
+    """Add a broadcast; a reshape first removes dimensions of size 1 that grow."""
     (operand,) = block.operands(operation, 1)
     shape, source = block.array_shape(operation), operand.shape
     try:
@@ -101,7 +101,7 @@ def _while(block: BlockBuilder, operation: Operation) -> None:
 
 
 def _branches(block: BlockBuilder, operation: Operation) -> None:
-    """Add `if` or `case` as a conditional; each branch gets what it takes from outside."""
+    """Add `if` or `case` as a conditional; each branch gets the values that it captures."""
     operands = block.operands(operation)
     called = []
     for region in operation.regions:
@@ -234,7 +234,7 @@ def _token(block: BlockBuilder, operation: Operation) -> None:
 
 
 def _rng(block: BlockBuilder, operation: Operation) -> None:
-    """Add `rng(a, b)`; the operand that gives the shape is the declared type."""
+    """Add `rng(a, b)`; the declared type replaces the shape operand."""
     distribution = str(operation.attributes.get("rng_distribution", "")).lower()
     operands = block.operands(operation)[:2]
     shape = block.result_shape(operation)
@@ -242,7 +242,7 @@ def _rng(block: BlockBuilder, operation: Operation) -> None:
 
 
 def _convert(block: BlockBuilder, operation: Operation) -> None:
-    """Add a convert; complex numbers lose their imaginary part, which HLO asks to be explicit."""
+    """Add a convert; from complex numbers with an explicit `real`, which HLO requires."""
     (operand,) = block.checked_operands(operation, 1)
     shape = block.array_shape(operation)
     if not isinstance(operand.shape, ArrayShape):
@@ -256,7 +256,7 @@ def _convert(block: BlockBuilder, operation: Operation) -> None:
 
 
 def _static(opcode: str, **names: str) -> Any:
-    """Return a function for a dynamic operation whose type is static: its sizes are not needed."""
+    """Return a function for a dynamic operation with a static type, whose sizes are not needed."""
 
     def convert(block: BlockBuilder, operation: Operation) -> None:
         shape = block.result_shape(operation)
@@ -297,4 +297,4 @@ SPECIAL: dict[str, Callable[[BlockBuilder, Operation], None]] = {
     "tuple": _tuple,
     "while": _while,
 }
-"""Name without the dialect -> what converts the operation."""
+"""Name without the dialect -> converter of the operation."""

@@ -1,4 +1,4 @@
-"""StableHLO text as a module: a function becomes a computation, the main one the entry."""
+"""Conversion of StableHLO text to a module: functions become computations, @main the entry."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def module_from_stablehlo(source: SourceFile) -> Module:
     """Return the module that StableHLO text describes, not yet verified.
 
     Raises:
-        HloError: a fault of the text, with its place.
-        UnsupportedError: an operation that has no counterpart in HLO here.
+        HloError: an error in the text, with its place.
+        UnsupportedError: an operation without a counterpart in HLO.
     """
     return _ModuleBuilder(source).build()
 
 
 class _ModuleBuilder:
-    """Converts functions, called ones before their callers."""
+    """Converts functions, callees before callers."""
 
     def __init__(self, source: SourceFile) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""The syntax tree of a StableHLO module, as the text has it: names not resolved, types declared."""
+"""The syntax tree of a StableHLO module: names are not resolved, types are those declared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Dense(NamedTuple):
 
 
 class Record(dict[str, Any]):
-    """`{a = 1 : i64}` or `#stablehlo.gather<offset_dims = [1]>`; `text` is how it was written."""
+    """`{a = 1 : i64}` or `#stablehlo.gather<offset_dims = [1]>`; `text` is the source text."""
 
     text: str = ""
 
@@ -39,7 +39,7 @@ class Operation:
         operands: names of values, `%a` or `%0#1`.
         attributes: values by MLIR's names: int, float, bool, str, tuple, `Symbol`, `Dense`,
             `Record`, or a shape.
-        operand_types: empty where the text leaves them out.
+        operand_types: empty if the text omits them.
         results: names with their count: `%0:2` is `("%0", 2)`.
         location: reference or text of `loc(...)`, "" if there is none.
         start, end: offsets of the text.

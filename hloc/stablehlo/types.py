@@ -1,4 +1,4 @@
-"""Types of MLIR as shapes: `tensor<8x128xf32>` is `f32[8,128]`."""
+"""MLIR types as shapes: `tensor<8x128xf32>` is `f32[8,128]`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPLEX = {"complex<f32>": "c64", "complex<f64>": "c128"}
 
 
 def element_type(text: str) -> DType | None:
-    """Return the element type that MLIR writes `text`, or None: `i1` is pred, `ui8` is u8."""
+    """Return the element type for MLIR's `text`, or None: `i1` is pred, `ui8` is u8."""
     text = text.strip()
     match = _INTEGER.fullmatch(text)
     if match:
@@ -60,14 +60,14 @@ def type_text(shape: Shape) -> str:
 
 
 class TypeReader:
-    """Reads types, each distinct text of a tensor once."""
+    """Parses types, each distinct text of a tensor once."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self._known: dict[str, ArrayShape] = {}
 
     def read(self) -> Shape:
-        """Return the type that is next."""
+        """Return the next type."""
         cursor = self.cursor
         start = cursor.at
         match = cursor.match(_TENSOR)
@@ -87,7 +87,7 @@ class TypeReader:
         cursor.expected("a type such as tensor<4xf32>")
 
     def function(self) -> tuple[list[Shape], list[Shape]] | None:
-        """Return operand and result types of `(a, b) -> c`; None if no bracket is next."""
+        """Return operand and result types of `(a, b) -> c`; None if no parenthesis is next."""
         if not self.cursor.accept("("):
             return None
         operands = self.cursor.items(self.read, closing=")")
@@ -95,7 +95,7 @@ class TypeReader:
         return operands, self.results()
 
     def results(self) -> list[Shape]:
-        """Return the types of results: one, or several in brackets."""
+        """Return the types of results: one, or several in parentheses."""
         if self.cursor.accept("("):
             return self.cursor.items(self.read, closing=")")
         return [self.read()]

@@ -1,8 +1,8 @@
 """PyTorch on hloc: `hloc.torch.compile(module, examples)` and `torch.compile(backend="hloc")`.
 
 A graph of PyTorch's core operators (ATen) becomes a module of HLO, one function per operator
-(`operators/`), and runs on the tensors' own memory. Training goes through PyTorch's AOTAutograd,
-which hands over a forward and a backward graph. docs/torch.md tells more.
+(`operators/`), and runs on the tensors' own memory. Training uses PyTorch's AOTAutograd,
+which provides a forward and a backward graph. See docs/torch.md.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def compile(module: Any, examples: Sequence[Any], opt_level: int = 2) -> Compile
     """Compile a `torch.nn.Module` for inputs like `examples`, for inference.
 
     Args:
-        module: weights are read at every call, so that later changes of them count.
+        module: the module; its weights are read at every call, so later changes take effect.
         examples: tensors of the shapes and types that calls will have.
         opt_level: 0 to 3.
 
     Returns:
-        a callable that takes what the module takes; `.hlo()` is the text of its module.
+        A callable with the module's arguments; `.hlo()` is its HLO text.
 
     Raises:
         UnsupportedError: the module uses an operator that hloc lacks.

@@ -9,7 +9,7 @@ from hloc.torch.running import CompiledGraph
 
 
 class CompiledModule:
-    """A compiled `torch.nn.Module`; call it as the module. Gradients are not recorded.
+    """A compiled `torch.nn.Module`; call it like the module. Gradients are not recorded.
 
     Attributes:
         graph: the compiled graph; its parameters are the weights, then the inputs.

@@ -1,4 +1,4 @@
-"""A graph of PyTorch's core operators as a module: every node becomes a few instructions."""
+"""Lowers a graph of PyTorch's core operators to a module: each node to a few instructions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Operator: TypeAlias = Callable[..., Result]
 Lowerer = TypeVar("Lowerer", bound=Operator)
 
 OPERATORS: dict[str, Operator] = {}
-"""Name with overload, `aten.add.Tensor`, -> function of the lowering and the node's arguments."""
+"""Name with overload, `aten.add.Tensor` -> function of the `Lowering` and the node's arguments."""
 
 
 def implements(*names: str) -> Callable[[Lowerer], Lowerer]:
@@ -38,7 +38,7 @@ def implements(*names: str) -> Callable[[Lowerer], Lowerer]:
 
 
 class Lowering:
-    """Adds instructions for a graph; what operators use to do so.
+    """Adds instructions for a graph; the interface for lowerings of operators.
 
     Attributes:
         build: the builder of the entry computation.
@@ -118,7 +118,7 @@ class Lowering:
     def reduce(
         self, opcode: str, x: Instruction, dims: Sequence[int], start: Any, keep: bool = False
     ) -> Instruction:
-        """Return `x` combined over `dims` by a binary opcode, from `start`."""
+        """Return `x` reduced over `dims` by a binary opcode, with init `start`."""
         kind = x.array.dtype
         over = tuple(sorted(dim % max(x.array.rank, 1) for dim in dims)) if x.array.rank else ()
         if over:
@@ -147,7 +147,7 @@ def lowered(graph: Any, name: str = "torch") -> Module:
     """Return the module of a `torch.fx.Graph`: one parameter per placeholder that is a tensor.
 
     Raises:
-        UnsupportedError: it has an operator that hloc lacks, or sizes that are not numbers.
+        UnsupportedError: it has an operator that hloc lacks, or symbolic sizes.
     """
     from hloc.torch import operators
 
@@ -180,7 +180,7 @@ def lowered(graph: Any, name: str = "torch") -> Module:
 
 
 def outputs_of(node: Any) -> list[Any]:
-    """Return the values that the output node lists, None where a result is None."""
+    """Return the values of the output node, None for a result of None."""
     leaves = node.args[0]
     return list(leaves) if isinstance(leaves, (list, tuple)) else [leaves]
 

@@ -11,7 +11,7 @@ from hloc.torch.tensors import dtype_of, to_array, to_tensor
 
 
 class CompiledGraph:
-    """A graph that takes the tensors of its placeholders and returns the list of its results.
+    """A compiled graph: takes the tensors of its placeholders and returns the list of its results.
 
     Attributes:
         module: the module before the passes.

@@ -46,7 +46,7 @@ def shape_of(tensor: Any) -> ArrayShape:
 
 
 def to_array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return the tensor's memory as an array; copied only where it is not contiguous."""
+    """Return the tensor's memory as an array; it is copied only if it is not contiguous."""
     tensor = tensor.detach().contiguous().resolve_conj().resolve_neg()
     numpy = dtype_of(tensor.dtype).numpy
     if numpy.isbuiltin == 1:

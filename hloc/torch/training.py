@@ -31,9 +31,9 @@ def compile_for_dynamo(
 
 
 class _Specialized:
-    """A captured graph, compiled once for each set of shapes it is called with.
+    """A captured graph, compiled once for each set of shapes that it is called with.
 
-    TorchDynamo makes sizes that change into inputs; HLO wants them fixed.
+    TorchDynamo turns varying sizes into inputs; HLO needs static sizes.
     """
 
     def __init__(self, captured: Any, opt_level: int) -> None:

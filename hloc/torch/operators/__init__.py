@@ -12,6 +12,6 @@ _KINDS = ("elementwise", "views", "reductions", "indexing", "products", "normali
 
 
 def load_all() -> None:
-    """Import every kind, which registers its operators."""
+    """Import all kinds, which registers their operators."""
     for kind in _KINDS:
         import_module(f"hloc.torch.operators.{kind}")

@@ -1,4 +1,4 @@
-"""Operators that work element by element, with broadcasting and type promotion."""
+"""Elementwise operators, with broadcasting and type promotion."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _elu(
 
 @implements("gelu.default")
 def _gelu(g: Lowering, x: Instruction, approximate: str = "none") -> Instruction:
-    """Return x times the normal distribution function, or its approximation by tanh."""
+    """Return x times the cumulative normal distribution, or its approximation by tanh."""
     wide = F32 if g.dtype.is_narrow_float else g.dtype
     x = g.cast(x, wide)
 
@@ -281,7 +281,7 @@ def _is_infinite(g: Lowering, x: Instruction) -> Instruction:
 
 @implements("_to_copy.default", "to.dtype", "prims.convert_element_type.default")
 def _to_copy(g: Lowering, x: Instruction, *_: Any, **_options: Any) -> Instruction:
-    """Return `x` as the type of the result; floats become integers toward zero, as in HLO."""
+    """Return `x` in the type of the result; floats are truncated to integers, as in HLO."""
     return g.cast(x, g.dtype)
 
 
@@ -295,7 +295,7 @@ def _same(g: Lowering, x: Instruction, **_options: Any) -> Instruction:
 
 @implements("_assert_tensor_metadata.default", "_assert_async.msg", "_assert_scalar.default")
 def _nothing(_g: Lowering, *_: Any, **_options: Any) -> None:
-    """Checks of shapes and types hold here: a program is compiled for fixed ones."""
+    """Assertions on shapes and types hold: a program is compiled for fixed ones."""
 
 
 implements("copy.default")(lambda g, x, y, *_: g.operand(y, g.dtype, g.dims))

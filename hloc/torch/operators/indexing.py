@@ -1,4 +1,4 @@
-"""Operators that pick or write elements by index tensors."""
+"""Operators that read or write elements by index tensors."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _scatter(
 
 
 def _columns(g: Lowering, indices: Sequence[Instruction]) -> Instruction:
-    """Return one array of index vectors, along a last dimension."""
+    """Return an array of index vectors, along a new last dimension."""
     columns = [g.build.reshape(index, (*index.array.dims, 1)) for index in indices]
     return (
         g.build.concatenate(columns, columns[0].array.rank - 1) if len(columns) > 1 else columns[0]
@@ -100,7 +100,7 @@ def _columns(g: Lowering, indices: Sequence[Instruction]) -> Instruction:
 
 
 def _second(g: Lowering, kind: Any) -> Any:
-    """Return the function of two scalars that is the second: an update replaces the element."""
+    """Return the computation of the second of two scalars: an update replaces the element."""
     from hloc.ops.builder import Builder
     from hloc.shapes import ArrayShape
 
@@ -113,7 +113,7 @@ def _second(g: Lowering, kind: Any) -> Any:
 def _index_arrays(
     g: Lowering, x: Instruction, indices: Sequence[Instruction | None]
 ) -> tuple[list[Instruction], list[int], tuple[int, ...]]:
-    """Return wrapped indices of one shape, their dimensions of `x`, and that shape."""
+    """Return wrapped indices broadcast to one shape, their dimensions of `x`, and that shape."""
     import numpy as np
 
     dims = [i for i, index in enumerate(indices) if index is not None]
@@ -173,7 +173,7 @@ def _masked_put(
 
 
 def _places(g: Lowering, index: Instruction, dim: int, size: int) -> list[Instruction]:
-    """Return an index per dimension for operators that go along `dim` element by element."""
+    """Return an index per dimension for operators that index `dim` element by element."""
     return [
         _wrapped(g, index, size) if i == dim else g.build.iota(S64, index.array.dims, i)
         for i in range(index.array.rank)

@@ -14,7 +14,7 @@ from hloc.torch.operators.reductions import squared_deviations
 
 
 def _wide(g: Lowering, x: Instruction) -> Instruction:
-    """Return `x` in the type that sums are computed in."""
+    """Return `x` in the type of sums."""
     return g.cast(x, F32) if x.array.dtype.is_narrow_float else x
 
 
@@ -65,7 +65,7 @@ def _affine(
     bias: Instruction | None,
     places: Sequence[int],
 ) -> Instruction:
-    """Return x * weight + bias, their dimensions put at `places`."""
+    """Return x * weight + bias, with their dimensions at `places`."""
     for factor, opcode in ((weight, "multiply"), (bias, "add")):
         if factor is not None:
             kind, dims = x.array.dtype, x.array.dims

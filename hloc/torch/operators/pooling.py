@@ -1,4 +1,4 @@
-"""Pools and changes of resolution."""
+"""Pooling and resampling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _window(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Window:
-    """Return the window over the last dimensions; sizes rounded up are padded on the right."""
+    """Return the window over the last dimensions; sizes that round up are padded at the end."""
     count = len(size)
     outer = x.array.rank - count
     strides, pads, steps = (

@@ -15,7 +15,7 @@ from hloc.torch.graph import Lowering, implements
 
 @implements("mm.default", "bmm.default")
 def product(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
-    """Return the matrix product of the last two dimensions; those before them are batch ones."""
+    """Return the matrix product of the last two dimensions; all others are batch dimensions."""
     batch = x.array.rank - 2
     dims = tuple(range(batch))
     return g.build.instruction(
@@ -160,7 +160,7 @@ def _input_gradient(
     numbers: Sequence[tuple[int, ...]],
     groups: int,
 ) -> Instruction:
-    """Convolve the gradient, spread out by the stride, with the reversed kernel."""
+    """Convolve the gradient, dilated by the stride, with the reversed kernel."""
     dims = weight.array.dims
     kernel = _grouped_transpose(g, weight, groups)
     window = []
@@ -212,7 +212,7 @@ def _masked_scores(
 def _probabilities(
     g: Lowering, q: Instruction, k: Instruction, causal: bool, mask: Any, scale: float | None
 ) -> tuple[Instruction, Instruction]:
-    """Return the probabilities of attention in f32 and the log of the sum of exponentials."""
+    """Return the attention probabilities in f32 and the log-sum-exp."""
     rank = q.array.rank
     factor = scale if scale is not None else 1 / math.sqrt(q.array.dims[-1])
     wide = F32 if q.array.dtype.is_narrow_float else q.array.dtype
@@ -261,7 +261,7 @@ def _attention_backward(
     attn_mask: Instruction | None = None,
     scale: float | None = None,
 ) -> list[Instruction]:
-    """Return the gradients of q, k and v; the probabilities are computed again."""
+    """Return the gradients of q, k and v; the probabilities are recomputed."""
     if dropout:
         raise UnsupportedError("attention with dropout")
     rank = q.array.rank

@@ -1,4 +1,4 @@
-"""Operators that combine the elements of dimensions, running sums, sorting."""
+"""Reductions over dimensions, cumulative operations, sorting."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hloc.torch.graph import Lowering, implements
 
 
 def lowest(dtype: DType) -> Any:
-    """Return the smallest value of a type, the start of a maximum."""
+    """Return the smallest value of a type, the init of a maximum."""
     return _limit(dtype, "min", -math.inf)
 
 
 def highest(dtype: DType) -> Any:
-    """Return the largest value of a type, the start of a minimum."""
+    """Return the largest value of a type, the init of a minimum."""
     return _limit(dtype, "max", math.inf)
 
 
@@ -165,7 +165,7 @@ implements("cumprod.default")(
 
 
 def _running(g: Lowering, x: Instruction, dim: int, opcode: str, start: Any) -> Instruction:
-    """Return a window that ends at each element and reaches to the first."""
+    """Return the reduce-window whose windows reach from the first element to each element."""
     if not x.array.rank or not x.array.elements:
         return x
     dim %= x.array.rank

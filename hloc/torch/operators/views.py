@@ -1,4 +1,4 @@
-"""Operators that change the shape of a tensor or take parts of it, and those that make tensors."""
+"""Operators that change the shape of a tensor or slice it, and those that create tensors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def part(g: Lowering, x: Instruction, dim: int, start: int, end: int, step: int 
 
 
 def _bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Return start and end within 0..size, as Python's slices have them."""
+    """Return start and end within 0..size, as for Python's slices."""
     first, last, _ = slice(start, end).indices(size)
     return first, max(first, last)
 
@@ -138,7 +138,7 @@ def _select_scatter(
 
 @implements("repeat.default")
 def _repeat(g: Lowering, x: Instruction, counts: Sequence[int]) -> Instruction:
-    """Return copies side by side: each dimension n becomes count x n, then one again."""
+    """Return tiled copies: each dimension n becomes count x n, then one again."""
     sizes = [1] * (len(counts) - x.array.rank) + list(x.array.dims)
     both = [n for pair in zip(counts, sizes, strict=True) for n in pair]
     placed = [2 * (len(counts) - x.array.rank + i) + 1 for i in range(x.array.rank)]
