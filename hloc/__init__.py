@@ -1,6 +1,6 @@
 """hloc: an HLO compiler in Python. See README.md and docs/architecture.md.
 
-The public names are here; `import hloc` itself loads nothing heavy.
+The public names are here; `import hloc` itself loads no large packages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _DRAWN = {
     "PassReport": "hloc.notebook.show:report_html",
     "Roofline": "hloc.notebook.drawings:roofline_html",
 }
-"""Classes whose objects notebooks draw, with the function that does."""
+"""Classes whose objects notebooks draw, with the drawing function."""
 
 
 def __getattr__(name: str) -> Any:
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _load(place: str) -> Any:
-    """Return what `module:name` names."""
+    """Return the object at `module:name`."""
     from importlib import import_module
 
     module, _, name = place.partition(":")
@@ -95,14 +95,14 @@ def __dir__() -> list[str]:
 
 
 def parse(text: str | bytes, verify: bool = True) -> Module:
-    """Read the text of a module.
+    """Parse the text of a module.
 
     Args:
         text: HLO text in any spelling that XLA and JAX print.
         verify: also check shapes, attributes and structure.
 
     Raises:
-        HloError: all faults that were found, with their places.
+        HloError: all errors that were found, with their places.
     """
     from hloc import driver
 
@@ -110,11 +110,11 @@ def parse(text: str | bytes, verify: bool = True) -> Module:
 
 
 def partition(module: Module | str, devices: int = 0) -> Module:
-    """Return the program that each device runs of an annotated program of whole arrays.
+    """Partition an annotated module: return the program of each device (SPMD).
 
     Args:
         module: a module, which is not changed, or the text of one, with shardings.
-        devices: how many partitions there are if the module does not say.
+        devices: number of partitions if the module does not have it.
 
     Raises:
         HloError: a sharding does not fit its array or the number of partitions.
@@ -126,7 +126,7 @@ def partition(module: Module | str, devices: int = 0) -> Module:
 
 
 def load(path: str, verify: bool = True) -> Module:
-    """Read the module in the file `path`; as `parse`."""
+    """Parse the module in the file `path`, like `parse`."""
     from hloc import driver
 
     return driver.load_module(path, verify=verify)
@@ -160,8 +160,8 @@ def compile(
         first); it returns the list of result leaves.
 
     Raises:
-        HloError: faults of the text, or an option that does not exist.
-        UnsupportedError: the module is legal, but the target cannot run it.
+        HloError: errors in the text, or an unknown option.
+        UnsupportedError: the module is valid, but the target cannot run it.
     """
     from hloc import driver
 
@@ -169,14 +169,14 @@ def compile(
 
 
 def evaluate(module: Module | str, *arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Run a module in the reference evaluator; arrays and results as for an executable."""
+    """Run a module in the reference evaluator; arguments and results are as for an executable."""
     from hloc import driver
 
     return driver.evaluate(module, *arrays)
 
 
 def register_custom_call(target: str, function: Callable[..., Any]) -> None:
-    """Let `custom-call` with `custom_call_target="target"` run `function`, NumPy in and out."""
+    """Let `custom-call` with `custom_call_target="target"` call `function` with NumPy arrays."""
     from hloc.runtime import custom_calls
 
     custom_calls.register_custom_call(target, function)

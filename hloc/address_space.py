@@ -1,6 +1,7 @@
-"""What the limit of this process on address space leaves (`ulimit -v`).
+"""Address space that the limit of this process leaves (`ulimit -v`).
 
-OpenBLAS and LLVM end the process where they get no memory, so neither begins with too little.
+OpenBLAS and LLVM end the process when they run out of memory, so neither is started with too
+little.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ import os
 from contextlib import suppress
 
 NUMPY_BYTES = 96 << 20
-"""NumPy with one thread of OpenBLAS takes 84 MiB; each more takes 40 MiB."""
+"""NumPy with one thread of OpenBLAS takes 84 MiB; each further thread takes 40 MiB."""
 
 LLVM_BYTES, LLVM_BYTES_PER_CHARACTER = 24 << 20, 200
-"""About what LLVM takes to compile a text, beyond what its library takes."""
+"""Approximate memory of LLVM for one compilation, besides its library."""
 
 _AMPLE_BYTES = 4 << 30
 
 
 def space_left_bytes() -> int | None:
-    """Return what this process may still map, None without a limit."""
+    """Return the bytes that this process may still map, None without a limit."""
     with suppress(ImportError, OSError, ValueError):
         from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
@@ -30,7 +31,7 @@ def space_left_bytes() -> int | None:
 
 
 def require_space(size_bytes: int, what: str) -> None:
-    """Raise MemoryError, with `what` as the subject, if the limit leaves fewer bytes."""
+    """Raise MemoryError, with `what` as its subject, if the limit leaves fewer bytes."""
     left = space_left_bytes()
     if left is not None and left < size_bytes:
         raise MemoryError(

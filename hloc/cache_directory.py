@@ -1,10 +1,10 @@
-"""The directory for files that hloc can make again: the user's own, not readable by others.
+"""The cache directory, for files that hloc can recreate; private to the user.
 
 `HLOC_CACHE_DIR` names it, empty for none; else it is `hloc` in `XDG_CACHE_HOME` or `~/.cache`.
-Files of code are sealed: they begin with a digest of their name, which stands for all that the
-code depends on, and of what follows. One that was cut short, changed or renamed is never loaded.
-Nor is one that another user could have written (`hloc/private_files.py`): the digest tells of
-accidents, it does not keep anybody out. A warning says so once, and hloc compiles without it.
+Files of code are sealed: they begin with a digest of their name, which identifies
+all inputs of the code, and of their contents. A truncated, changed or renamed file is never loaded.
+Neither is one that another user could have written (`hloc/private_files.py`): the digest detects
+accidents, it is no protection. hloc warns about it once and compiles without the file.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _OURS = re.compile(
     r"(?:grammar|kernel|object|program|tuning|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
 )
 INSTALLED_FILES = Path(__file__).parent / "prebuilt"
-"""What was made for this machine when hloc was installed; need not be there, is only read."""
+"""Files built when hloc was installed; they may be missing and are only read."""
 
 _DIGEST_BYTES = 32
 _DAY_SECONDS = 24 * 60 * 60
 _HOUR_SECONDS = 60 * 60
 _NEXT_LOOK: dict[Path, float] = {}
-"""When this process looks again whether a directory is to be trimmed, in seconds of the epoch."""
+"""Time, in seconds of the epoch, at which this process next checks a directory for trimming."""
 _WARNED: set[str] = set()
-"""Of what this process has warned."""
+"""Warnings that this process has given."""
 
 
 def state_folder() -> Path:
-    """Return where hloc keeps what it remembers between runs; it may not exist."""
+    """Return the folder of hloc's state between runs; it may not exist."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "hloc"
 
 
 @cache
 def cache_directory() -> Path | None:
-    """Return the directory, made if need be; None if there is none that is safe to use.
+    """Return the directory, created if necessary; None if there is none that is safe to use.
 
-    One that others may write to is not used, with a warning: what lies there may come from anybody.
+    One that others may write to is not used, with a warning: its files could come from anybody.
     """
     try:
         return _checked_directory()
@@ -73,7 +73,7 @@ def _is_off() -> bool:
 
 
 def _checked_directory() -> Path | None:
-    """Return the directory; None if there is to be none, or it cannot be made.
+    """Return the directory; None if it is disabled or cannot be created.
 
     Raises:
         UnsafeFileError: others may write to it.
@@ -85,7 +85,7 @@ def _checked_directory() -> Path | None:
         path = Path(os.path.abspath(named)) if named else _default()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_folder(str(path))
-    except (OSError, RuntimeError, ValueError):  # no home directory, a name that cannot be one
+    except (OSError, RuntimeError, ValueError):  # no home directory, or an invalid name
         return None
     return path
 
@@ -111,9 +111,9 @@ def read_cached(name: str) -> bytes | None:
 def read_file(directory: Path, name: str) -> bytes | None:
     """Return the contents of the file `name` in `directory`, None if it cannot be read.
 
-    A file in the cache must be the user's own, and no link. The files that came with hloc are
-    trusted as its sources are: no more users may be able to write to them. Any other is refused,
-    with a warning.
+    A file in the cache must belong to the user and not be a link. Files installed with
+    hloc are trusted like its sources: no more users may be able to write to them. Others are
+        rejected with a warning.
     """
     path = f"{directory}{os.sep}{name}"
     try:
@@ -126,12 +126,12 @@ def read_file(directory: Path, name: str) -> bytes | None:
 
 
 def sealed(name: str, data: bytes) -> bytes:
-    """Return the contents of a file called `name` that holds `data`."""
+    """Return the sealed contents of a file called `name` with `data`."""
     return _digest(name, data) + data
 
 
 def unsealed(name: str, contents: bytes | None) -> bytes | None:
-    """Return the data in the contents of the file `name`, None if they are not its own."""
+    """Return the data in the contents of the file `name`, None if the seal does not match."""
     if contents is None:
         return None
     data = contents[_DIGEST_BYTES:]
@@ -145,7 +145,7 @@ def _digest(name: str, data: bytes) -> bytes:
 
 
 def write_cached(name: str, data: bytes) -> None:
-    """Write the cached file `name`, whole or not at all; a full disk or the like is no fault."""
+    """Write the cached file `name` atomically; a full disk or the like is ignored."""
     directory = cache_directory()
     if directory is not None:
         with suppress(OSError):
@@ -153,9 +153,9 @@ def write_cached(name: str, data: bytes) -> None:
 
 
 def write_whole(directory: Path, name: str, data: bytes) -> None:
-    """Write the file `name` in `directory`, whole or not at all; raises OSError if it cannot.
+    """Write the file `name` in `directory` atomically; raises OSError if it cannot.
 
-    Every user reads what comes with hloc, as its sources; all else is this user's alone.
+    Files installed with hloc are readable by all users, like its sources; others are private.
     """
     made = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
     mode = 0o644 if directory == INSTALLED_FILES else 0o600
@@ -175,21 +175,21 @@ def write_whole(directory: Path, name: str, data: bytes) -> None:
 
 
 def cached_sizes() -> list[int]:
-    """Return the bytes of each file in the cache; files that vanish meanwhile are left out."""
+    """Return the size of each file in the cache; files that are removed meanwhile are left out."""
     return [status.st_size for status, _ in _files()]
 
 
 def cached_kinds() -> dict[str, int]:
-    """Return how many files of each kind are in the cache: grammars, kernels, objects, programs."""
+    """Return the number of cached files of each kind: grammars, kernels, objects, programs."""
     found = Counter(os.path.basename(path).split("-")[0] for _, path in _files())
     return dict(sorted(found.items()))
 
 
 def trim_cache(limit_bytes: int) -> None:
-    """Remove the files that were not used for longest until at most `limit_bytes` are left.
+    """Remove the least recently used files until at most `limit_bytes` are left.
 
-    Only files that hloc wrote count: whoever names a directory may have other things there. Files
-    that a killed process did not finish are removed an hour later.
+    Only files that hloc wrote count: a user's directory may contain other files. Unfinished
+    files of a killed process are removed after an hour.
     """
     files = _files()
     for status, path in tuple(files):
@@ -208,9 +208,9 @@ def trim_cache(limit_bytes: int) -> None:
 
 
 def trim_cache_daily(limit_bytes: int) -> None:
-    """Do `trim_cache` unless a process did it within a day: looking at all files takes a while.
+    """Call `trim_cache` unless a process did it within a day: visiting all files takes a while.
 
-    A process looks no more than once an hour whether one has.
+    A process checks this at most once an hour.
     """
     directory, now = cache_directory(), time.time()
     if directory is None or now < _NEXT_LOOK.get(directory, 0):
@@ -225,7 +225,7 @@ def trim_cache_daily(limit_bytes: int) -> None:
 
 
 def _touch(marker: Path) -> None:
-    """Set the time of the file to now; makes it if need be, and never writes through a link."""
+    """Set the time of the file to now; creates it if necessary, and never follows a link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     os.close(os.open(marker, flags, 0o600))
     os.utime(marker)

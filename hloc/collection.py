@@ -1,4 +1,4 @@
-"""Python's garbage collection, which is paused where nothing becomes garbage before the end."""
+"""Pausing Python's garbage collection where there is no garbage before the end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_paused(is_worthwhile: bool = True) -> Iterator[None]:
-    """Collect nothing inside.
+    """Pause garbage collection in the block.
 
-    A collection walks through all objects of the process, those of JAX too: an eighth of the time
-    in which a small program is compiled.
+    A collection visits all objects of the process, those of JAX too: an eighth of the
+    time to compile a small program.
     """
     pauses = is_worthwhile and gc.isenabled()
     if pauses:

@@ -1,13 +1,13 @@
-"""Modules that are loaded when an attribute of them is first read.
+"""Deferred imports: modules that are loaded when an attribute is first read.
 
-NumPy takes longer to import than hloc takes to read a small module, and many commands make no
-array. A command defers it before anything imports it, and `import numpy as np` stays where it is.
+Importing NumPy takes longer than parsing a small module, and many commands need no array.
+A command defers it before anything imports it; `import numpy as np` statements are unchanged.
 """
 
 from __future__ import annotations
 
 import sys
-from _thread import RLock  # all that is needed of `threading`
+from _thread import RLock  # the only part of `threading` that is needed
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
@@ -17,7 +17,7 @@ _LOCK = RLock()
 
 
 def defer_import(name: str) -> None:
-    """Let `import name` cost nothing until the module is used, unless it is already imported."""
+    """Make `import name` free until the module is used, unless it is already imported."""
     if name in sys.modules:
         return
     spec = find_spec(name)
@@ -34,7 +34,7 @@ class _Deferred(ModuleType):
     def __getattr__(self, name: str) -> object:
         with _LOCK:
             if type(self) is _Deferred and "_loading" not in vars(self):
-                _load(self)  # which leaves a plain module
+                _load(self)  # which turns it into a plain module
         return ModuleType.__getattribute__(self, name)
 
 

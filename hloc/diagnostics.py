@@ -1,4 +1,4 @@
-"""Every diagnostic code: what it means, a small text that is wrong in this way, how to mend it.
+"""Every diagnostic code: its meaning, a small example, and the fix.
 
 `hloc explain CODE` and docs/diagnostics.md are made from this table; a test parses every example.
 """
@@ -13,10 +13,10 @@ class Explanation:
     """One code.
 
     Attributes:
-        title: the fault in a few words.
-        text: what it means and why hloc insists.
-        example: a text that has the fault; "" if only a pass can bring it about.
-        remedy: what to do.
+        title: the error in a few words.
+        text: the meaning and the reason of the check.
+        example: a text with this error; "" if only a pass can cause it.
+        remedy: how to fix it.
     """
 
     code: str
@@ -56,7 +56,7 @@ _ROWS = (
     # ---------------------------------------------------------------- the text
     _row(
         "HLOC0101", "syntax error",
-        "The text does not follow the grammar of HLO at this place. Reading goes on at the next "
+        "The text does not follow the grammar of HLO at this place. Parsing continues at the next "
         "instruction, so that one run shows all such places.",
         _entry("a = f32[] parameter(0)", "ROOT b = f32[] add(a a)"),
         "Write what the message expects. Frequent causes: a missing comma between operands, no "
@@ -64,31 +64,31 @@ _ROWS = (
     ),
     _row(
         "HLOC0102", "unterminated string, comment or bracket",
-        "A string, a `/*` comment or a bracket is opened and never closed, or a bracket of another "
-        "kind closes first.",
+        "A string, a `/*` comment or a bracket is not closed, or a bracket of another kind closes "
+        "first.",
         _entry('ROOT a = f32[] parameter(0), metadata={op_name="x}'),
-        "Close it. If the text comes from a log, look whether the log cut the line.",
+        "Close it. If the text comes from a log, check whether the log cut the line.",
     ),
     _row(
         "HLOC0103", "nested too deeply",
-        "Brackets or computations inside computations are nested deeper than any real module does. "
+        "Brackets or computations inside computations are nested deeper than in any real module. "
         "The bound keeps hostile texts from exhausting the stack.",
         _entry(f"ROOT a = f32[] parameter(0), sharding={'{' * 130}{'}' * 130}"),
-        "Give the inner computations names of their own instead of writing them in place.",
+        "Define the inner computations by name instead of writing them inline.",
     ),
     _row(
         "HLOC0104", "unknown opcode",
-        "There is no HLO instruction of this name.",
+        "There is no HLO opcode of this name.",
         _entry("a = f32[] parameter(0)", "ROOT b = f32[] negat(a)"),
-        "`hloc ops` lists all opcodes. Names of other languages differ: `mul` is `multiply`, "
+        "`hloc ops` lists all opcodes. Names in other languages differ: `mul` is `multiply`, "
         "`matmul` is `dot`, `exp` is `exponential`.",
     ),
     _row(
         "HLOC0105", "unknown operand",
-        "An operand names no instruction that stands before this one in the same computation.",
+        "An operand names no instruction before this one in the same computation.",
         _entry("a = f32[] parameter(0)", "ROOT b = f32[] negate(c)"),
-        "Define it first, in the same computation. What another computation needs is passed as a "
-        "parameter.",
+        "Define it first, in the same computation. Pass values to another computation as "
+        "parameters.",
     ),
     _row(
         "HLOC0106", "instruction defined twice",
@@ -98,7 +98,7 @@ _ROWS = (
     ),
     _row(
         "HLOC0107", "unknown computation",
-        "An attribute such as `to_apply` names a computation that is not defined before.",
+        "An attribute such as `to_apply` names a computation that is not defined before it.",
         _entry("a = f32[] parameter(0)", "ROOT b = f32[] call(a), to_apply=f"),
         "Put the called computation above its caller.",
     ),
@@ -110,8 +110,8 @@ _ROWS = (
     ),
     _row(
         "HLOC0109", "illegal name",
-        "The name is a keyword, an element type, or begins with two underscores, which XLA keeps "
-        "for itself.",
+        "The name is a keyword, an element type, or begins with two underscores, which XLA "
+        "reserves.",
         _entry("ROOT %s32 = f32[] parameter(0)"),
         "Choose another name; a keyword can be written with `%` before it.",
     ),
@@ -130,15 +130,15 @@ _ROWS = (
     ),
     _row(
         "HLOC0112", "not a text",
-        "The file holds bytes that no text has.",
+        "The file contains bytes that are not text.",
         "HloModule m\0\n",
         "Perhaps it is a binary form of a module; write it with XLA's `--xla_dump_hlo_as_text`.",
     ),
     # ---------------------------------------------------------------- shapes and attributes
     _row(
         "HLOC0201", "malformed shape",
-        "The element type is unknown, the layout does not fit the dimensions, or the shape has "
-        "another form than the opcode needs.",
+        "The element type is unknown, the layout does not fit the dimensions, or the opcode needs "
+        "another kind of shape.",
         _entry("ROOT a = float32[2,3] parameter(0)"),
         "Write `f32[2,3]`, with a layout `f32[2,3]{1,0}` that names every dimension once, minor to "
         "major.",
@@ -147,7 +147,7 @@ _ROWS = (
         "HLOC0202", "unexpected attribute",
         "This opcode, computation or module has no such attribute.",
         _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[3,2] transpose(a), dims={1,0}"),
-        "The note lists the attributes that there are; `hloc ops NAME` describes them.",
+        "The note lists its attributes; `hloc ops NAME` describes them.",
     ),
     _row(
         "HLOC0203", "attribute given twice",
@@ -166,9 +166,9 @@ _ROWS = (
     ),
     _row(
         "HLOC0205", "malformed attribute",
-        "The value does not have the form that the attribute takes, or contradicts another one.",
+        "The value does not have the form of this attribute, or contradicts another attribute.",
         _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[3,2] transpose(a), dimensions={1;0}"),
-        "Write it as the message says; `hloc ops NAME` names the kind of every attribute.",
+        "Write it as the message says; `hloc ops NAME` shows the kind of every attribute.",
     ),
     _row(
         "HLOC0206", "wrong operands",
@@ -184,7 +184,7 @@ _ROWS = (
     ),
     _row(
         "HLOC0208", "signature and root differ",
-        "The result in the head of a computation is not the shape of its root.",
+        "The result type in the signature of a computation is not the shape of its root.",
         "HloModule m\nENTRY f (a: f32[2]) -> f32[3] { ROOT a = f32[2] parameter(0) }\n",
         "Leave the signature out, or correct it.",
     ),
@@ -200,12 +200,12 @@ _ROWS = (
         _entry(
             "a = f32[2] parameter(0)", "b = f32[3] parameter(1)", "ROOT c = add(a, b)"
         ),
-        "Make the operands fit. HLO never broadcasts by itself: insert a `broadcast`.",
+        "Make the operands fit. HLO has no implicit broadcasting: insert a `broadcast`.",
     ),
     _row(
         "HLOC0211", "malformed literal",
         "The value of a constant does not fit its shape: too many or too few elements, a value "
-        "that the type does not hold, or no value at all.",
+        "out of range of the type, or no value at all.",
         _entry("ROOT a = s8[2] constant({127, 128})"),
         "Write as many values as the shape has, in braces per dimension.",
     ),
@@ -213,15 +213,15 @@ _ROWS = (
         "HLOC0212", "wrong parameter number",
         "The parameters of a computation are numbered from 0 without gaps, each number once.",
         _entry("a = f32[] parameter(0)", "ROOT b = f32[] parameter(2)"),
-        "Renumber them. The number is the place in the callers' operands.",
+        "Renumber them. The number is the position in the callers' operands.",
     ),
     _row(
         "HLOC0213", "alias of a result that does not exist",
         "`input_output_alias` names a leaf of the result that the entry computation does not have.",
         "HloModule m, input_output_alias={{1}: (0, {})}\n"
         "ENTRY f { ROOT a = f32[2] parameter(0) }\n",
-        "Write the index of a leaf: `{}` for a result that is no tuple, `{0}` for the first of a "
-        "tuple.",
+        "Write the index of a leaf: `{}` for a result that is not a tuple, `{0}` for the first of "
+        "a tuple.",
     ),
     # ---------------------------------------------------------------- the verifier
     _row(
@@ -229,11 +229,11 @@ _ROWS = (
         "The entry computation is where execution begins; no instruction may call it.",
         "HloModule m\nENTRY f { ROOT a = f32[] parameter(0) }\n"
         "g { x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=f }\n",
-        "Put what both need into a third computation.",
+        "Move the common part into a third computation.",
     ),
     _row(
         "HLOC0302", "calls a computation of another module",
-        "An instruction calls a computation that this module does not hold. " + _BROKEN_BY_A_PASS,
+        "An instruction calls a computation that is not in this module. " + _BROKEN_BY_A_PASS,
         "", "Clone the computation into the module before it is called.",
     ),
     _row(
@@ -254,7 +254,7 @@ _ROWS = (
     ),
     _row(
         "HLOC0306", "operand of another computation",
-        "Operands and control predecessors stand in the computation that uses them. "
+        "Operands and control predecessors are in the computation that uses them. "
         + _BROKEN_BY_A_PASS,
         "", "Pass the value as a parameter.",
     ),
@@ -291,7 +291,7 @@ _ROWS = (
     _row(
         "HLOC0312", "implicit broadcast",
         "An elementwise instruction mixes arrays of different dimensions, or declares a result of "
-        "others than its operands have. HLO never broadcasts by itself.",
+        "dimensions other than those of its operands. HLO has no implicit broadcasting.",
         _entry(
             "a = f32[8] parameter(0)", "b = f32[] parameter(1)", "ROOT c = f32[8] add(a, b)"
         ),
@@ -299,8 +299,8 @@ _ROWS = (
     ),
     _row(
         "HLOC0313", "operands and attributes do not fit",
-        "No shape follows from these operands and attributes; the message says which rule of the "
-        "opcode they break.",
+        "No shape can be inferred from these operands and attributes; the message says which rule "
+        "of the opcode they violate.",
         _entry(
             "a = f32[8,4] parameter(0)", "b = f32[8,4] parameter(1)",
             "ROOT c = f32[8,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
@@ -310,16 +310,16 @@ _ROWS = (
     ),
     _row(
         "HLOC0314", "declared shape is wrong",
-        "The instruction gives another shape than the one written before its opcode. XLA's text "
-        "parser believes what is written; hloc does not.",
+        "The inferred shape differs from the one written before the opcode. XLA's text parser "
+        "trusts the written shape; hloc does not.",
         _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[2,3] transpose(a), dimensions={1,0}"),
         "Write the shape that the message gives, or leave it out.",
     ),
     _row(
         "HLOC0315", "schedule out of order",
         "The header says `is_scheduled=true`, so instructions run in the order of the text; here "
-        "one stands before something that it needs. " + _BROKEN_BY_A_PASS,
-        "", "Move it behind its operands and control predecessors, or drop `is_scheduled`.",
+        "one comes before something that it needs. " + _BROKEN_BY_A_PASS,
+        "", "Move it after its operands and control predecessors, or drop `is_scheduled`.",
     ),
     _row(
         "HLOC0316", "start and done do not pair",
@@ -384,11 +384,11 @@ _ROWS = (
         "`input_output_alias` names a parameter, or a leaf of one, that the entry computation does "
         "not have.",
         "HloModule m, input_output_alias={{}: (1, {})}\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
-        "Write number and leaf of a parameter that there is.",
+        "Write the number and leaf of an existing parameter.",
     ),
     _row(
         "HLOC0324", "alias of different sizes",
-        "`input_output_alias` lets an output live in the buffer of a parameter: both are arrays of "
+        "`input_output_alias` lets an output use the buffer of a parameter: both are arrays of "
         "one size in bytes, not tuples.",
         "HloModule m, input_output_alias={{}: (0, {})}\n"
         "ENTRY f { a = f32[4] parameter(0) ROOT b = f32[2] slice(a), slice={[0:2]} }\n",
@@ -427,7 +427,7 @@ _ROWS = (
     ),
     _row(
         "HLOC0329", "asynchronous operation never ended",
-        "What an `X-start` begins is ended by an `X-done`.",
+        "Every `X-start` is ended by an `X-done`.",
         _entry(
             "a = f32[4] parameter(0)", "b = (f32[4], f32[4], u32[]) copy-start(a)",
             "ROOT c = f32[4] negate(a)",
@@ -472,8 +472,8 @@ _ROWS = (
     ),
     _row(
         "HLOC0402", "wrong StableHLO operation",
-        "The syntax is right, but an operation uses a value that is not defined, has attributes or "
-        "regions that do not fit it, or calls a function that does not exist.",
+        "The syntax is valid, but an operation uses a value that is not defined, has attributes "
+        "or regions that do not fit it, or calls a function that does not exist.",
         "module @m {\n"
         "  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
         "    %0 = stablehlo.add %a, %b : tensor<4xf32>\n"

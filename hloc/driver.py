@@ -1,6 +1,6 @@
-"""The straight way: text -> module -> passes -> machine code -> executable.
+"""The driver: text -> module -> passes -> machine code -> executable.
 
-Command line, REPL and the Python names of `hloc` all come through here.
+Command line, REPL and the Python interface all use it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 
 _COLLECTED_FROM_BYTES = 64 << 20
-"""Size of a text or proto from which what its passes leave behind is collected meanwhile.
+"""Size of a text or proto above which garbage collection stays on during its passes.
 
-There is little: the change log holds what they remove. Without collection, 97,000 instructions
-(7 MB) take two thirds of the time and the same memory.
+There is little garbage: the change log keeps what they remove. Without collection, 97,000
+instructions (7 MB) take two thirds of the time and the same memory.
 """
 
 DEFAULT = CompileOptions()
 PARTITION = "call-inliner,flatten-call-graph,sharding-propagation,spmd-partitioner"
-"""The passes that make the program of each device; calls and loops that share a
-function may be split differently."""
+"""The passes that create the program of each device; calls and loops that share
+a function may be sharded differently."""
 
 AFTER_PARTITION = "tuple-simplifier,cse,dce"
 """The passes that clean it up."""
@@ -51,7 +51,7 @@ AFTER_PARTITION = "tuple-simplifier,cse,dce"
 _OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))
 
 
-# ---------------------------------------------------------------- the straight way
+# ---------------------------------------------------------------- compilation
 
 
 def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> Runnable:
@@ -69,7 +69,7 @@ def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> R
 
 
 def _with_edges(program: Runnable, edges: Callable[[], Edges]) -> Runnable:
-    """Tell a program that can run on several devices how whole arrays lie on them."""
+    """Give a program for several devices the placement of whole arrays on them."""
     if hasattr(program, "know_edges"):
         program.know_edges(edges)
     return program
@@ -81,9 +81,9 @@ def kept_or_compiled(
     compile_text: Callable[[], CompiledModule],
     note: str = "",
 ) -> Runnable:
-    """Return the program of `text` if it was kept in an earlier run; else compile and keep it.
+    """Return the cached program of `text`, or compile and cache it.
 
-    `note` is kept with it for `kept_program`.
+    `note` is stored with it for `kept_program`.
     """
     from hloc.runtime.program_cache import load_or_compile
 
@@ -91,19 +91,19 @@ def kept_or_compiled(
 
 
 def kept_program(text: str, options: CompileOptions) -> tuple[Executable, str] | None:
-    """Return the program of `text` and its note if they were kept; the text is not parsed."""
+    """Return the cached program of `text` and its note, if any; the text is not parsed."""
     from hloc.runtime.program_cache import kept_program
 
     return kept_program(text, options, lambda: _compiled(parse_text(text), options))
 
 
 def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> Runnable:
-    """Compile a serialized `HloModuleProto` that XLA or hloc has just made.
+    """Compile a serialized `HloModuleProto` that XLA or hloc has just written.
 
-    It is looked up in the cache before it is read.
+    The cache is searched before it is parsed.
 
     Raises:
-        HloError: the module has faults; protobuf is not installed.
+        HloError: the module has errors; protobuf is not installed.
     """
     from hloc.formats.read import read_xla_proto
 
@@ -117,13 +117,13 @@ def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> 
 
 
 def partition(module: Module | str, devices: int = 0) -> Module:
-    """Return the program of each device of a program of whole arrays, by its shardings.
+    """Partition a module by its shardings: return the program of each device (SPMD).
 
-    A module of one device, or for each device already, is returned as it is.
+    A module for one device, or one that is partitioned already, is returned unchanged.
 
     Args:
         module: a module, which is not changed, or the text of one.
-        devices: how many partitions there are if the module does not say.
+        devices: number of partitions if the module does not have it.
 
     Raises:
         HloError: a sharding does not fit its array or the number of partitions.
@@ -139,13 +139,13 @@ def partition(module: Module | str, devices: int = 0) -> Module:
         Pipeline.parse(PARTITION).run(module, context)
         sharding = module.entry.root.common.sharding
         Pipeline.parse(AFTER_PARTITION).run(module, context)
-        root = module.entry.root  # perhaps another one, which stands for the same arrays
+        root = module.entry.root  # perhaps a new root for the same arrays
         module.entry.set_common(root, replace(root.common, sharding=sharding))
     return module
 
 
 def _runnable(module: Module) -> Module:
-    """Return what can run of a module: manual regions of whole arrays need all devices."""
+    """Return a module that can run: manual regions of unpartitioned arrays need all devices."""
     if has_manual_regions(module) and not is_per_device(module):
         return partition(module)
     return module
@@ -163,7 +163,7 @@ def optimise(
     observers: Iterable[PipelineObserver] = (),
     context: PassContext | None = None,
 ) -> None:
-    """Run the passes that `options` ask for over `module`; warnings go to `context`."""
+    """Run the passes of `options` on `module`; warnings go to `context`."""
     count_devices(module)
     pipeline = pipeline_of(options)
     for observer in observers:
@@ -172,9 +172,9 @@ def optimise(
 
 
 def generate(module: Module, options: CompileOptions) -> CompiledModule:
-    """Lower an optimised module, which may be changed, for the target.
+    """Lower an optimised module for the target; the module may be changed.
 
-    The stages of the result (`llvm-ir`, `asm` ...) are made when they are asked for.
+    The stages of the result (`llvm-ir`, `asm` ...) are created on demand.
     """
     from hloc.codegen.backend import backend_for, check_libraries
     from hloc.runtime.loading import with_native_processor
@@ -185,10 +185,10 @@ def generate(module: Module, options: CompileOptions) -> CompiledModule:
 
 
 def load_compiled(compiled: CompiledModule) -> Runnable:
-    """Make machine code of a lowered module and load it.
+    """Compile a lowered module to machine code and load it.
 
     Raises:
-        UnsupportedError: code for that target, or for that machine, cannot run in this process.
+        UnsupportedError: code for that target or machine cannot run in this process.
     """
     from hloc.runtime import loading
 
@@ -199,10 +199,10 @@ def load_compiled(compiled: CompiledModule) -> Runnable:
 
 
 def parse_text(text: str | bytes, *, name: str = "<string>", verify: bool = True) -> Module:
-    """Read the text of a module; `name` is what messages call it.
+    """Parse the text of a module; `name` is its name in messages.
 
     Raises:
-        HloError: all faults that were found.
+        HloError: all errors that were found.
     """
     from hloc.parser import parse
 
@@ -216,7 +216,7 @@ def load_module(path: str, *, verify: bool = True) -> Module:
     """Read the module in the file `path`, HLO text or another format (`read_snapshot`).
 
     Raises:
-        HloError: the file cannot be read, or its text has faults.
+        HloError: the file cannot be read, or its text has errors.
     """
     return read_snapshot(read_file(path), name=printable(str(path)), verify=verify).module
 
@@ -244,9 +244,9 @@ _PIECE_BYTES = 1 << 20
 
 
 def read_bounded(file: IO[bytes]) -> bytes:
-    """Return what `file` holds, one byte more than the limit if it is too large.
+    """Return the contents of `file`, one byte more than the limit if it is too large.
 
-    One read of that size would allocate all of it first.
+    A single read of that size would allocate all of it first.
 
     Raises:
         OSError: the file cannot be read.
@@ -265,13 +265,13 @@ def _check_size(data: bytes, name: str) -> None:
 
 
 def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
-    """Read the contents of a file in any format that `docs/formats.md` lists.
+    """Parse the contents of a file in any format that `docs/formats.md` lists.
 
     Returns:
         The module and, from an HloSnapshot, the arguments and result of one run.
 
     Raises:
-        HloError: the data are no module, or one with faults; a package that reads them is missing.
+        HloError: the data are not a valid module; a package to read them is missing.
     """
     from hloc.formats import read as formats
 
@@ -283,10 +283,10 @@ def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
 
 
 def pipeline_of(options: CompileOptions) -> Pipeline:
-    """Return the target-independent pipeline that `options` ask for.
+    """Return the target-independent pipeline of `options`.
 
     Raises:
-        HloError: a pass or rule that does not exist.
+        HloError: a pass or rule does not exist.
     """
     from hloc.opt.pipeline import Pipeline
     from hloc.opt.pipelines import pipeline_for
@@ -306,7 +306,7 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
 
 
 def context_of(options: CompileOptions) -> PassContext:
-    """Return a context for the passes that `options` ask for.
+    """Return a context for the passes of `options`.
 
     Raises:
         HloError: a disabled rule does not exist.
@@ -327,7 +327,7 @@ def context_of(options: CompileOptions) -> PassContext:
 
 
 def compile_as_it_stands(module: Module) -> Runnable:
-    """Compile a module, which is not changed, with no passes but those the target needs."""
+    """Compile a module, which is not changed, with only the passes that the target needs."""
     kept = clone_module(module)
     found = load_compiled(generate(clone_module(module), CompileOptions(opt_level=0)))
     return _with_edges(found, lambda: edges_of(kept))
@@ -348,14 +348,14 @@ def evaluate(
         module: a module, or the text of one.
         arrays: one per parameter leaf, tuples flattened depth first; tokens take none.
         fill_constants: as in `CompileOptions`.
-        changed: returns what stands for the value of an instruction from then on.
+        changed: returns the value that replaces the value of an instruction.
 
     Returns:
         One array per leaf of the result.
 
     Raises:
         HloError: wrong arguments, or a result that is too large.
-        UnsupportedError: one device cannot run an instruction.
+        UnsupportedError: an instruction cannot run on one device.
     """
     from hloc.evaluator import evaluate_module
 
@@ -370,7 +370,7 @@ def evaluate_devices(
     """Run a module for several devices in the reference evaluator.
 
     Args:
-        module: a program for one device each, or the text of one.
+        module: the program of each device, or its text.
         args: `args[i][device]` is leaf i of the parameters on a device, by flattened id.
         fill_constants: as in `CompileOptions`.
 
@@ -378,7 +378,7 @@ def evaluate_devices(
         `results[j][device]`, leaf j of the result.
 
     Raises:
-        HloError: as `evaluate`; a deadlock, with the devices and the instructions they wait at.
+        HloError: as for `evaluate`; a deadlock, with the devices and the instructions they wait at.
     """
     from hloc import evaluator
 
@@ -394,7 +394,7 @@ def make_options(opt_level: int, target: str, others: Mapping[str, Any]) -> Comp
     """Return compile options from keywords.
 
     Raises:
-        HloError: a keyword that is no option, or a value that it does not take.
+        HloError: an unknown option, or an invalid value.
     """
     for name in others:
         if name not in _OPTION_NAMES:

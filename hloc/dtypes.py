@@ -27,13 +27,13 @@ class DType:
         bits: width of a value in bits; 0 for `token` and `opaque`.
         kind: `pred`, `signed`, `unsigned`, `float`, `complex` or `special`.
         exponent_bits, mantissa_bits: layout of a float (mantissa without the hidden bit), else 0.
-        numpy: type of the array that holds values, one element per `storage_bytes`; NumPy is
-            imported when a first one is asked for, `ml_dtypes` for a first one of its own.
+        numpy: type of the array that stores values, one element per
+            `storage_bytes`; NumPy and `ml_dtypes` are imported when they are first needed.
         storage_bytes: bytes of one element in memory; types below a byte take a whole one.
         is_integer: signed or unsigned; `pred` is not an integer.
-        is_narrow_float: computed in f32: bf16, f16 and below.
-        has_sign: a float with a sign bit: all but `f8e8m0fnu`.
-        is_special: `token` or `opaque`, which have no array of values.
+        is_narrow_float: a float computed in f32: bf16, f16 and narrower.
+        has_sign: a float with a sign bit: all except `f8e8m0fnu`.
+        is_special: `token` or `opaque`, which have no values.
     """
 
     name: str
@@ -42,7 +42,7 @@ class DType:
     exponent_bits: int = 0
     mantissa_bits: int = 0
     numpy: np.dtype[Any] = field(init=False)
-    # Read for every element of generated code, so they are fields and not properties.
+    # Read very often by code generation, so they are fields and not properties.
     storage_bytes: int = field(init=False)
     is_pred: bool = field(init=False)
     is_signed: bool = field(init=False)

@@ -1,6 +1,6 @@
-"""Faults of the user: diagnostics with place, line, caret and advice, gathered in one exception.
+"""User errors: diagnostics with place, line, caret and advice, collected in one exception.
 
-A fault of the compiler itself is an assertion or an `InternalError`, never an `HloError`.
+An error of the compiler itself is an assertion or an `InternalError`, never an `HloError`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LONG_WORD = re.compile(r"\S{121,}")
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fault: lower-case message without a final period, where, and what to do about it."""
+    """One error: a lower-case message without a final period, its place, and advice."""
 
     message: str
     span: Span | None = None
@@ -25,7 +25,7 @@ class Diagnostic:
     code: str = ""
 
     def render(self) -> str:
-        """Return the text shown to people: place, message, the line, a caret, the notes."""
+        """Return the text to show: place, message, the line, a caret, the notes."""
         label = f"error[{self.code}]" if self.code else "error"
         if self.span is None:
             head = f"{label}: {shortened(self.message)}"
@@ -49,10 +49,10 @@ class Diagnostic:
 
 
 def printable(text: str) -> str:
-    """Replace what a terminal would act on; one character stays one column.
+    """Escape what a terminal would interpret; one character stays one column.
 
-    That is control characters, escape sequences, line ends, and marks that change the direction of
-    writing (U+202E), with which a name can look like another.
+    These are control characters, escape sequences, line ends, and marks that change the writing
+    direction (U+202E), with which a name can look like another.
     """
     if text.isprintable():
         return text
@@ -60,23 +60,23 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Do what `printable` does with each line; only a line feed ends one."""
+    """Apply `printable` to each line; only a line feed ends one."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def shortened(message: str) -> str:
-    """Cut what a message quotes: words of more than 120 characters keep both ends."""
+    """Shorten quotations in a message: words of more than 120 characters keep both ends."""
     return _LONG_WORD.sub(lambda word: f"{word[0][:60]}...{word[0][-30:]}", message)
 
 
 def reason_of(fault: OSError) -> str:
-    """Return why the system refused, in the style of a message: `no such file or directory`."""
+    """Return the reason of a system error, in message style: `no such file or directory`."""
     words = fault.strerror or str(fault)
     return words[:1].lower() + words[1:]
 
 
 class HloError(Exception):
-    """One or more faults in the input or in how hloc was called; `str()` shows them all."""
+    """One or more errors in the input or in the call of hloc; `str()` shows them all."""
 
     def __init__(
         self,
@@ -103,12 +103,12 @@ class HloError(Exception):
 
 
 class UnsupportedError(HloError):
-    """The module is legal, but this target cannot run it; the message says what and why."""
+    """The module is valid, but this target cannot run it; the message says what and why."""
 
 
 class OutOfMemoryError(HloError):
-    """The module needs more memory than the limit, or than this machine has."""
+    """The module needs more memory than the limit allows or this machine has."""
 
 
 class InternalError(Exception):
-    """A fault of hloc itself; the message says pass, instruction and how to report it."""
+    """A bug in hloc; the message has the pass, the instruction and how to report it."""

@@ -13,10 +13,10 @@ from hloc.errors import HloError
 
 
 def types_of(arrays: Iterable[Array]) -> list[tuple[str, Sequence[int]]]:
-    """Return type and dimensions of each array; the type is HLO's, else NumPy's.
+    """Return type and dimensions of each array; the type is HLO's if there is one, else NumPy's.
 
     Raises:
-        HloError: an array holds Python objects.
+        HloError: an array contains Python objects.
     """
     found = []
     for array in arrays:
@@ -34,7 +34,7 @@ def blocks_of(arrays: Iterable[Array]) -> list[memoryview]:
 
 
 def arrays_from(types: Iterable[Any], blocks: Iterable[bytearray]) -> tuple[Array, ...]:
-    """Return arrays over the first of `blocks`, whose types `types_of` has told."""
+    """Return arrays over the first of `blocks`, with types from `types_of`."""
     result = []
     for (name, dims), block in zip(types, blocks, strict=False):
         dtype = DTYPES[name].numpy if name in DTYPES else np.dtype(name)

@@ -1,6 +1,6 @@
 """Messages over a pipe to another process: a value as JSON, then blocks of raw bytes.
 
-Reading one runs no code, whatever the other side sends.
+Reading one never runs code, whatever the other side sends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 def write_message(stream: IO[bytes], value: object, blocks: Sequence[Block] = ()) -> None:
-    """Write `value`, of what JSON has, and the bytes of `blocks`."""
+    """Write `value`, which JSON can represent, and the bytes of `blocks`."""
     text = json.dumps([value, [memoryview(block).nbytes for block in blocks]]).encode()
     stream.write(_LENGTH.pack(len(text)) + text)
     for block in blocks:
@@ -28,8 +28,8 @@ def read_message(stream: IO[bytes]) -> tuple[Any, list[bytearray]]:
     """Return the value and the blocks of the next message.
 
     Raises:
-        EOFError: the other side has left, before a message or within it.
-        ValueError: this is no message.
+        EOFError: the other side closed the pipe, before a message or within it.
+        ValueError: the bytes are not a message.
     """
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
     value, sizes = json.loads(_exactly(stream, length))

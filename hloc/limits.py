@@ -1,7 +1,7 @@
-"""What hloc takes in and does at most: one row per limit.
+"""Limits of hloc's inputs and resources: one row per limit.
 
 `--limit=NAME=N` changes one for a command, `HLOC_LIMITS=NAME=N,NAME=N` for a process, and
-`with limited(name=n):` for a part of a Python program. 0 takes a limit of time away.
+`with limited(name=n):` for a part of a Python program. 0 removes a time limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _row(default: int, what: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one use of hloc; the end of a name is its unit."""
+    """The limits of one use of hloc; each name ends with its unit."""
 
     input_bytes: int = _row(2 << 30, "of a text or file that is read, unpacked")
     constant_bytes: int = _row(8 << 30, "of one constant in a text")
@@ -52,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """A limit as people see it: `run-seconds`, its default, and what it bounds."""
+    """A limit for users: its name `run-seconds`, its default, and what it bounds."""
 
     name: str
     default: int
@@ -72,7 +72,7 @@ _OF_PROCESS: list[Limits] = []
 
 
 def current_limits() -> Limits:
-    """Return the limits that count here.
+    """Return the limits in effect.
 
     Raises:
         HloError: HLOC_LIMITS cannot be read.
@@ -93,7 +93,7 @@ def _from_environment(text: str) -> Limits:
 
 @contextmanager
 def process_limits(changes: dict[str, int]) -> Iterator[None]:
-    """Change limits inside, on all threads, as the options of a command ask."""
+    """Change limits in the block, on all threads, for the options of a command."""
     before = list(_OF_PROCESS)
     _OF_PROCESS[:] = [replace(current_limits(), **changes)] if changes else before
     try:
@@ -104,10 +104,10 @@ def process_limits(changes: dict[str, int]) -> Iterator[None]:
 
 @contextmanager
 def limited(**changes: int) -> Iterator[None]:
-    """Change limits, such as `run_seconds=60`, inside; not on threads that begin there.
+    """Change limits, such as `run_seconds=60`, in the block, but not on threads started there.
 
     Raises:
-        HloError: there is no such limit, or its value is no number.
+        HloError: there is no such limit, or its value is not a number.
     """
     for name in changes:
         if name not in Limits.__slots__:
@@ -123,7 +123,7 @@ def read_limits(text: str) -> dict[str, int]:
     """Return the limits in `run-seconds=60,input-bytes=4G` by the names of the fields.
 
     Raises:
-        ValueError: a limit that there is not, or no number.
+        ValueError: an unknown limit, or a value that is not a number.
     """
     known = [row.name for row in LIMIT_ROWS]
     found: dict[str, int] = {}
@@ -143,7 +143,7 @@ def read_limits(text: str) -> dict[str, int]:
 
 
 def time_check(name: str, what: str) -> Callable[[], None]:
-    """Return what raises HloError, with `what` as the subject, once the time `name` is over."""
+    """Return a function that raises HloError, with `what` as subject, after the limit `name`."""
     seconds: int = getattr(current_limits(), name.replace("-", "_"))
     if not seconds:
         return lambda: None
@@ -157,7 +157,7 @@ def time_check(name: str, what: str) -> Callable[[], None]:
 
 
 def time_fault(name: str, what: str, seconds: int) -> HloError:
-    """Return the fault of something that took longer than the limit `name`."""
+    """Return the error for something that exceeded the time limit `name`."""
     return HloError(f"{what} took longer than {seconds} s", notes=(limit_note(name),))
 
 

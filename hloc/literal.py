@@ -20,12 +20,12 @@ _FIRST_LOOK = 64
 
 @dataclass(frozen=True, eq=False)
 class Literal:
-    """A constant value; compared bit for bit, so that NaN payloads and the sign of zero count.
+    """A constant value, compared bitwise: NaN payloads and the sign of zero count.
 
     Attributes:
         shape: array or tuple shape.
         value: read-only array in logical (row-major) order, a tuple of literals for a tuple, or
-            None for data that a dump left out: `constant({...})`.
+            None for data that a dump elided: `constant({...})`.
     """
 
     shape: ArrayShape | TupleShape
@@ -46,7 +46,7 @@ class Literal:
 
     @cached_property
     def _digest(self) -> bytes | tuple[Literal, ...] | None:
-        """A sample that differs for most different values; the whole value when it is small."""
+        """A digest that differs for most different values; the whole value if it is small."""
         if not isinstance(self.value, np.ndarray):
             return self.value
         return self.value.reshape(-1)[:16].tobytes()
@@ -60,14 +60,14 @@ class Literal:
 
     @property
     def is_elided(self) -> bool:
-        """True if the values were left out of the text, in whole or in part."""
+        """True if the text elides the values, in whole or in part."""
         if isinstance(self.value, tuple):
             return any(part.is_elided for part in self.value)
         return self.value is None
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
-        """The values; the caller knows this is an array that was not elided."""
+        """The values; only for an array that was not elided."""
         assert isinstance(self.value, np.ndarray)
         return self.value
 
@@ -77,7 +77,7 @@ class Literal:
 
     @cached_property
     def uniform(self) -> np.generic | None:
-        """The one value of all elements (equal bit for bit), or None."""
+        """The common value of all elements (equal bitwise), or None."""
         if not isinstance(self.value, np.ndarray) or self.value.size == 0:
             return None
         flat = self.value.reshape(-1)
@@ -92,10 +92,10 @@ class Literal:
 
 
 class WrittenScalar(Literal):
-    """A scalar as its text in a module: small modules are read and printed without NumPy.
+    """A scalar in the form of its text: small modules are parsed and printed without NumPy.
 
     Attributes:
-        text: as it is printed.
+        text: the printed form.
         number: its value.
     """
 
@@ -124,11 +124,11 @@ _FORMATS = {
 _PLAIN_FLOAT = re.compile(r"-?(?:[0-9][0-9.]{0,20}(?:e[-+][0-9]{2,3})?|inf)")
 _PLAIN_INTEGER = re.compile(r"-?[0-9]{1,20}")
 _DIGITS = {"f32": 6, "f64": 15}
-"""As many digits as every text keeps that is read and printed (`FLT_DIG` of C)."""
+"""Number of digits that survive parsing and printing (`FLT_DIG` of C)."""
 
 
 def written_scalar(shape: ArrayShape, text: str) -> WrittenScalar | None:
-    """Return the scalar that is printed as `text`, None if that takes NumPy to tell."""
+    """Return the scalar that prints as `text`, None if NumPy is needed to decide."""
     dtype = shape.dtype
     number: float
     if dtype.name not in _FORMATS:
@@ -153,11 +153,11 @@ def written_scalar(shape: ArrayShape, text: str) -> WrittenScalar | None:
 
 
 MAX_EMPTY_GROUPS = 1024
-"""Passes make no empty constant whose text has more pairs of braces; its memory is only text."""
+"""Maximum number of brace pairs in the text of an empty constant that passes create."""
 
 
 def empty_groups(dims: tuple[int, ...]) -> int:
-    """Return how many pairs of braces an empty constant is written with: `[3,0]` -> 3.
+    """Return the number of brace pairs in the text of an empty constant: `[3,0]` -> 3.
 
     0 for arrays with elements.
     """
@@ -165,7 +165,7 @@ def empty_groups(dims: tuple[int, ...]) -> int:
 
 
 def literal_of(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Literal:
-    """Return a literal that holds a read-only view of `array` (`f32[2,3]` from float32 2x3)."""
+    """Return a literal with a read-only view of `array` (`f32[2,3]` from float32 2x3)."""
     found = dtype or dtype_of_numpy(array.dtype)
     assert found is not None, f"no HLO type for NumPy type {array.dtype}"
     value = np.asarray(array, dtype=found.numpy).view()

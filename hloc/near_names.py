@@ -1,4 +1,4 @@
-"""The known name nearest to a misspelt one, for messages."""
+"""Spelling suggestions for messages: the known name nearest to a misspelt one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def near_name_notes(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def near_file_notes(path: str) -> tuple[str, ...]:
-    """Return the note `did you mean 'softmax.hlo'?` for a path that is not there."""
+    """Return the note `did you mean 'softmax.hlo'?` for a path that does not exist."""
     folder, name = os.path.split(path)
     try:
         with os.scandir(folder or ".") as entries:

@@ -17,30 +17,30 @@ GROUPINGS = ("opcode", "dtype", "scope", "computation", "source")
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What `hloc.compile` and the command line can ask for.
+    """The options of `hloc.compile` and of the command line.
 
     Attributes:
         opt_level: 0 to 3.
         target: name of a backend, e.g. `cpu`.
-        triple, cpu, features: the machine that code is made for, as `target_for` takes them; all
-            empty for the one this process runs on. Other backends read `cpu` and `features` in
-            their own way.
-        passes: pipeline text that replaces the one of `opt_level`, "" for that one.
+        triple, cpu, features: the target machine, as for `target_for`; all empty for the
+            machine of this process. Other backends interpret `cpu` and `features` in their own way.
+        passes: pipeline text that replaces the pipeline of `opt_level`, "" for that pipeline.
         disabled_passes, disabled_rules: names left out of the pipeline.
-        fill_constants: what stands for `constant({...})`: `error` refuses, `zeros` fills.
+        fill_constants: treatment of `constant({...})`: `error` rejects it, `zeros` fills it.
         fast_math: allow rules that are not exact, and `flush_subnormals`.
-        flush_subnormals: operands and results of f32 and f64 arithmetic that are subnormal count
-            as zero, on processors that have a mode for it.
-        threads: how many threads a run uses; 0 for HLOC_NUM_THREADS, or all cores without it.
-        memory_limit_bytes: refuse to run a module that needs more, 0 for no limit.
+        flush_subnormals: subnormal operands and results of f32 and f64 arithmetic count as zero, on
+            processors that have a mode for it.
+        threads: number of threads of a run; 0 for HLOC_NUM_THREADS, or all cores without it.
+        memory_limit_bytes: reject a module that needs more memory, 0 for no limit.
         verify_each: verify after every pass.
-        simulate: run code for a GPU without one: `ptx` (or True) in the interpreter of PTX, which
-            checks every access; `host` as code of this machine, which is faster and checks less.
-        autotune: measure the kernels that a GPU has for each matrix product, and take the fastest.
-        use_library: names of libraries whose routines take the place of hloc's own kernels where
-            they fit; each backend says which it knows (`hloc.codegen.backend.libraries_of`).
-        standalone: the code calls nothing of this process, as objects for other programs must not.
-        fast_collectives: on GPUs NCCL may sum floats in an order of its own.
+        simulate: run code for a GPU without one: `ptx` (or True) in the PTX interpreter, which
+            checks every access; `host` as code for this machine, which is faster and checks less.
+        autotune: measure the GPU kernels for each matrix product, and use the fastest.
+        use_library: names of libraries whose routines replace hloc's kernels
+            where they fit; each backend has its list (`hloc.codegen.backend.libraries_of`).
+        standalone: the code calls no functions of this process, for objects linked into other
+            programs.
+        fast_collectives: on GPUs NCCL may choose the order of float sums.
     """
 
     opt_level: int = 2
@@ -77,5 +77,5 @@ class CompileOptions:
 
     @property
     def simulator(self) -> str:
-        """What stands for a GPU: `ptx`, `host`, or "" for none."""
+        """The simulator of a GPU: `ptx`, `host`, or "" for none."""
         return "ptx" if self.simulate is True else self.simulate or ""

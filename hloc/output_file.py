@@ -1,4 +1,4 @@
-"""Writing a text or bytes to a file: the whole of it takes the place of what was there, or none."""
+"""Atomic writing of files: a file is replaced as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_NEW_FILES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
 def write_form(path: str, form: str | bytes) -> None:
-    """Write a text, which then ends with a line end, or bytes to the file `path`.
+    """Write bytes, or a text with a final line end, to the file `path`.
 
     Raises:
         HloError: the file cannot be written.
@@ -29,11 +29,12 @@ def write_form(path: str, form: str | bytes) -> None:
 
 @contextmanager
 def output_to(path: str) -> Iterator[IO[bytes]]:
-    """Open the file `path` for what is written inside; it is changed at the end, all at once.
+    """Open the file `path` for writing in the block; it is replaced at the end, atomically.
 
-    A full disk, Ctrl-C or a fault inside leaves what was there. Links are followed, but not one
-    that another user has left in a folder where everybody may. Devices, pipes, files with several
-    names or of another user, and folders that take no new files are written in place.
+    A full disk, Ctrl-C or an error in the block leaves the old file. Links are followed,
+    except one that another user has put into a world-writable folder. Devices, pipes, files with
+    several names or of another user, and files in folders that take no new files are written in
+    place.
 
     Raises:
         HloError: the file cannot be written.
@@ -62,10 +63,10 @@ def output_to(path: str) -> Iterator[IO[bytes]]:
 
 
 def _check_not_planted(path: str) -> None:
-    """Refuse a link or file that another user has put into a folder such as `/tmp`.
+    """Reject a link or file that another user has put into a folder such as `/tmp`.
 
-    Linux does so for `open` (`fs.protected_symlinks`); what is put beside it and renamed would
-    follow the link all the same.
+    Linux does so for `open` (`fs.protected_symlinks`), but not for a new file that is renamed to
+    the target of the link.
 
     Raises:
         HloError: there is one.

@@ -1,4 +1,4 @@
-"""Files and folders that no other user can change, checked before what they hold is used.
+"""Checks that no other user can change a file or folder before its contents are used.
 
 On systems without owners and modes (Windows) nothing is refused.
 """
@@ -14,14 +14,15 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UnsafeFileError(Exception):
-    """Somebody else may have written it; the message names the file and says why."""
+    """Another user may have written the file; the message names it and says why."""
 
 
 def check_folder(path: str) -> None:
-    """Check that only this user can change which files lie in the folder `path`.
+    """Check that only this user can add, remove or rename files in the folder `path`.
 
     Folders above must belong to the user or the system, and may be writable by everybody only if
-    they are sticky, as `/tmp` is. So must the links on the way: whoever owns a link moves it.
+    they are sticky, like `/tmp`. The same holds for links on the path: the owner of a link can
+    redirect it.
 
     Raises:
         UnsafeFileError: others could.
@@ -51,7 +52,7 @@ def _ancestors(path: str) -> list[str]:
 
 def _check_ancestor(path: str) -> None:
     status = os.lstat(path)
-    owners = {os.getuid(), 0, os.stat(os.sep).st_uid}  # within a container, root has other numbers
+    owners = {os.getuid(), 0, os.stat(os.sep).st_uid}  # in a container, root has another uid
     if status.st_uid not in owners:
         raise UnsafeFileError(f"{path} belongs to another user")
     is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
@@ -60,10 +61,10 @@ def _check_ancestor(path: str) -> None:
 
 
 def read_private(path: str) -> bytes:
-    """Return the contents of a file of this user's that no other user may write to.
+    """Return the contents of a file of this user that no other user may write to.
 
     Raises:
-        UnsafeFileError: it is a link or no plain file, belongs to another user, or others may
+        UnsafeFileError: it is a link or not a regular file, belongs to another user, or others may
             write to it.
         OSError: it cannot be read.
     """
@@ -74,10 +75,10 @@ def read_private(path: str) -> bytes:
 
 
 def read_like(path: str, model: str) -> bytes:
-    """Return the contents of a file that no more users can write to than to `model`.
+    """Return the contents of a file, writable by no more users than the file `model`.
 
     Raises:
-        UnsafeFileError: it is no plain file, or more users can.
+        UnsafeFileError: it is not a regular file, or more users can write to it.
         OSError: it cannot be read.
     """
     if not hasattr(os, "getuid"):
@@ -89,7 +90,7 @@ def read_like(path: str, model: str) -> bytes:
 
 
 def _read(path: str, flags: int, owners: set[int], may_write: int) -> bytes:
-    """Read the file that was checked: no other file can take its place in between."""
+    """Read the file that was checked: it cannot be replaced in between."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except OSError as fault:

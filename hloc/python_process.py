@@ -1,7 +1,7 @@
-"""Processes of Python that hloc starts: they import what this one does, and nothing else.
+"""Python processes that hloc starts: they have the import path of this process, no more.
 
-`python -m` and `python -c` look into the current folder first. A file `json.py` beside a module
-somebody sent would be run, so the folder is left out, unless this process looks there itself.
+`python -m` and `python -c` search the current folder first. A file `json.py` next to a module
+from somebody else would run, so the folder is left out, unless this process searches it too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def python_command(*words: str) -> list[str]:
 
 
 def python_environment(**values: str) -> dict[str, str]:
-    """Return the environment for it, with `values`; it names the folders this process looks in."""
+    """Return the environment for it, with `values` and the import path of this process."""
     paths = [path for path in sys.path if path and isinstance(path, str)]
     if _ROOT not in paths:
         paths.append(_ROOT)
@@ -30,7 +30,7 @@ def python_environment(**values: str) -> dict[str, str]:
 
 
 def ending_of(code: int) -> str:
-    """Return how a process came to its end: `crashed: segmentation fault (SIGSEGV)`."""
+    """Return how a process ended: `crashed: segmentation fault (SIGSEGV)`."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -42,16 +42,16 @@ def ending_of(code: int) -> str:
 
 
 def limit_this_process(memory_bytes: int, file_bytes: int, cpu_seconds: int = 0) -> None:
-    """Set limits on this process and those it starts, where the system has them.
+    """Set limits for this process and its children, if the system has them.
 
     Args:
-        memory_bytes: of address space.
-        file_bytes: of each file that it writes.
-        cpu_seconds: of processor time, 0 for any.
+        memory_bytes: limit on address space.
+        file_bytes: limit on the size of each file that it writes.
+        cpu_seconds: limit on processor time, 0 for none.
     """
     try:
         import resource
-    except ImportError:  # Windows: only the time on the wall is bounded, by the parent
+    except ImportError:  # Windows: only the wall time is bounded, by the parent
         return
     limits = [
         (resource.RLIMIT_AS, memory_bytes),
@@ -66,7 +66,7 @@ def limit_this_process(memory_bytes: int, file_bytes: int, cpu_seconds: int = 0)
 
 
 def end_with_children(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a group of its own, and whatever it has started."""
+    """End a process that leads its own process group, and all its children."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

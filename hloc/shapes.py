@@ -19,7 +19,7 @@ UNBOUNDED = -1
 """The size of a dimension written `?`."""
 
 MAX_HOST_RANK = 64
-"""Most dimensions of an argument or a result, and in the evaluator: those of a NumPy array."""
+"""Maximum rank of an argument, a result, or a value in the evaluator: that of NumPy arrays."""
 
 ShapeIndex: TypeAlias = tuple[int, ...]
 """A path into nested tuples; `()` is the whole shape."""
@@ -27,7 +27,7 @@ ShapeIndex: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory; `minor_to_major[0]` is the dimension that varies fastest.
+    """The memory layout of an array; `minor_to_major[0]` is the fastest-varying dimension.
 
     Attributes:
         tiles: tile sizes, outermost tiling first; None stands for `*` (combine with the next).
@@ -58,7 +58,7 @@ class Layout:
 
     @property
     def has_attributes(self) -> bool:
-        """True if anything beside the dimension order is set."""
+        """True if anything besides the dimension order is set."""
         return self != Layout(self.minor_to_major)
 
     def _attributes(self) -> str:
@@ -101,9 +101,9 @@ class ArrayShape:
 
     Attributes:
         dims: size per dimension; the bound of a dynamic one, `UNBOUNDED` for `?`.
-        layout: None is plain row-major, and plain row-major is always stored as None, so that
+        layout: None is plain row-major; plain row-major is always stored as None, so that
             equal shapes compare equal.
-        dynamic: one flag per dimension, or `()` when none is dynamic.
+        dynamic: one flag per dimension, or `()` if none is dynamic.
     """
 
     dtype: DType
@@ -141,7 +141,7 @@ class ArrayShape:
 
     @cached_property
     def elements(self) -> int:
-        """Number of elements; of the bound if dynamic, an unbounded dimension counts as 1."""
+        """Number of elements; a dynamic dimension counts as its bound, an unbounded one as 1."""
         return prod(size for size in self.dims if size != UNBOUNDED)
 
     @cached_property
@@ -158,7 +158,7 @@ class ArrayShape:
         return not self.dims and not self.dtype.is_special
 
     def is_dynamic(self, dim: int) -> bool:
-        """True if `dim` was written `<=n` or `?`."""
+        """True if `dim` is written `<=n` or `?`."""
         return bool(self.dynamic) and self.dynamic[dim]
 
     def with_dtype(self, dtype: DType) -> ArrayShape:
@@ -196,7 +196,7 @@ class TupleShape:
 
 @dataclass(frozen=True)
 class BufferShape:
-    """`b(f32[2]{0})`: a buffer that is written in place by several instructions."""
+    """`b(f32[2]{0})`: a buffer that several instructions write in place."""
 
     array: ArrayShape
 
@@ -240,7 +240,7 @@ def leaves(shape: Shape) -> Iterator[tuple[ShapeIndex, ArrayShape | BufferShape]
 
 
 def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
-    """Return the array leaves of `shape`, those without elements too, but no token or opaque."""
+    """Return the array leaves of `shape`, including empty arrays, without tokens and opaques."""
     if isinstance(shape, ArrayShape):
         return [] if shape.dtype.is_special else [((), shape)]
     found = []
@@ -261,7 +261,7 @@ def shape_at(shape: Shape, index: ShapeIndex) -> Shape:
 
 
 def compatible(a: Shape, b: Shape) -> bool:
-    """Same element types and dimensions; layouts ignored.
+    """True if element types and dimensions are the same; layouts are ignored.
 
     A dynamic dimension is compatible with a static one of its bound and `?` with any size, as in
     XLA's `Shape::Equal` for operands.
@@ -287,12 +287,12 @@ def compatible(a: Shape, b: Shape) -> bool:
 
 
 def same_dims(a: ArrayShape, b: ArrayShape) -> bool:
-    """Same sizes, element types and layouts ignored; `?` equals any size."""
+    """True if the sizes are the same; ignores element types and layouts, `?` equals any size."""
     return compatible(a.with_dtype(b.dtype), b)
 
 
 def same_layouts(a: Shape, b: Shape) -> bool:
-    """True if all leaves of the compatible shapes lie in memory in the same order."""
+    """True if all leaves of the compatible shapes have the same dimension order."""
     return all(
         not isinstance(x, ArrayShape)
         or not isinstance(y, ArrayShape)

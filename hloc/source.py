@@ -14,9 +14,9 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class SourceFile:
-    """The text of one module and the name it came under (`<stdin>`, `<string>` or a path).
+    """The text of one module and its name (`<stdin>`, `<string>` or a path).
 
-    `first_line` is the number of its first line in the file, where a file holds several modules.
+    `first_line` is the number of its first line in a file of several modules.
     """
 
     text: str
@@ -39,7 +39,7 @@ class SourceFile:
 
     def line_text(self, line: int) -> str:
         """Return the text of `line` (counted as in `line_column`) without its line end."""
-        ends = line - self.first_line  # that stand before it
+        ends = line - self.first_line  # line ends before it
         block = max(bisect_left(self._line_ends_before, ends) - 1, 0)
         start = block * _BLOCK
         for _ in range(ends - self._line_ends_before[block]):
