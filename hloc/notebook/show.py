@@ -19,12 +19,13 @@ from hloc.pictures.html_text import STYLE, module_html
 from hloc.report.measure_text import effect_text
 from hloc.report.module_facts import headline
 from hloc.report.text import aligned, plural
-from hloc.web.walks import walked
-from repl.applying import Applied
+from repl.applying import Applied, follow
+from repl.commands.passes import pipeline_of
 from repl.render import render
 from repl.running import bench
 from repl.session import Session
 from repl.state_diff import measure
+from repl.walk import Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,16 @@ def show(
         HloError: jax is not installed; the function calls back into Python; a pass does not exist.
     """
     module = _module_of(what, arguments, keywords)
-    found = walked(module, passes)
+    session = Session()
     try:
-        after = found.session.current.module
-        changed = tuple(applied for applied in found.passes if applied.state is not None)
-        return PassReport(module, after, changed, _times(found.session) if run else "")
+        session.load_module(module)
+        outcomes = follow(session, Walk.of(passes, pipeline_of(passes).passes))
+        applied = [outcome for outcome in outcomes if isinstance(outcome, Applied)]
+        changed = tuple(found for found in applied if found.state is not None)
+        times = _times(session) if run else ""
+        return PassReport(module, session.current.module, changed, times)
     finally:
-        found.session.close()
+        session.close()
 
 
 def _module_of(what: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Module:

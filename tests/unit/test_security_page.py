@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from hloc.learn import sandbox
+from hloc.learn.report import SHOWN_LETTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -21,7 +22,7 @@ def test_the_limits_of_a_students_file_are_those_of_the_checker() -> None:
     assert f"after {sandbox.CPU_SECONDS} s of processor time or {sandbox.WALL_SECONDS} s" in PAGE
     assert f"with {sandbox.MEMORY_BYTES >> 30} GiB of memory" in PAGE
     assert f"write {megabytes} MiB" in PAGE
-    assert f"{sandbox._SHOWN_LETTERS:,} characters" in PAGE
+    assert f"{SHOWN_LETTERS:,} characters" in PAGE
 
 
 def test_readers_find_it() -> None:

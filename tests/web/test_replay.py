@@ -37,7 +37,7 @@ def test_passes_of_xla_are_walked_with_diff_and_graph(page: Page) -> None:
     page.shows("← simplification/algsimp", "#view .by")
     assert "+2 -16 ~4 ⇄8" in page.text("#view .bar")
     page.view("graph")
-    frames = []
+    frames: list[str] = []
     for _ in range(2):
         wait_until(lambda: page.frame() not in ("", *frames), "the graph of this state")
         frames.append(page.frame())

@@ -12,7 +12,8 @@ from typing import IO, Any
 
 import pytest
 
-from hloc.codegen.llvm import child, compile_pool
+from hloc import child_process
+from hloc.codegen.llvm import compile_pool
 from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, process_count
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import available_cores, host_target
@@ -63,7 +64,7 @@ def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
         assert helped.wait(PATIENCE)
         return _here(unit)
 
-    monkeypatch.setattr(child, "read_message", answered)
+    monkeypatch.setattr(child_process, "read_message", answered)
     made = compile_units(UNITS * 4, host_target(), frozenset(), patient, 1)
     assert len(here) < len(made)
     assert made == [_here(unit) for unit in UNITS] * 4
