@@ -7,7 +7,7 @@ explicit vectors replace `multiply_panel` where they exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -36,8 +36,11 @@ MIN_ROWS_TO_PACK = 16
 DEPTH_BLOCK = 1024
 """Products of floats that are summed before they go to a total, so that long sums stay accurate."""
 
-SMALL_WORK = 1 << 13
-"""Most multiplications for which short code matters more than fast code."""
+SMALL_WORK = 1 << 15
+"""Most multiplications for which short code matters more than fast code.
+
+It compiles in a third of the time and is not slower: eight products of 10x30 by 30x36 on AVX2.
+"""
 
 LoadFunction: TypeAlias = Callable[[IndexValue, IndexValue], Value]
 """Returns the element at (row, k) or (k, column), in the type of the sums."""
@@ -117,20 +120,41 @@ def _tile(
         _add_range(k, p, rows, (0, whole, unroll), slots)
     if whole < p.depth:
         _add_range(k, p, rows, (whole, p.depth, 1), totals)
-    with k.body.loop(0, p.width) as column:
+    for column in _columns(k, p):
         for r, slot in zip(rows, totals, strict=True):
             p.store(r, column, k.b.load(slot, p.dtype, column))
 
 
+def _columns(k: KernelContext, p: PanelGemm) -> Iterator[IndexValue]:
+    """Yield what stands for all columns of the panel; its code is written once for each loop.
+
+    A loop over a number that is no multiple of a vector would have masks in LLVM's hands, or one
+    vector and a rest of single columns: loops over powers of two have neither.
+    """
+    vectors = p.is_packed and not p.dtype.is_complex
+    if not isinstance(p.width, int):
+        with k.body.loop(0, p.width, vectors=vectors) as column:
+            yield column
+        return
+    lanes = max(k.target.vector_bits // p.dtype.bits, 1)
+    start, stop = 0, p.width // lanes * lanes
+    while start < p.width:
+        if start < stop:
+            with k.body.loop(start, stop, vectors=vectors) as column:
+                yield column
+        start, lanes = stop, lanes // 2
+        stop = start + (p.width - start) // lanes * lanes if lanes else start
+
+
 def _clear(k: KernelContext, p: PanelGemm, slots: Sequence[Value]) -> None:
-    with k.body.loop(0, p.width) as column:
+    for column in _columns(k, p):
         for slot in slots:
             k.b.store(slot, column, k.b.const(p.dtype, 0))
 
 
 def _move(k: KernelContext, p: PanelGemm, slots: Sequence[Value], totals: Sequence[Value]) -> None:
     """Add the sums of a block to the totals and clear them."""
-    with k.body.loop(0, p.width) as column:
+    for column in _columns(k, p):
         for slot, total in zip(slots, totals, strict=True):
             x, y = k.b.load(total, p.dtype, column), k.b.load(slot, p.dtype, column)
             k.b.store(total, column, k.b.fadd(x, y))
@@ -161,8 +185,7 @@ def _add_products(
 ) -> None:
     """Add the products of some k to the sums of some rows."""
     factors = [[p.lhs(row, step) for step in steps] for row in rows]
-    vectors = p.is_packed and not p.dtype.is_complex
-    with k.body.loop(0, p.width, vectors=vectors) as column:
+    for column in _columns(k, p):
         ys = [p.rhs(step, column) for step in steps]
         for slot, xs in zip(slots, factors, strict=True):
             total = k.b.load(slot, p.dtype, column)
