@@ -149,6 +149,16 @@ class ArrayShape:
         """Bytes in memory, one element per `dtype.storage_bytes`; tokens take none."""
         return 0 if self.dtype.is_special else self.elements * self.dtype.storage_bytes
 
+    @cached_property
+    def is_static_data(self) -> bool:
+        """An array of static size that has elements, in memory like any other."""
+        return (
+            not self.dynamic
+            and not self.dtype.is_special
+            and self.elements > 0
+            and not (self.layout is not None and self.layout.has_attributes)
+        )
+
     @property
     def minor_to_major(self) -> tuple[int, ...]:
         return (self.layout or row_major(self.rank)).minor_to_major
@@ -193,6 +203,13 @@ class TupleShape:
         """Bytes of all leaves together."""
         return sum(e.size_bytes for e in self.elements)
 
+    @cached_property
+    def is_static_data(self) -> bool:
+        """A tuple of arrays, as a reduce of several has, all `is_static_data`."""
+        return bool(self.elements) and all(
+            isinstance(e, ArrayShape) and e.is_static_data for e in self.elements
+        )
+
 
 @dataclass(frozen=True)
 class BufferShape:
@@ -211,6 +228,11 @@ class BufferShape:
     @property
     def size_bytes(self) -> int:
         return self.array.size_bytes
+
+    @property
+    def is_static_data(self) -> bool:
+        """No: what writes it does so in place."""
+        return False
 
 
 Shape: TypeAlias = ArrayShape | TupleShape | BufferShape

@@ -80,7 +80,14 @@ class RowWork:
 
 
 def row_work(body: Computation) -> RowWork | None:
-    """Return the row work of a fused computation, None if it has none."""
+    """Return the row work of a fused computation, None if it has none.
+
+    Passes and code generation ask for it in turn; it is found again only after a change.
+    """
+    return body.derived(_row_work)
+
+
+def _row_work(body: Computation) -> RowWork | None:
     if not any(inst.opcode.name == "reduce" for inst in body.instructions):
         return None
     root = body.root

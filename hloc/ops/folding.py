@@ -78,7 +78,7 @@ def vectorises(computation: Computation) -> bool:
 
 def works_per_element(inst: Instruction) -> bool:
     """True if element i of the result depends on element i of the operands only."""
-    if inst.is_a("bitcast-convert"):
+    if inst.opcode.name == "bitcast-convert":
         return inst.array.dtype.bits == inst.operands[0].array.dtype.bits
     return inst.opcode.elementwise
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import lru_cache
 
 from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.dataflow import forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import works_per_element
-from hloc.shapes import ArrayShape, Shape, TupleShape
+from hloc.shapes import ArrayShape
 
 
 class Role(Enum):
@@ -38,10 +37,11 @@ def role_of(inst: Instruction) -> Role:
     name = inst.opcode.name
     if name == "get-tuple-element":
         return Role.NONE
-    if not _is_plain(inst.shape) or inst.control_predecessors or inst.opcode.side_effect:
+    if not inst.shape.is_static_data or inst.control_predecessors or inst.opcode.side_effect:
         return Role.NONE
-    if not all(_is_plain(operand.shape) for operand in inst.operands):
-        return Role.NONE
+    for operand in inst.operands:
+        if not operand.shape.is_static_data:
+            return Role.NONE
     if name == "constant":
         is_array = isinstance(inst.shape, ArrayShape)
         return Role.LOOP if is_array and inst.array.is_scalar else Role.NONE
@@ -59,27 +59,21 @@ def role_of(inst: Instruction) -> Role:
     return Role.NONE
 
 
+def is_view(inst: Instruction) -> bool:
+    """True if the role of `inst` is that of a view."""
+    return inst.opcode.data_movement and role_of(inst) is Role.VIEW
+
+
 def _is_elementwise(inst: Instruction) -> bool:
     """True for elementwise opcodes, except a bitcast-convert that adds or removes a dimension."""
-    return works_per_element(inst) and all(
-        operand.array.dims in ((), inst.array.dims) for operand in inst.operands
-    )
-
-
-@lru_cache(maxsize=4096)
-def _is_plain(shape: Shape) -> bool:
-    """True for an array, or a tuple of arrays, of static size and not empty."""
-    if isinstance(shape, TupleShape):
-        return bool(shape.elements) and all(
-            isinstance(e, ArrayShape) and _is_plain(e) for e in shape.elements
-        )
-    return (
-        isinstance(shape, ArrayShape)
-        and not shape.dynamic
-        and not shape.dtype.is_special
-        and shape.elements > 0
-        and not (shape.layout is not None and shape.layout.has_attributes)
-    )
+    if not works_per_element(inst):
+        return False
+    dims = inst.array.dims
+    for operand in inst.operands:
+        own = operand.array.dims
+        if own and own != dims:
+            return False
+    return True
 
 
 def _same_elements(inst: Instruction) -> bool:

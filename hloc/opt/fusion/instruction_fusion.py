@@ -15,7 +15,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
-from hloc.opt.fusion.fusible import Role, is_one_step, role_of
+from hloc.opt.fusion.fusible import Role, is_one_step, is_view, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -138,7 +138,7 @@ def _kept_apart_by(users: Sequence[Instruction]) -> str:
 
 def _let_go_of_views(group: Group) -> None:
     """Remove reshapes at the boundary: outside they are free, inside they cost divisions."""
-    waiting = [m for m in group.maps if m is not group.root and role_of(m) is Role.VIEW]
+    waiting = [member for member in group.maps if member is not group.root and is_view(member)]
     for member in reversed(waiting):
         if not any(operand in group.maps for operand in member.operands):
             group.leave(member)

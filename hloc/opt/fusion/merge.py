@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from hloc.analysis.rows import row_work
 from hloc.ir.clone import add_parameter, copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import opcode_row
 from hloc.opt.fusion.outline_fusion import add_fusion
 from hloc.opt.fusion.region import Form, Kernel, Region, outputs_of
-from hloc.opt.fusion.row_plan import row_plan
 from hloc.opt.make import make
 from hloc.shapes import TupleShape
 
@@ -23,7 +23,7 @@ def merge(computation: Computation, region: Region) -> None:
         body.add(kernel)
     body.finish(outputs)
     by_rows = region.form is Form.ROWS
-    assert not by_rows or row_plan(body.computation), f"{region.kernels[-1].inst} has no rows"
+    assert not by_rows or row_work(body.computation), f"{region.kernels[-1].inst} has no rows"
     last = region.kernels[-1].inst
     kind = "kLoop" if region.form is Form.LOOP else "kInput"
     fusion = add_fusion(computation, body.computation, body.operands, kind, _name(region), last)

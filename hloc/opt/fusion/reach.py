@@ -66,25 +66,42 @@ class Reach:
             own |= 1 << number
             above |= self._above[number]
             below |= self._below[number]
+        new_above = new_below = 0
         for member in members:
             if member not in self._number:
                 plain, later = self._after([member])
-                above |= later
-                below |= self._mask_of(p for p in _before(member) if p not in inside)
+                new_above |= later
+                new_below |= self._mask_of(p for p in _before(member) if p not in inside)
                 for inst in plain:
                     self._mask[inst] |= 1 << numbers[0]
         self._number.update(dict.fromkeys(members, numbers[0]))
+        above |= self._all_above(new_above & ~above)
+        below |= self._all_below(new_below & ~below) & ~own
         self._connect(own, above, below)
 
+    def _all_below(self, mask: int) -> int:
+        """Return the regions of `mask` and all they depend on; the latest know most of the rest."""
+        found = 0
+        while mask:
+            number = mask.bit_length() - 1
+            found |= self._below[number] | 1 << number
+            mask &= ~found
+        return found
+
+    def _all_above(self, mask: int) -> int:
+        """Return the regions of `mask` and all that depend on them."""
+        found = 0
+        while mask:
+            number = (mask & -mask).bit_length() - 1
+            found |= self._above[number]
+            mask &= ~found
+        return found
+
     def _connect(self, own: int, above: int, below: int) -> None:
-        """Record that all of `above` depend on `own`, and `own` on all of `below`."""
-        for number in _bits(below):
-            below |= self._below[number]
+        """Record that all of `above` depend on `own`, and those on all of `below`."""
+        lower = below | own
         for number in _bits(above):
-            above |= self._above[number]
-        below &= ~own
-        for number in _bits(above):
-            self._below[number] |= below | own
+            self._below[number] |= lower
         for number in _bits(below):
             self._above[number] |= above
         for number in _bits(own):
