@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from hloc.analysis.call_graph import live_instructions
+from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -25,18 +25,28 @@ class DeadCodeElimination(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Remove dead instructions, callers first, so that their callees die with them."""
-        fixed = fixed_collectives(module)
+        fixed, effectful = fixed_collectives(module), effectful_computations(module)
+
+        def is_kept(inst: Instruction) -> bool:
+            return has_side_effect(inst, effectful) or inst in fixed
+
         for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
-                kept = [inst for inst in computation.instructions if inst in fixed] if fixed else []
-                self._remove_dead(computation, kept, context)
+                self._remove_dead(computation, is_kept, context)
         self._remove_uncalled(module, context)
 
     def _remove_dead(
-        self, computation: Computation, kept: Iterable[Instruction], context: PassContext
+        self,
+        computation: Computation,
+        is_kept: Callable[[Instruction], bool],
+        context: PassContext,
     ) -> None:
-        live = set(live_instructions(computation, kept))
-        dead = [i for i in computation.instructions if i not in live]
+        instructions, root = computation.instructions, computation.root
+        unused = [inst for inst in instructions if not inst.users and inst is not root]
+        if all(map(is_kept, unused)):
+            return  # the last of those that are dead has no users
+        live = set(post_order_from([root, *filter(is_kept, instructions)]))
+        dead = [i for i in instructions if i not in live]
         parameters = [i for i in dead if i.opcode.name == "parameter"]
         dead = [i for i in dead if i.opcode.name != "parameter"]
         for inst in reversed(operands_first(dead)):
