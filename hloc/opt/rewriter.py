@@ -41,10 +41,10 @@ class _AllowedRules:
 
     def of(self, inst: Instruction) -> tuple[Rule, ...]:
         """Return the rules whose patterns `inst` and its operands may match, by their opcodes."""
-        operands = tuple([operand.opcode.name for operand in inst.operands])
-        key = (inst.opcode.name, *operands)
+        key = tuple([part.opcode.name for part in (inst, *inst.operands)])
         found = self._kept.get(key)
         if found is None:
+            operands = key[1:]
             rules = filter(self._may_fire, self.rules.for_opcode(inst.opcode.name))
             found = tuple(r for r in rules if may_match(r.pattern, inst.opcode, operands))
             self._kept[key] = found
@@ -88,16 +88,17 @@ class _Rewriter:
         while self.worklist and not self.context.spent:
             inst = self.worklist.popleft()
             self.queued.discard(inst)
-            if inst in self.computation and self._may_change(inst):
-                self._try_rules(inst)
+            rules = self.rules.of(inst)
+            if rules and inst in self.computation and self._may_change(inst):
+                self._try_rules(inst, rules)
 
     def _may_change(self, inst: Instruction) -> bool:
         if not inst.users and not inst.is_root:
             return False
         return inst not in self.pinned and not _is_dynamic(inst)
 
-    def _try_rules(self, inst: Instruction) -> None:
-        for rule in self.rules.of(inst):
+    def _try_rules(self, inst: Instruction, rules: tuple[Rule, ...]) -> None:
+        for rule in rules:
             found = match(rule.pattern, inst)
             if found is None or (rule.when is not None and not rule.when(inst, found)):
                 continue
