@@ -124,10 +124,17 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, "-dirty" behind it where files have changed."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the last commit that changed hloc itself, "-dirty" behind it where files have changed.
+
+    Commits of tests, documents and benchmarks are the same version.
+    """
+    last = _git("log", "-1", "--format=%h", "--abbrev=8", "--", "hloc")
+    return last + "-dirty" * bool(_git("status", "--porcelain", "--", "hloc")) or "unknown"
+
+
+def _git(*command: str) -> str:
+    done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def load() -> float:
