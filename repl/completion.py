@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
+from functools import partial
 from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -151,19 +152,18 @@ class HloCompleter(Completer):
         if not self.session.is_loaded:
             return {}
         state = self.session.current
-        self.names.try_passes(state, [name for name, _ in pass_summaries()], self._try_out(state))
+        self.names.try_passes(
+            state, [name for name, _ in pass_summaries()], partial(self._try_out, state)
+        )
         known = self.names.known(state)
         return known.effects if known else {}
 
-    def _try_out(self, state: State) -> Callable[[str], int | None]:
-        def try_out(name: str) -> int | None:
-            try:
-                (what,) = Pipeline.parse(name).passes
-                return len(recipe_for(self.session, what).run(state.module).rules)
-            except Exception:  # a pass that fails is reported when it is applied, not while typing
-                return None
-
-        return try_out
+    def _try_out(self, state: State, name: str) -> int | None:
+        try:
+            (what,) = Pipeline.parse(name).passes
+            return len(recipe_for(self.session, what).run(state.module).rules)
+        except Exception:  # a pass that fails says so when it is applied, not while typing
+            return None
 
 
 def _about(rule: Rule) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 
 from hloc.analysis.rewrite_text import describe_rewrite
@@ -86,7 +87,7 @@ class Trial:
         Raises:
             _Stopped: the pass failed, lied, left an invalid module, or has no end.
         """
-        context.on_rewrite = self._watch(module, context)
+        context.on_rewrite = partial(self._watch, module, context)
         try:
             with time_limit(SECONDS):
                 changed = Pipeline.parse(self.pipeline, check_changed=True).run(module, context)
@@ -103,17 +104,14 @@ class Trial:
             raise _Stopped(fault.message) from None
         return changed
 
-    def _watch(self, module: Module, context: PassContext) -> Callable[[str], None]:
-        def watch(by: str) -> None:
-            if context.rewrites > _MOST_REWRITES:
-                raise _Stopped(f"no end after {_MOST_REWRITES:,} rewrites; the last was {by}")
-            try:
-                verify(module)
-            except HloError as fault:
-                where = f"rewrite {context.rewrites}, {self._named(by)}"
-                raise _Stopped(f"{where}, leaves an invalid module: {fault.message}") from None
-
-        return watch
+    def _watch(self, module: Module, context: PassContext, by: str) -> None:
+        if context.rewrites > _MOST_REWRITES:
+            raise _Stopped(f"no end after {_MOST_REWRITES:,} rewrites; the last was {by}")
+        try:
+            verify(module)
+        except HloError as fault:
+            where = f"rewrite {context.rewrites}, {self._named(by)}"
+            raise _Stopped(f"{where}, leaves an invalid module: {fault.message}") from None
 
     def _unrest(self, after: Module, context: PassContext) -> str:
         """Return why the pass is not at rest: it stopped halfway, or a second run finds work."""
@@ -140,7 +138,7 @@ class Trial:
         for number in range(1, min(rewrites, _SEARCHED) + 1):
             module, context = self.task.module(), self._context(number)
             marks: list[tuple[str, int]] = [("", len(module.log.events))]
-            check = self._watch(module, context)
+            check = partial(self._watch, module, context)
 
             def watch(
                 by: str,

@@ -6,6 +6,8 @@ samples in tests/unit/ops.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hloc.dtypes import DTYPES, PRED
@@ -120,25 +122,23 @@ XOR = _define_bitwise("xor", "bitwise_xor", lambda b, x, y: b.xor(x, y))
 # ---------------------------------------------------------------- shifts
 
 
-def _shift(logical: bool, left: bool) -> EvaluateFunction:
-    """Return an evaluator; the amount is unsigned, and the width or more shifts all bits out."""
-
-    def evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
-        dtype = inst.array.dtype
-        amount = unsigned_bits(operands[1], dtype)
-        beyond = amount >= dtype.bits
-        if logical:
-            bits = unsigned_bits(operands[0], dtype)
-            safe = np.where(beyond, 0, amount).astype(bits.dtype)
-            shifted = np.where(beyond, 0, bits << safe if left else bits >> safe)
-            return narrowed(shifted.astype(bits.dtype), dtype)
-        value = operands[0].astype(compute_type(dtype)).view(f"i{dtype.storage_bytes}")
-        if dtype.is_unsigned and dtype.bits < 8:
-            value = narrowed(value, signed_of(dtype)).astype(np.int8)
-        safe = np.where(beyond, dtype.bits - 1, amount).astype(value.dtype)
-        return narrowed(value >> safe, dtype)
-
-    return evaluate
+def _shift(
+    inst: Instruction, operands: Operands, call: CallFunction, *, logical: bool, left: bool
+) -> HostValue:
+    """Evaluate a shift; the amount is unsigned, and the width or more shifts all bits out."""
+    dtype = inst.array.dtype
+    amount = unsigned_bits(operands[1], dtype)
+    beyond = amount >= dtype.bits
+    if logical:
+        bits = unsigned_bits(operands[0], dtype)
+        safe = np.where(beyond, 0, amount).astype(bits.dtype)
+        shifted = np.where(beyond, 0, bits << safe if left else bits >> safe)
+        return narrowed(shifted.astype(bits.dtype), dtype)
+    value = operands[0].astype(compute_type(dtype)).view(f"i{dtype.storage_bytes}")
+    if dtype.is_unsigned and dtype.bits < 8:
+        value = narrowed(value, signed_of(dtype)).astype(np.int8)
+    safe = np.where(beyond, dtype.bits - 1, amount).astype(value.dtype)
+    return narrowed(value >> safe, dtype)
 
 
 def _safe_amount(b: ScalarBuilder, y: Value, instead: int) -> tuple[Value, Value]:
@@ -182,18 +182,18 @@ def _define_shift(name: str, reads: str, evaluate: EvaluateFunction, integers: e
 SHIFT_LEFT = _define_shift(
     "shift-left",
     "x * 2^y; 0 for amounts of the width or more",
-    _shift(logical=True, left=True),
+    partial(_shift, logical=True, left=True),
     _emit_shift_left,
 )
 SHIFT_RIGHT_LOGICAL = _define_shift(
     "shift-right-logical",
     "the bits of x moved down, zeros from above; 0 for amounts of the width or more",
-    _shift(logical=True, left=False),
+    partial(_shift, logical=True, left=False),
     _emit_shift_right_logical,
 )
 SHIFT_RIGHT_ARITHMETIC = _define_shift(
     "shift-right-arithmetic",
     "the bits of x moved down, copies of the top bit from above",
-    _shift(logical=False, left=False),
+    partial(_shift, logical=False, left=False),
     _emit_shift_right_arithmetic,
 )

@@ -5,6 +5,8 @@ Source: PTX ISA, "Logic and Shift Instructions" and "Integer Arithmetic Instruct
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hloc.ptx.frame import Frame
@@ -121,12 +123,9 @@ def reversed_bits(a: Array) -> Array:
     return np.packbits(bits, axis=1).view(a.dtype)[:, 0]
 
 
-def _counting(function: Function) -> Decoder:
-    def decode(instruction: Instruction, frame: Frame) -> Operation:
-        of = unsigned(type_of(instruction, frame).size)
-        return mapped(instruction, frame, function, TYPES["u32"], of)
-
-    return decode
+def _counting(function: Function, instruction: Instruction, frame: Frame) -> Operation:
+    of = unsigned(type_of(instruction, frame).size)
+    return mapped(instruction, frame, function, TYPES["u32"], of)
 
 
 def decode_lop3(instruction: Instruction, frame: Frame) -> Operation:
@@ -224,8 +223,8 @@ DECODERS: dict[str, Decoder] = {
     "bfi": of_types(insert_field, "", "", "", "u32", "u32"),
     "bfind": of_types(find_highest, "u32", "", words=("shiftamt",)),
     "brev": of_one_type(reversed_bits, 1),
-    "popc": _counting(np.bitwise_count),
-    "clz": _counting(leading_zeros),
+    "popc": partial(_counting, np.bitwise_count),
+    "clz": partial(_counting, leading_zeros),
     "lop3": decode_lop3,
     "prmt": decode_prmt,
     "fns": of_types(find_nth, "u32", "u32", "u32", "s32"),

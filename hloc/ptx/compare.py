@@ -5,6 +5,8 @@ Source: PTX ISA, "Comparison and Selection Instructions".
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hloc.ptx.floats import flushed
@@ -93,7 +95,7 @@ def decode_setp(instruction: Instruction, frame: Frame) -> Operation:
     d, a, b, *rest = instruction.operands
     rows = frame.source(a, of), frame.source(b, of)
     if of.columns > 1:
-        return _packed_setp(_targets(d, frame), rows, compare)
+        return partial(_packed_setp, _targets(d, frame), rows, compare)
     targets = _targets(d, frame)
     if not rest and len(targets) == 1:
         return elementwise(compare, targets[0], *rows)
@@ -114,16 +116,14 @@ def decode_setp(instruction: Instruction, frame: Frame) -> Operation:
     return run
 
 
-def _packed_setp(targets: list[int], rows: tuple[int, int], compare: Function) -> Operation:
+def _packed_setp(
+    targets: list[int], rows: tuple[int, int], compare: Function, threads: Threads, lanes: Lanes
+) -> None:
     """Compare pairs: the first predicate takes the low halves, the second the high ones."""
-
-    def run(threads: Threads, lanes: Lanes) -> None:
-        held = threads.rows
-        result = compare(held[rows[0]][lanes], held[rows[1]][lanes])
-        for i, target in enumerate(targets):
-            held[target][lanes] = result[:, i]
-
-    return run
+    held = threads.rows
+    result = compare(held[rows[0]][lanes], held[rows[1]][lanes])
+    for i, target in enumerate(targets):
+        held[target][lanes] = result[:, i]
 
 
 def decode_set(instruction: Instruction, frame: Frame) -> Operation:

@@ -8,6 +8,7 @@ last bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -202,24 +203,20 @@ def decode_extreme(lower: bool) -> Decoder:
     return decode
 
 
-def decode_sign(flip: bool) -> Decoder:
-    """Return the decoder of neg (`flip`) or abs: on the bits, so that NaN keeps its payload."""
+def decode_sign(instruction: Instruction, frame: Frame, *, flip: bool) -> Operation:
+    """Neg (`flip`) or abs: on the bits, so that NaN keeps its payload."""
+    of = type_of(instruction, frame)
+    bits = np.dtype(f"u{of.dtype.itemsize}")
+    top = bits.type(1 << 8 * bits.itemsize - 1)
+    flush = instruction.has("ftz") and of.name == "f32"
+    plain = TYPES[f"b{8 * bits.itemsize}"] if of.columns == 1 else TYPES["u16x2"]
 
-    def decode(instruction: Instruction, frame: Frame) -> Operation:
-        of = type_of(instruction, frame)
-        bits = np.dtype(f"u{of.dtype.itemsize}")
-        top = bits.type(1 << 8 * bits.itemsize - 1)
-        flush = instruction.has("ftz") and of.name == "f32"
-        plain = TYPES[f"b{8 * bits.itemsize}"] if of.columns == 1 else TYPES["u16x2"]
+    def function(x: Array) -> Array:
+        if flush:
+            x = flushed(np.ascontiguousarray(x).view(np.float32)).view(np.uint32)
+        return np.asarray(x ^ top if flip else x & ~top)
 
-        def function(x: Array) -> Array:
-            if flush:
-                x = flushed(np.ascontiguousarray(x).view(np.float32)).view(np.uint32)
-            return np.asarray(x ^ top if flip else x & ~top)
-
-        return mapped(instruction, frame, function, plain, plain)
-
-    return decode
+    return mapped(instruction, frame, function, plain, plain)
 
 
 def decode_copysign(instruction: Instruction, frame: Frame) -> Operation:
@@ -252,8 +249,8 @@ DECODERS: dict[str, Decoder] = {
     "mad": decode_arithmetic(fma_of),
     "min": decode_extreme(lower=True),
     "max": decode_extreme(lower=False),
-    "neg": decode_sign(flip=True),
-    "abs": decode_sign(flip=False),
+    "neg": partial(decode_sign, flip=True),
+    "abs": partial(decode_sign, flip=False),
     "copysign": decode_copysign,
     "rcp": decode_arithmetic(lambda _: lambda x: x.dtype.type(1) / x),
     "sqrt": decode_arithmetic(lambda _: np.sqrt),

@@ -5,6 +5,8 @@ Source: PTX ISA, "Data Movement and Conversion Instructions".
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hloc.ptx.faults import LaneFault
@@ -37,7 +39,7 @@ def decode_mov(instruction: Instruction, frame: Frame) -> Operation:
     if isinstance(source, Vector):
         return _pack(target, source, of.size, frame)
     if isinstance(source, Register) and source.name in _COUNTERS:
-        return _read_clock(frame.target(target, of))
+        return partial(_read_clock, frame.target(target, of))
     plain = of if of.kind == "predicate" else TYPES[f"b{of.bits}"]
     return copy(frame.target(target, plain), frame.source(source, plain))
 
@@ -51,7 +53,7 @@ def _unpack(target: Vector, source: object, size: int, frame: Frame) -> Operatio
             frame.storage_row(name, frame.size_of(source), i * piece.size, piece)
             for i in range(len(target.items))
         ]
-        return _copy_all([frame.target(item, piece) for item in target.items], rows)
+        return partial(_copy_all, [frame.target(item, piece) for item in target.items], rows)
     raise frame.fault(f"cannot unpack {source} as .{whole.name}")
 
 
@@ -62,28 +64,20 @@ def _pack(target: object, source: Vector, size: int, frame: Frame) -> Operation:
     name = f"{frame.function.name}:{target.name}"
     sources = [frame.source(item, piece) for item in source.items]
     targets = [frame.storage_row(name, size, i * piece.size, piece) for i in range(len(sources))]
-    return _copy_all(targets, sources)
+    return partial(_copy_all, targets, sources)
 
 
-def _copy_all(targets: list[int], sources: list[int]) -> Operation:
+def _copy_all(targets: list[int], sources: list[int], threads: Threads, lanes: Lanes) -> None:
     """Copy rows; all are read before any is written, since a target may be part of a source."""
-
-    def run(threads: Threads, lanes: Lanes) -> None:
-        values = [threads.rows[row][lanes].copy() for row in sources]
-        for row, value in zip(targets, values, strict=True):
-            threads.rows[row][lanes] = value
-
-    return run
+    values = [threads.rows[row][lanes].copy() for row in sources]
+    for row, value in zip(targets, values, strict=True):
+        threads.rows[row][lanes] = value
 
 
-def _read_clock(target: int) -> Operation:
+def _read_clock(target: int, threads: Threads, lanes: Lanes) -> None:
     """%clock and its relatives count instructions here, not cycles."""
-
-    def run(threads: Threads, lanes: Lanes) -> None:
-        row = threads.rows[target]
-        row[lanes] = np.array(threads.clock).astype(row.dtype)
-
-    return run
+    row = threads.rows[target]
+    row[lanes] = np.array(threads.clock).astype(row.dtype)
 
 
 def decode_cvta(instruction: Instruction, frame: Frame) -> Operation:
@@ -155,13 +149,8 @@ def decode_hint(instruction: Instruction, frame: Frame) -> Operation:
     return nothing
 
 
-def decode_trap(instruction: Instruction, frame: Frame) -> Operation:
-    """Trap: the kernel gives up."""
-
-    def run(threads: Threads, lanes: Lanes) -> None:
-        raise LaneFault("the kernel executed trap", 0)
-
-    return run
+def _trap(threads: Threads, lanes: Lanes) -> None:
+    raise LaneFault("the kernel executed trap", 0)
 
 
 def vector_copy(targets: list[int], sources: list[int]) -> Operation:
@@ -175,8 +164,8 @@ DECODERS: dict[str, Decoder] = {
     "isspacep": decode_isspacep,
     "selp": decode_selp,
     "slct": decode_slct,
-    "trap": decode_trap,
-    "brkpt": decode_trap,
+    "trap": lambda _instruction, _frame: _trap,
+    "brkpt": lambda _instruction, _frame: _trap,
     "nanosleep": decode_hint,
     "prefetch": decode_hint,
     "prefetchu": decode_hint,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
     if action == "commit_group":
         return _commit
     if action == "wait_group":
-        return _wait(_constant(instruction.operands[0], frame))
+        return partial(_wait, _constant(instruction.operands[0], frame))
     shape = next((m for p in instruction.parts if (m := _SHAPE.fullmatch(p))), None)
     types = instruction.parts[-3:]
     if shape is None or types[0] != "f32" or types[1:] not in (("f16",) * 2, ("bf16",) * 2):
@@ -104,13 +105,10 @@ def _commit(threads: Threads, lanes: Lanes) -> None:
         threads.products.commit(group)
 
 
-def _wait(allowed: int) -> Operation:
-    def run(threads: Threads, lanes: Lanes) -> None:
-        for group in _groups(lanes):
-            threads.products.wait(threads, group, allowed)
-        threads.active = lanes
-
-    return run
+def _wait(allowed: int, threads: Threads, lanes: Lanes) -> None:
+    for group in _groups(lanes):
+        threads.products.wait(threads, group, allowed)
+    threads.active = lanes
 
 
 def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) -> Operation:

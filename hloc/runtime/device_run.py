@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from hloc.errors import HloError
@@ -28,7 +29,7 @@ class DeviceRun:
         self.communicator = communicator
         self.frames: list[Frame] = []
         for place, device in enumerate(communicator.devices):
-            frame = new_frame(place, self._on_fault(place), communicator.state(device))
+            frame = new_frame(place, partial(self._on_fault, place), communicator.state(device))
             self.frames.append(frame)
         self._tables = [
             DeviceTable(frame.address, ctypes.addressof(frame.stop)) for frame in self.frames
@@ -60,9 +61,6 @@ class DeviceRun:
         """End the run under way."""
         self.communicator.stop()
 
-    def _on_fault(self, place: int) -> OnFault:
-        def fail(fault: BaseException) -> None:
-            self.communicator.stop()
-            self.frames[place].fail(fault)
-
-        return fail
+    def _on_fault(self, place: int, fault: BaseException) -> None:
+        self.communicator.stop()
+        self.frames[place].fail(fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,20 +65,18 @@ def _broadcast_in_dim(block: BlockBuilder, operation: Operation) -> None:
     block.results(operation, block.add("broadcast", shape, (operand,), dimensions=dims))
 
 
-def _with_spread_scalars(opcode: str, positions: tuple[int, ...]) -> Any:
-    """Return a function that adds `opcode` with scalars at `positions` broadcast to the result."""
-
-    def convert(block: BlockBuilder, operation: Operation) -> None:
-        operands = block.checked_operands(operation, 3)
-        shape = block.array_shape(operation)
-        for position in positions:
-            scalar = operands[position]
-            if shape.dims and isinstance(scalar.shape, ArrayShape) and not scalar.shape.dims:
-                wide = shape.with_dtype(scalar.shape.dtype)
-                operands[position] = block.add("broadcast", wide, (scalar,), dimensions=())
-        block.results(operation, block.add(opcode, shape, operands))
-
-    return convert
+def _with_spread_scalars(
+    opcode: str, positions: tuple[int, ...], block: BlockBuilder, operation: Operation
+) -> None:
+    """Add `opcode` with scalars at `positions` broadcast to the result."""
+    operands = block.checked_operands(operation, 3)
+    shape = block.array_shape(operation)
+    for position in positions:
+        scalar = operands[position]
+        if shape.dims and isinstance(scalar.shape, ArrayShape) and not scalar.shape.dims:
+            wide = shape.with_dtype(scalar.shape.dtype)
+            operands[position] = block.add("broadcast", wide, (scalar,), dimensions=())
+    block.results(operation, block.add(opcode, shape, operands))
 
 
 def _while(block: BlockBuilder, operation: Operation) -> None:
@@ -280,7 +279,7 @@ SPECIAL: dict[str, Callable[[BlockBuilder, Operation], None]] = {
     "broadcast_in_dim": _broadcast_in_dim,
     "call": _call,
     "case": _branches,
-    "clamp": _with_spread_scalars("clamp", (0, 2)),
+    "clamp": partial(_with_spread_scalars, "clamp", (0, 2)),
     "composite": _composite,
     "constant": _constant,
     "convert": _convert,
@@ -293,7 +292,7 @@ SPECIAL: dict[str, Callable[[BlockBuilder, Operation], None]] = {
     "if": _branches,
     "optimization_barrier": _barrier,
     "rng": _rng,
-    "select": _with_spread_scalars("select", (0,)),
+    "select": partial(_with_spread_scalars, "select", (0,)),
     "tuple": _tuple,
     "while": _while,
 }

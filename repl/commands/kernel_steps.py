@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from hloc.errors import HloError
 from repl.commands.row import Results, needed, number_of
@@ -49,14 +50,11 @@ def _to(session: Session, rest: str) -> Results:
     yield view(steps)
 
 
-def _choose(choose: Callable[[KernelSteps, str], None]) -> Callable[[Session, str], Results]:
-    def run(session: Session, rest: str) -> Results:
-        steps = _here(session)
-        if rest:
-            choose(steps, rest)
-        yield view(steps)
-
-    return run
+def _choose(choose: Callable[[KernelSteps, str], None], session: Session, rest: str) -> Results:
+    steps = _here(session)
+    if rest:
+        choose(steps, rest)
+    yield view(steps)
 
 
 def _launch(session: Session, rest: str) -> Results:
@@ -84,8 +82,8 @@ VERBS: dict[str, Callable[[Session, str], Results]] = {
     "next": lambda session, rest: _move(session, number_of(rest)),
     "back": lambda session, rest: _move(session, -number_of(rest)),
     "to": _to,
-    "thread": _choose(KernelSteps.choose_thread),
-    "block": _choose(KernelSteps.choose_block),
+    "thread": partial(_choose, KernelSteps.choose_thread),
+    "block": partial(_choose, KernelSteps.choose_block),
     "launch": _launch,
     "regs": lambda session, rest: iter((registers(_here(session), rest),)),
     "lanes": _lanes,

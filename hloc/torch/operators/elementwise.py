@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from hloc.dtypes import F32, PRED, DType
@@ -42,62 +43,45 @@ def promoted(x: Any, y: Any) -> DType:
 
 def _register() -> None:
     for name, opcode in _UNARY.items():
-        OPERATORS[f"aten.{name}.default"] = _unary(opcode)
+        OPERATORS[f"aten.{name}.default"] = partial(_unary, opcode)
     for name, opcode in _BINARY.items():
         for overload in ("Tensor", "Scalar", "default"):
-            OPERATORS[f"aten.{name}.{overload}"] = _binary(opcode)
+            OPERATORS[f"aten.{name}.{overload}"] = partial(_binary, opcode)
     for name, direction in _COMPARISONS.items():
         for overload in ("Tensor", "Scalar"):
-            OPERATORS[f"aten.{name}.{overload}"] = _comparison(direction)
+            OPERATORS[f"aten.{name}.{overload}"] = partial(_comparison, direction)
     for name, opcode in _LOGICAL.items():
-        OPERATORS[f"aten.{name}.default"] = _logical(opcode)
+        OPERATORS[f"aten.{name}.default"] = partial(_logical, opcode)
     for name, function in _CHLO.items():
-        OPERATORS[f"aten.{name}.default"] = _chlo(function)
+        OPERATORS[f"aten.{name}.default"] = partial(_chlo, function)
 
 
-def _unary(opcode: str) -> Any:
-    def lower(g: Lowering, x: Instruction) -> Instruction:
-        keeps = opcode in ("real", "imag", "abs") and x.array.dtype.is_complex
-        return g.unary(opcode, x if keeps else g.cast(x, g.dtype))
-
-    return lower
+def _unary(opcode: str, g: Lowering, x: Instruction) -> Instruction:
+    keeps = opcode in ("real", "imag", "abs") and x.array.dtype.is_complex
+    return g.unary(opcode, x if keeps else g.cast(x, g.dtype))
 
 
-def _binary(opcode: str) -> Any:
-    def lower(g: Lowering, x: Any, y: Any) -> Instruction:
-        return g.binary("and" if opcode == "multiply" and g.dtype is PRED else opcode, x, y)
-
-    return lower
+def _binary(opcode: str, g: Lowering, x: Any, y: Any) -> Instruction:
+    return g.binary("and" if opcode == "multiply" and g.dtype is PRED else opcode, x, y)
 
 
-def _comparison(direction: str) -> Any:
-    def lower(g: Lowering, x: Any, y: Any) -> Instruction:
-        kind = promoted(x, y)
-        left, right = (g.operand(v, kind, g.dims) for v in (x, y))
-        return g.build.compare(left, right, direction)
-
-    return lower
+def _comparison(direction: str, g: Lowering, x: Any, y: Any) -> Instruction:
+    kind = promoted(x, y)
+    left, right = (g.operand(v, kind, g.dims) for v in (x, y))
+    return g.build.compare(left, right, direction)
 
 
-def _logical(opcode: str) -> Any:
-    def lower(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
-        return g.binary(opcode, x, y, PRED)
-
-    return lower
+def _logical(opcode: str, g: Lowering, x: Instruction, y: Instruction) -> Instruction:
+    return g.binary(opcode, x, y, PRED)
 
 
-def _chlo(name: str) -> Any:
-    def lower(g: Lowering, x: Instruction) -> Instruction:
-        x = g.cast(x, g.dtype)
+def _chlo(name: str, g: Lowering, x: Instruction) -> Instruction:
+    def add(opcode: str, shape: Any, operands: Any = (), **values: Any) -> Instruction:
+        return g.build.instruction(opcode, operands, shape=shape, **values)
 
-        def add(opcode: str, shape: Any, operands: Any = (), **values: Any) -> Instruction:
-            return g.build.instruction(opcode, operands, shape=shape, **values)
-
-        found = expanded(name, add, (x,))
-        assert found is not None
-        return found
-
-    return lower
+    found = expanded(name, add, (g.cast(x, g.dtype),))
+    assert found is not None
+    return found
 
 
 _register()
@@ -174,17 +158,13 @@ implements("reciprocal.default")(lambda g, x: g.binary("divide", 1.0, x))
 implements("square.default")(lambda g, x: g.binary("multiply", x, x))
 
 
-def _log(base: float) -> Any:
-    def lower(g: Lowering, x: Instruction) -> Instruction:
-        value = g.unary("log", g.cast(x, g.dtype))
-        return g.build.multiply(value, g.splat(1 / math.log(base), g.dtype, g.dims))
-
-    return lower
+def _log(base: float, g: Lowering, x: Instruction) -> Instruction:
+    value = g.unary("log", g.cast(x, g.dtype))
+    return g.build.multiply(value, g.splat(1 / math.log(base), g.dtype, g.dims))
 
 
-OPERATORS["aten.log2.default"], OPERATORS["aten.log10.default"] = _log(2), _log(10)
-
-
+implements("log2.default")(partial(_log, 2))
+implements("log10.default")(partial(_log, 10))
 implements("exp2.default")(
     lambda g, x: g.unary("exponential", g.binary("multiply", x, math.log(2)))
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from hloc.dtypes import F32, PRED, S64, DType
 from hloc.errors import UnsupportedError
@@ -15,6 +16,9 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape
 from hloc.torch.graph import Lowering, implements
+
+Limit: TypeAlias = Callable[[DType], Any]
+"""`lowest` or `highest`."""
 
 
 def lowest(dtype: DType) -> Any:
@@ -61,25 +65,23 @@ def _product(
     return g.reduce("multiply", g.cast(x, g.dtype), g.all_dims(x, over), 1, keepdim)
 
 
-def _extreme(opcode: str, start: Callable[[DType], Any]) -> Any:
-    def lower(g: Lowering, x: Instruction, dims: Any = None, keep: bool = False) -> Instruction:
-        return g.reduce(opcode, x, g.all_dims(x, dims), start(x.array.dtype), keep)
-
-    return lower
-
-
-def _logical(opcode: str, start: bool) -> Any:
-    def lower(g: Lowering, x: Instruction, dims: Any = None, keep: bool = False) -> Instruction:
-        over = g.all_dims(x, [dims] if isinstance(dims, int) else dims)
-        return g.reduce(opcode, g.cast(x, PRED), over, start, keep)
-
-    return lower
+def _extreme(
+    opcode: str, start: Limit, g: Lowering, x: Instruction, dims: Any = None, keep: bool = False
+) -> Instruction:
+    return g.reduce(opcode, x, g.all_dims(x, dims), start(x.array.dtype), keep)
 
 
-implements("amax.default", "max.default")(_extreme("maximum", lowest))
-implements("amin.default", "min.default")(_extreme("minimum", highest))
-implements("any.default", "any.dim", "any.dims")(_logical("or", False))
-implements("all.default", "all.dim", "all.dims")(_logical("and", True))
+def _logical(
+    opcode: str, start: bool, g: Lowering, x: Instruction, dims: Any = None, keep: bool = False
+) -> Instruction:
+    over = g.all_dims(x, [dims] if isinstance(dims, int) else dims)
+    return g.reduce(opcode, g.cast(x, PRED), over, start, keep)
+
+
+implements("amax.default", "max.default")(partial(_extreme, "maximum", lowest))
+implements("amin.default", "min.default")(partial(_extreme, "minimum", highest))
+implements("any.default", "any.dim", "any.dims")(partial(_logical, "or", False))
+implements("all.default", "all.dim", "all.dims")(partial(_logical, "and", True))
 
 
 @implements("var.correction", "var.dim")
@@ -110,22 +112,13 @@ def squared_deviations(g: Lowering, x: Instruction, over: Sequence[int]) -> Inst
 # ---------------------------------------------------------------- indices of extrema
 
 
-implements("argmax.default")(lambda g, x, dim=None, _keep=False: _largest(g, x, dim)[1])
-implements("argmin.default")(lambda g, x, dim=None, _keep=False: _smallest(g, x, dim)[1])
-implements("max.dim")(lambda g, x, dim, _keep=False: _largest(g, x, dim))
-implements("min.dim")(lambda g, x, dim, _keep=False: _smallest(g, x, dim))
-
-
-def _largest(g: Lowering, x: Instruction, dim: int | None) -> list[Instruction]:
-    return _extremum(g, x, dim, "GT", lowest)
-
-
-def _smallest(g: Lowering, x: Instruction, dim: int | None) -> list[Instruction]:
-    return _extremum(g, x, dim, "LT", highest)
-
-
 def _extremum(
-    g: Lowering, x: Instruction, dim: int | None, direction: str, start: Callable[[DType], Any]
+    direction: str,
+    start: Limit,
+    g: Lowering,
+    x: Instruction,
+    dim: int | None = None,
+    _keep: bool = False,
 ) -> list[Instruction]:
     """Return value and index of the first extremum along `dim`, of all elements if None."""
     if dim is None:
@@ -138,6 +131,13 @@ def _extremum(
     indices = g.build.iota(S64, x.array.dims, dim)
     both = g.build.reduce((x, indices), inits, (dim,), function)
     return [g.build.reshape(g.build.get_tuple_element(both, i), g.dims) for i in (0, 1)]
+
+
+_largest, _smallest = partial(_extremum, "GT", lowest), partial(_extremum, "LT", highest)
+implements("argmax.default")(lambda *given: _largest(*given)[1])
+implements("argmin.default")(lambda *given: _smallest(*given)[1])
+implements("max.dim")(_largest)
+implements("min.dim")(_smallest)
 
 
 def extremum_function(g: Lowering, kind: DType, direction: str) -> Computation:

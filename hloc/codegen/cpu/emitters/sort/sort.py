@@ -12,7 +12,7 @@ from functools import partial
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.sort.merge_sort import Comparator, MergeSorter
+from hloc.codegen.cpu.emitters.sort.merge_sort import MergeSorter
 from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, KeyFunction, RadixSorter, digits_for
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.elements.elemental import Frame
@@ -112,20 +112,16 @@ def _merge(k: KernelContext, at: Sequence[IndexValue], dim: int) -> None:
     arrays = rows.buffers(0)
     with k.body.loop(0, size) as i:
         rows.store(arrays, i, _elements(k, at, dim, i))
-    MergeSorter(rows, _comparator(k)).sort()
+    MergeSorter(rows, partial(_precedes, k)).sort()
     arrays = rows.buffers(rows.half)
     with k.body.loop(0, size) as i:
         _write(k, at, dim, i, rows.load(arrays, i))
 
 
-def _comparator(k: KernelContext) -> Comparator:
-    """Return the called computation; it takes the pairs of the operands in turn."""
-
-    def less(left: Sequence[Value], right: Sequence[Value]) -> Value:
-        arguments = [v for pair in zip(left, right, strict=True) for v in pair]
-        return k.g.inline(k.root.called[0], arguments)[0]
-
-    return less
+def _precedes(k: KernelContext, left: Sequence[Value], right: Sequence[Value]) -> Value:
+    """Inline the called computation; it takes the pairs of the operands in turn."""
+    arguments = [v for pair in zip(left, right, strict=True) for v in pair]
+    return k.g.inline(k.root.called[0], arguments)[0]
 
 
 # ---------------------------------------------------------------- by keys
