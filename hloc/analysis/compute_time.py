@@ -53,7 +53,7 @@ def find_device(name: str) -> DeviceSpec:
         return spec_of_chip(text.lower())
     spec = spec_of_device(text.upper().replace("PCIE", "PCIe"))
     if spec is None:
-        known = dict.fromkeys(spec.words[0] for spec in DEVICE_SPECS)
+        known = dict.fromkeys(name.split()[0] for name in DEVICE_SPECS)
         raise HloError(
             f"unknown device '{text[:60]}': expected one of {', '.join(known)}, a chip such as "
             "sm_90 or gfx942, or host"

@@ -167,4 +167,4 @@ def host_device() -> DeviceSpec:
     from hloc.runtime.machine_peaks import measure_peaks
 
     peaks = measure_peaks()
-    return DeviceSpec((), 1, peaks.memories[-1][1], peaks.flops, peaks.flops)
+    return DeviceSpec(1, peaks.memories[-1][1], peaks.flops, peaks.flops)

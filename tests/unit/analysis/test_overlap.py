@@ -12,7 +12,7 @@ from hloc.errors import HloError
 from hloc.ir.print_order import instruction_order
 from hloc.ir.replica_groups import DeviceMesh
 
-DEVICE = DeviceSpec((), 1, 1e9, 1e12, 1e12)
+DEVICE = DeviceSpec(1, 1e9, 1e12, 1e12)
 """A gigabyte per second: an elementwise f32[1000] of one operand takes 8 us."""
 
 NETWORK = Network(DeviceMesh((("x", 2),)), (Link("wire", 1e9, 0.0),))

@@ -32,7 +32,7 @@ def test_times_and_rates_of_each_kernel() -> None:
     transpose = by_opcode["transpose"]
     assert transpose.cost.bytes == 2 * 33 * 70 * 4
     assert transpose.seconds == 0.25e-3  # what the fake driver says of any two events
-    assert transpose.share_of(DeviceSpec(("x",), 1, 2 * 33 * 70 * 4 / 0.125e-3, 1e12, 1e12)) == 0.5
+    assert transpose.share_of(DeviceSpec(1, 2 * 33 * 70 * 4 / 0.125e-3, 1e12, 1e12)) == 0.5
     assert found.spec is None
     lines = profile_lines(GpuExecutable(compiled(BRANCHES), device_of(FakeCuda())), INPUTS)
     assert re.fullmatch(r"profile on Fake GPU: \d kernels", lines[0])
@@ -46,7 +46,7 @@ def test_counts_of_each_kernel_in_the_interpreter() -> None:
     (report,) = kernel.reports
     assert report.global_sectors * 32 == report.global_bytes == kernel.cost.bytes
     assert kernel.seconds is None
-    assert kernel.share_of(DeviceSpec(("x",), 1, 1.0, 1.0, 1.0)) is None
+    assert kernel.share_of(DeviceSpec(1, 1.0, 1.0, 1.0)) is None
     assert not device.metrics
     assert device.reports == []
 
