@@ -5,6 +5,8 @@ Source: the message descriptions inside jaxlib 0.10.2.
 
 from __future__ import annotations
 
+from hloc.ops.custom_call import API_VERSIONS
+
 ELEMENT_TYPES = {
     "pred": 1, "s8": 2, "s16": 3, "s32": 4, "s64": 5, "u8": 6, "u16": 7, "u32": 8, "u64": 9,
     "f16": 10, "f32": 11, "f64": 12, "opaque": 14, "c64": 15, "bf16": 16, "token": 17,
@@ -22,11 +24,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "padding_type": {"PADDING_INVALID": 0, "PADDING_VALID": 1, "PADDING_SAME": 2},
     "schedule": {"SCHEDULE_NONE": 0, "SCHEDULE_LATEST": 1, "SCHEDULE_EARLIEST": 2},
     "api_version": {
-        "API_VERSION_UNSPECIFIED": 0,
-        "API_VERSION_ORIGINAL": 1,
-        "API_VERSION_STATUS_RETURNING": 2,
-        "API_VERSION_STATUS_RETURNING_UNIFIED": 3,
-        "API_VERSION_TYPED_FFI": 4,
+        name: i for i, name in enumerate(("API_VERSION_UNSPECIFIED", *API_VERSIONS))
     },
     "precision": {"default": 0, "high": 1, "highest": 2},
     "dot_algorithm": {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import DType
+from hloc.ir.attributes import attr
 from hloc.ops.shared import Array, narrowed
 
 ALGORITHMS = (
@@ -31,6 +32,13 @@ ALGORITHMS = (
     "dot_unset",
 )
 """Values of `algorithm=` of dots and convolutions."""
+
+
+def precisions() -> Any:
+    """Return the attribute `operand_precision`: none or one of these words for each operand."""
+    words = ("default", "high", "highest", "packed_nibble")
+    return attr("enum_list", default=(), choices=words, fold_case=True)
+
 
 _EXACT_IN_F64 = 2.0**53
 

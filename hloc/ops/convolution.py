@@ -17,12 +17,11 @@ from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, defi
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.block_sparsity import dense_operands, whole_arrays
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
-from hloc.ops.contraction import ALGORITHMS, is_integer, rounded_sum, wide_matmul
+from hloc.ops.contraction import ALGORITHMS, is_integer, precisions, rounded_sum, wide_matmul
 from hloc.ops.shared import Array
 from hloc.ops.windows import overlap, window_of, windowed_dims
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape
 
-PRECISIONS = ("default", "high", "highest", "packed_nibble")
 CONVOLUTION_KINDS = ("unset", "fprop", "dgrad", "wgrad")
 
 
@@ -33,9 +32,7 @@ class ConvolutionAttributes:
     feature_group_count: int = attr("int", default=1)
     batch_group_count: int = attr("int", default=1)
     convolution_kind: str = attr("enum", default="unset", choices=CONVOLUTION_KINDS)
-    operand_precision: tuple[str, ...] = attr(
-        "enum_list", default=(), choices=PRECISIONS, fold_case=True
-    )
+    operand_precision: tuple[str, ...] = precisions()
     algorithm: str = attr("enum", default="", choices=ALGORITHMS, fold_case=True)
     sparsity_config: RawText | None = attr("raw", default=None)
 

@@ -16,6 +16,7 @@ from hloc.ir.opcode import (
 )
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import check_compatible, declared_shape, require
+from hloc.ops.contraction import precisions
 from hloc.ops.custom_call_targets import refusal_of, target_of
 from hloc.shapes import ArrayShape, Shape, leaves
 
@@ -27,7 +28,6 @@ API_VERSIONS = (
     "API_VERSION_STATUS_RETURNING_UNIFIED",
     "API_VERSION_TYPED_FFI",
 )
-PRECISIONS = ("default", "high", "highest", "packed_nibble")
 
 LINALG_PREFIX = "hloc_linalg_"
 """Prefix of targets with kernels of hloc's own (`codegen/kernels/linalg`)."""
@@ -39,9 +39,7 @@ class CustomCallAttributes:
     dim_labels: ConvolutionDimensions | None = attr("dim_labels", default=None)
     feature_group_count: int = attr("int", default=1)
     batch_group_count: int = attr("int", default=1)
-    operand_precision: tuple[str, ...] = attr(
-        "enum_list", default=(), choices=PRECISIONS, fold_case=True
-    )
+    operand_precision: tuple[str, ...] = precisions()
     padding_type: str = attr("enum", default="PADDING_INVALID", choices=PADDING_TYPES)
     custom_call_target: str = attr("string")
     operand_layout_constraints: tuple[Shape, ...] | None = attr("shape_list", default=None)

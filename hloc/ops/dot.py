@@ -21,11 +21,9 @@ from hloc.ops.checks import (
     same_size,
     wider,
 )
-from hloc.ops.contraction import ALGORITHMS, contract, free_dims
+from hloc.ops.contraction import ALGORITHMS, contract, free_dims, precisions
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape
-
-PRECISIONS = ("default", "high", "highest", "packed_nibble")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +34,7 @@ class DotAttributes:
     lhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
     rhs_batch_dims: tuple[int, ...] = attr("int_list", default=())
     rhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
-    operand_precision: tuple[str, ...] = attr(
-        "enum_list", default=(), choices=PRECISIONS, fold_case=True
-    )
+    operand_precision: tuple[str, ...] = precisions()
     algorithm: str = attr("enum", default="", choices=ALGORITHMS, fold_case=True)
 
 
@@ -55,9 +51,7 @@ class RaggedDotAttributes:
     rhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
     lhs_ragged_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
     rhs_group_dims: tuple[int, ...] = attr("int_list", default=())
-    operand_precision: tuple[str, ...] = attr(
-        "enum_list", default=(), choices=PRECISIONS, fold_case=True
-    )
+    operand_precision: tuple[str, ...] = precisions()
 
 
 # ---------------------------------------------------------------- shape rules

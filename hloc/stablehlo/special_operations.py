@@ -13,19 +13,14 @@ from hloc.dtypes import component_of
 from hloc.ir.attributes import RawText, quoted
 from hloc.ir.computation import Computation
 from hloc.literal import literal_of
+from hloc.ops.custom_call import API_VERSIONS
 from hloc.shapes import ArrayShape, Layout, Shape, TupleShape
 from hloc.stablehlo.block_builder import BlockBuilder
 from hloc.stablehlo.chlo import Value
 from hloc.stablehlo.codecs import BadAttribute, integers
 from hloc.stablehlo.tree import Dense, Operation, Record, Symbol
 
-_API_VERSIONS = (
-    "API_VERSION_UNSPECIFIED",
-    "",  # API_VERSION_ORIGINAL is the default
-    "API_VERSION_STATUS_RETURNING",
-    "API_VERSION_STATUS_RETURNING_UNIFIED",
-    "API_VERSION_TYPED_FFI",
-)
+_API_VERSIONS = ("API_VERSION_UNSPECIFIED", *API_VERSIONS)
 MAX_SPLAT = 1 << 16
 """Maximum number of elements of a splat constant; larger ones are broadcasts of a scalar."""
 
