@@ -23,6 +23,7 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import MAX_DEVICES, GroupLists, Lists, ReplicaGroups
+from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
@@ -87,11 +88,10 @@ def count_devices(module: Module) -> None:
 
 def _named_devices(module: Module) -> DeviceCounts:
     largest = dict.fromkeys(GroupMode, 1)
-    for computation in module.computations:
-        for inst in computation.instructions:
-            if inst.opcode.exchange is not None or inst.is_a("send", "recv"):
-                mode = group_mode(inst)
-                largest[mode] = max(largest[mode], _named(inst))
+    for inst in all_instructions(module):
+        if inst.opcode.exchange is not None or inst.is_a("send", "recv"):
+            mode = group_mode(inst)
+            largest[mode] = max(largest[mode], _named(inst))
     replicas = max(largest[GroupMode.REPLICAS], largest[GroupMode.BOTH])
     partitions = max(largest[GroupMode.PARTITIONS], -(-largest[GroupMode.FLATTENED] // replicas))
     return DeviceCounts(replicas, partitions)

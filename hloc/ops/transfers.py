@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hloc.ir.device_groups import TRANSFERS, device_pairs
 from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import all_instructions
 from hloc.shapes import ArrayShape, TupleShape
 
 
@@ -26,10 +27,9 @@ def start_of(inst: Instruction) -> Instruction | None:
         return inst
     if inst.operands[0].is_a(name):
         return inst.operands[0]
-    for computation in inst.computation.module.computations:
-        for other in computation.instructions:
-            if other.is_a(name) and other.attributes.channel_id == inst.attributes.channel_id:
-                return other
+    for other in all_instructions(inst.computation.module):
+        if other.is_a(name) and other.attributes.channel_id == inst.attributes.channel_id:
+            return other
     return None
 
 

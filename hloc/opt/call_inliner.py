@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hloc.ir.clone import inline
 from hloc.ir.module import Module
-from hloc.ir.traversal import live_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,9 @@ class CallInliner(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Inline callees first, so that every copied body is complete."""
         room = self.max_instructions - module.instruction_count
-        for computation in live_computations(module):
-            calls = [i for i in computation.instructions if i.opcode.name == "call"]
-            for call in calls:
-                if context.spent:
-                    break
-                growth = len(call.called[0])
-                if growth > room:
-                    continue
+        for call in each_instruction(module, context, "call"):
+            growth = len(call.called[0])
+            if growth <= room:
                 room -= growth
-                context.at = call
                 with context.rewriting(module, self.name):
                     inline(call)

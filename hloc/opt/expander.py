@@ -8,9 +8,9 @@ from hloc.dtypes import F32, DType
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
-from hloc.ir.traversal import live_computations
 from hloc.ops.builder import Builder
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, TupleShape
 
 
@@ -48,17 +48,13 @@ def expand_all(
     when: Callable[[Instruction], bool | str],
 ) -> None:
     """Replace the instructions of `opcodes` that fulfil `when`, for the pass `name`."""
-    for computation in live_computations(module):
-        for inst in computation.instructions:
-            if context.spent:
-                return
-            wanted = inst.opcode.name in opcodes and when(inst)
-            if isinstance(wanted, str):
-                context.remark("missed", name, inst, wanted)
-            elif wanted:
-                context.at = inst
-                with context.rewriting(module, name):
-                    replace_with(inst, expand(inst))
+    for inst in each_instruction(module, context):
+        wanted = inst.opcode.name in opcodes and when(inst)
+        if isinstance(wanted, str):
+            context.remark("missed", name, inst, wanted)
+        elif wanted:
+            with context.rewriting(module, name):
+                replace_with(inst, expand(inst))
 
 
 def replace_with(inst: Instruction, new: Instruction) -> None:

@@ -20,8 +20,8 @@ from hloc.errors import HloError
 from hloc.formats.proto_devices import fill_sharding
 from hloc.formats.runtime import message_class
 from hloc.ir.edges import Edge, edges_of
-from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.element_types import TOKEN, dtypes
@@ -112,26 +112,22 @@ def _is_even(parts: Sequence[Part]) -> bool:
 
 def _calls_host(module: Module) -> bool:
     """True if a custom call may run a function of the user or of a library."""
-    targets = {inst.attributes.custom_call_target for inst in _all(module, "custom-call")}
-    return any(not target.startswith(_ABOUT_SHARDING) for target in targets)
+    return any(
+        inst.is_a("custom-call")
+        and not inst.attributes.custom_call_target.startswith(_ABOUT_SHARDING)
+        for inst in all_instructions(module)
+    )
 
 
 def _is_sharded(module: Module) -> bool:
     """True if an instruction is to be cut into tiles."""
-    for inst in _all(module):
+    for inst in all_instructions(module):
         sharding = inst.common.sharding
         if sharding is not None and any(
             leaf.kind in ("tiled", "named") for leaf in sharding.for_leaves(1).elements
         ):
             return True
     return False
-
-
-def _all(module: Module, *opcodes: str) -> Iterator[Instruction]:
-    for computation in module.computations:
-        for inst in computation.instructions:
-            if not opcodes or inst.is_a(*opcodes):
-                yield inst
 
 
 def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shards:

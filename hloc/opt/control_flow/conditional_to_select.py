@@ -6,7 +6,6 @@ from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import live_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.branches import Branches, branches_of, selected
 from hloc.opt.control_flow.leafwise import (
@@ -17,6 +16,7 @@ from hloc.opt.control_flow.leafwise import (
 )
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
 
@@ -44,24 +44,19 @@ class ConditionalToSelect(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace conditionals in branches first."""
         effects = Effects()
-        for computation in live_computations(module):
-            applied = _is_applied(computation)
-            for inst in computation.instructions:
-                if context.spent:
-                    return
-                if not inst.is_a("conditional") or has_control_dependencies(inst):
-                    continue
-                context.at = inst
-                refusal = self._refusal(inst, applied, effects)
-                branches = branches_of(inst)
-                if refusal or branches is None:
-                    context.remark("missed", self.name, inst, refusal)
-                    continue
-                with context.rewriting(module, self.name):
-                    _select(branches)
+        for inst in each_instruction(module, context, "conditional"):
+            if has_control_dependencies(inst):
+                continue
+            refusal = self._refusal(inst, effects)
+            branches = branches_of(inst)
+            if refusal or branches is None:
+                context.remark("missed", self.name, inst, refusal)
+                continue
+            with context.rewriting(module, self.name):
+                _select(branches)
 
-    def _refusal(self, conditional: Instruction, applied: bool, effects: Effects) -> str:
-        """Return why `conditional` is kept, "" if it is replaced."""
+    def _refusal(self, conditional: Instruction, effects: Effects) -> str:
+        """Return why `conditional` stays, "" if it goes."""
         if effects.any_in(conditional):
             return "a branch has a side effect"
         branches = branches_of(conditional)
@@ -72,7 +67,7 @@ class ConditionalToSelect(RewritingPass):
         steps = [i for c in conditional.called for i in c.instructions if not i.opcode.nop]
         if any(i.opcode.control_flow for i in steps):
             return "a branch holds a loop, a branch or a call"
-        if applied:
+        if _is_applied(conditional.computation):
             return ""
         costly = next((i for i in steps if not _is_cheap(i)), None)
         if costly is not None:

@@ -15,6 +15,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import MAX_DEVICES, DeviceMesh, MeshAxis
 from hloc.ir.sharding import REPLICATED, Iota, LeafSharding, Tiles, TupleSharding, iota, normalized
+from hloc.ir.traversal import all_instructions
 from hloc.shapes import leaves
 
 TO_LOCAL = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
@@ -157,15 +158,14 @@ def partitions_of(module: Module) -> int:
 
 
 def all_shardings(module: Module) -> Iterator[LeafSharding]:
-    """Yield every sharding of the module."""
-    for computation in module.computations:
-        for inst in computation.instructions:
-            common = inst.common
-            if isinstance(common.sharding, TupleSharding):
-                yield from map(unnamed, common.sharding.elements)
-            elif common.sharding is not None:
-                yield unnamed(common.sharding)
-            if any(key.startswith("xla.sdy.") for key, _ in common.frontend_attributes):
-                yield from (s for s in shardings_of(inst) if s is not None)
-                if (along := manual_sharding(inst)) is not None:
-                    yield along
+    """Yield every sharding that the module names."""
+    for inst in all_instructions(module):
+        common = inst.common
+        if isinstance(common.sharding, TupleSharding):
+            yield from map(unnamed, common.sharding.elements)
+        elif common.sharding is not None:
+            yield unnamed(common.sharding)
+        if any(key.startswith("xla.sdy.") for key, _ in common.frontend_attributes):
+            yield from (s for s in shardings_of(inst) if s is not None)
+            if (along := manual_sharding(inst)) is not None:
+                yield along

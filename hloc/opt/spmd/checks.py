@@ -8,6 +8,7 @@ from hloc.errors import HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.sharding import MANUAL
+from hloc.ir.traversal import all_instructions
 from hloc.opt.spmd.annotations import (
     CONSTRAINTS,
     IDENTITIES,
@@ -21,14 +22,13 @@ from hloc.shapes import ArrayShape, Shape, TupleShape, compatible
 
 
 def check_custom_calls(module: Module) -> None:
-    """Raise HloError at the first custom call whose operands do not match its result."""
-    for computation in module.computations:
-        for inst in computation.instructions:
-            target = target_of(inst)
-            if target in CONSTRAINTS or target in IDENTITIES:
-                _check(inst, target, "the shape", compatible)
-            elif target in TO_LOCAL or target in TO_GLOBAL:
-                _check(inst, target, "element type and rank", _same_rank)
+    """Raise HloError at the first call whose operands its result cannot be made of."""
+    for inst in all_instructions(module):
+        target = target_of(inst)
+        if target in CONSTRAINTS or target in IDENTITIES:
+            _check(inst, target, "the shape", compatible)
+        elif target in TO_LOCAL or target in TO_GLOBAL:
+            _check(inst, target, "element type and rank", _same_rank)
 
 
 def check_device_numbers(module: Module) -> None:
