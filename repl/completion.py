@@ -24,7 +24,7 @@ from hloc.opt.rule import Rule
 from hloc.report.describe import pass_summaries
 from hloc.report.text import plural
 from repl.commands import ALIASES, COMMANDS
-from repl.names import NameCache
+from repl.names import NameCache, PrefixIndex, StateNames
 from repl.passes import recipe_for
 from repl.session import Session
 from repl.settings import SETTINGS
@@ -105,22 +105,10 @@ class HloCompleter(Completer):
     # ---- names of the module
 
     def _instructions(self, word: str) -> Iterator[Completion]:
-        if not self.session.is_loaded:
-            return
-        known = self.names.known(self.session.current)
-        start = word.removeprefix("%")
-        if known is not None:
-            for name, about in known.instructions.starting_with(start, _MAX_OFFERED):
-                yield Completion(name, -len(start), display_meta=printable(about))
+        return _beginning(self._known().instructions, word.removeprefix("%"))
 
     def _computations(self, word: str) -> Iterator[Completion]:
-        if not self.session.is_loaded:
-            return
-        known = self.names.known(self.session.current)
-        start = word.lstrip("@")
-        if known is not None:
-            for name, about in known.computations.starting_with(start, _MAX_OFFERED):
-                yield Completion(name, -len(start), display_meta=about)
+        return _beginning(self._known().computations, word.lstrip("@"))
 
     def _states(self, word: str) -> Iterator[Completion]:
         session = self.session
@@ -155,8 +143,12 @@ class HloCompleter(Completer):
         self.names.try_passes(
             state, [name for name, _ in pass_summaries()], partial(self._try_out, state)
         )
-        known = self.names.known(state)
-        return known.effects if known else {}
+        return self._known().effects
+
+    def _known(self) -> StateNames:
+        """Return the names of the current state, as far as they are listed by now."""
+        known = self.names.known(self.session.current) if self.session.is_loaded else None
+        return known or StateNames()
 
     def _try_out(self, state: State, name: str) -> int | None:
         try:
@@ -164,6 +156,11 @@ class HloCompleter(Completer):
             return len(recipe_for(self.session, what).run(state.module).rules)
         except Exception:  # a pass that fails says so when it is applied, not while typing
             return None
+
+
+def _beginning(names: PrefixIndex, start: str) -> Iterator[Completion]:
+    for name, about in names.starting_with(start, _MAX_OFFERED):
+        yield Completion(name, -len(start), display_meta=printable(about))
 
 
 def _about(rule: Rule) -> str:

@@ -249,24 +249,19 @@ def _convert(block: BlockBuilder, operation: Operation) -> None:
     block.results(operation, found)
 
 
-def _static(opcode: str, **names: str) -> Any:
-    """Return a function for a dynamic operation with a static type, whose sizes are not needed."""
-
-    def convert(block: BlockBuilder, operation: Operation) -> None:
-        shape = block.result_shape(operation)
-        if not isinstance(shape, ArrayShape) or shape.dynamic:
-            block.unsupported(operation, "needs a result of fixed size")
-        operands = block.operands(operation)[:-1]
-        if opcode == "broadcast":
-            operation.operands = operation.operands[:1]
-            _broadcast_in_dim(block, operation)
-            return
-        values: dict[str, Any] = {
-            hlo: operation.attributes.get(mlir) for mlir, hlo in names.items()
-        }
-        block.results(operation, block.add(opcode, shape, operands, **values))
-
-    return convert
+def _static(opcode: str, block: BlockBuilder, operation: Operation) -> None:
+    """Add a dynamic operation whose type is static: its sizes are not needed."""
+    shape = block.result_shape(operation)
+    if not isinstance(shape, ArrayShape) or shape.dynamic:
+        block.unsupported(operation, "needs a result of fixed size")
+    operands = block.operands(operation)[:-1]
+    if opcode == "broadcast":
+        operation.operands = operation.operands[:1]
+        _broadcast_in_dim(block, operation)
+        return
+    dimension = operation.attributes.get("iota_dimension")
+    values: dict[str, Any] = {"iota_dimension": dimension} if opcode == "iota" else {}
+    block.results(operation, block.add(opcode, shape, operands, **values))
 
 
 SPECIAL: dict[str, Callable[[BlockBuilder, Operation], None]] = {
@@ -280,9 +275,9 @@ SPECIAL: dict[str, Callable[[BlockBuilder, Operation], None]] = {
     "convert": _convert,
     "create_token": _token,
     "custom_call": _custom_call,
-    "dynamic_broadcast_in_dim": _static("broadcast"),
-    "dynamic_iota": _static("iota", iota_dimension="iota_dimension"),
-    "dynamic_reshape": _static("reshape"),
+    "dynamic_broadcast_in_dim": partial(_static, "broadcast"),
+    "dynamic_iota": partial(_static, "iota"),
+    "dynamic_reshape": partial(_static, "reshape"),
     "get_tuple_element": _get_tuple_element,
     "if": _branches,
     "optimization_barrier": _barrier,
