@@ -273,6 +273,13 @@ def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
     return found
 
 
+def array_leaves(shape: Shape) -> list[ArrayShape]:
+    """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
+    if isinstance(shape, ArrayShape):
+        return [] if shape.dtype.is_special else [shape]
+    return [leaf for _, leaf in data_leaves(shape)]
+
+
 def shape_at(shape: Shape, index: ShapeIndex) -> Shape:
     """Return the part of `shape` at `index`; raises IndexError if there is none."""
     for i in index:

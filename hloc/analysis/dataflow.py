@@ -19,10 +19,10 @@ from hloc.ops.custom_call_targets import target_of
 from hloc.shapes import (
     TOKEN_SHAPE,
     ArrayShape,
-    BufferShape,
     Shape,
     ShapeIndex,
     TupleShape,
+    data_leaves,
     leaves,
     same_layouts,
 )
@@ -160,14 +160,7 @@ def array_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
 
     Tokens and arrays without elements are left out: they take no memory.
     """
-    if isinstance(shape, ArrayShape):
-        return [((), shape)] if shape.size_bytes else []
-    found = []
-    for index, leaf in leaves(shape):
-        array = leaf.array if isinstance(leaf, BufferShape) else leaf
-        if array.size_bytes:
-            found.append((index, array))
-    return found
+    return [(index, array) for index, array in data_leaves(shape) if array.size_bytes]
 
 
 def forwards(inst: Instruction) -> bool:

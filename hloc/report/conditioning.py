@@ -29,9 +29,8 @@ from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.folding import recognised_reducer
 from hloc.report.answers import is_random, is_too_large
 from hloc.report.compare import Comparison, Distance, distance_at, ulps_apart
-from hloc.report.inputs import array_leaves
 from hloc.report.roundings import ALLOWED, SAME_ELEMENTS, is_float, spreads_of
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 Values: TypeAlias = dict[Instruction, list[Array]]
 
@@ -134,7 +133,7 @@ def _values_for(
     values: Values = {}
     given = iter(inputs)
     for parameter in module.entry.parameters:
-        values[parameter] = [next(given) for _ in array_leaves([parameter.shape])]
+        values[parameter] = [next(given) for _ in array_leaves(parameter.shape)]
     for inst in wanted:
         if inst.is_a("constant"):
             alone, _ = _alone(inst, values)
@@ -160,7 +159,7 @@ def _maker(root: Instruction, output: int) -> Instruction:
     """Return the instruction that computed an output, with its elements in the same order."""
     inst = root
     while True:
-        if inst.is_a("tuple") and all(len(array_leaves([o.shape])) == 1 for o in inst.operands):
+        if inst.is_a("tuple") and all(len(array_leaves(o.shape)) == 1 for o in inst.operands):
             inst, output = inst.operands[output], 0
         elif inst.is_a(*SAME_ELEMENTS):
             (inst,) = inst.operands

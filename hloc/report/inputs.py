@@ -21,7 +21,7 @@ from hloc.ir.module import Module
 from hloc.output_file import output_to
 from hloc.report.index_ranges import index_limits
 from hloc.report.text import size_text
-from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
+from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, array_leaves
 
 _MAX_ROWS = 4096
 _MOST_TIMES, _MOST_BYTES = 16, 1 << 20
@@ -29,21 +29,14 @@ _MOST_TIMES, _MOST_BYTES = 16, 1 << 20
 _SMALL = 10  # upper bound of integers that are not indices
 
 
-def array_leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:
-    """Return the array leaves of `shapes` in order, without tokens and opaque values."""
-    found = [leaf for shape in shapes for _, leaf in leaves(shape)]
-    arrays = [leaf if isinstance(leaf, ArrayShape) else leaf.array for leaf in found]
-    return [array for array in arrays if not array.dtype.is_special]
-
-
 def parameter_leaves(module: Module) -> list[ArrayShape]:
     """Return the shapes of the arrays that the entry computation takes."""
-    return array_leaves([parameter.shape for parameter in module.entry.parameters])
+    return [leaf for p in module.entry.parameters for leaf in array_leaves(p.shape)]
 
 
 def result_leaves(module: Module) -> list[ArrayShape]:
     """Return the shapes of the arrays that the entry computation returns."""
-    return array_leaves([module.entry.root.shape])
+    return array_leaves(module.entry.root.shape)
 
 
 # ---------------------------------------------------------------- random

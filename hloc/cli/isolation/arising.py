@@ -17,9 +17,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
-from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 Index: TypeAlias = tuple[int, ...]
 Test: TypeAlias = Callable[[Array], Array]
@@ -137,7 +136,7 @@ def _explained(
     given = iter(inputs)
     with Values() as values:
         for parameter in module.entry.parameters:
-            values.put(parameter, [next(given) for _ in array_leaves([parameter.shape])])
+            values.put(parameter, [next(given) for _ in array_leaves(parameter.shape)])
         for other in post_order_from([inst]):
             if not other.is_a("parameter"):
                 _evaluated(other, values)

@@ -14,11 +14,11 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.origin import origin_of
 from hloc.output_file import write_form
 from hloc.report.conditioning_text import conditioning_data, conditioning_lines
-from hloc.report.inputs import array_leaves, parameter_leaves, result_leaves, save_arrays
+from hloc.report.inputs import parameter_leaves, result_leaves, save_arrays
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
-from hloc.shapes import TupleShape
+from hloc.shapes import TupleShape, array_leaves
 
 _MOST_NAMED = 5
 _NOT_FILE = re.compile(r"[^\w.-]+")
@@ -98,7 +98,7 @@ def place(inst: Instruction | None) -> str:
         return "none"
     origin = origin_of(inst)
     at = f" at {origin}" if origin else ""
-    arrays = len(array_leaves([inst.shape]))
+    arrays = len(array_leaves(inst.shape))
     is_tuple = isinstance(inst.shape, TupleShape)
     shape = f"of {plural(arrays, 'array')}" if is_tuple else inst.shape.text_without_layout
     return printable(f"%{inst.name}, {inst.opcode.name} {shape}{at}")

@@ -17,7 +17,8 @@ from hloc.ir.module import Module
 from hloc.jax.xla_child import XlaChild
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
-from hloc.report.inputs import array_leaves, result_leaves
+from hloc.report.inputs import result_leaves
+from hloc.shapes import array_leaves
 
 Task: TypeAlias = "tuple[Piece, list[Array]]"
 Program: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
@@ -210,6 +211,6 @@ def _by_parameter(piece: Piece, arrays: Sequence[Array]) -> dict[str, list[Array
     """Return the arrays of each parameter of a piece, by name."""
     given = iter(arrays)
     return {
-        parameter.name: [next(given) for _ in array_leaves([parameter.shape])]
+        parameter.name: [next(given) for _ in array_leaves(parameter.shape)]
         for parameter in piece.module.entry.parameters
     }

@@ -14,8 +14,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
-from hloc.report.inputs import array_leaves
 from hloc.report.progress import Progress
+from hloc.shapes import array_leaves
 
 MOST_BYTES = 1 << 30
 """Bytes of values kept in memory; beyond it the oldest are spilled to files."""
@@ -106,7 +106,7 @@ def walk(
         ends.setdefault(place, []).append(inst)
     given = iter(inputs)
     for parameter in module.entry.parameters:
-        values.put(parameter, [next(given) for _ in array_leaves([parameter.shape])])
+        values.put(parameter, [next(given) for _ in array_leaves(parameter.shape)])
     progress.begin("instructions", len(order))
     for place, inst in enumerate(order):
         progress.done, progress.detail = place, f"%{inst.name}"

@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.split_kernel import Split, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.lanes import has_masks, lane_count
 from hloc.codegen.llvm.routine import Routines
@@ -28,6 +28,7 @@ from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.shapes import array_leaves
 
 RULE_MODULES = (remap, reductions, scalar_control)
 """The modules that register element rules; named here so that they are imported."""

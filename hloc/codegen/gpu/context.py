@@ -19,13 +19,14 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, Extent, GpuFunction
 from hloc.codegen.gpu.tensor_map import TensorMapArgument
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S32, S64, U8, DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES, alignment_of
+from hloc.shapes import array_leaves
 
 
 class GpuContext(KernelContext):

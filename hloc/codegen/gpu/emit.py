@@ -12,12 +12,12 @@ from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root, is_gemm
 from hloc.codegen.gpu.emitters.reduction import row_region
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.library.table import library_call
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter, PlannedKernel, first_plan
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.lower.fusible import is_beyond
 from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.ir.instruction import Instruction
+from hloc.shapes import array_leaves
 
 
 def plan_kernel(

@@ -16,7 +16,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, Shape, data_leaves
+from hloc.shapes import ArrayShape, array_leaves
 
 SMALL_ELEMENTS = 256
 """Arrays of at most this size get the compact code, which compiles in half the time."""
@@ -24,13 +24,6 @@ SMALL_ELEMENTS = 256
 
 LIBRARY_FUNCTION = "%function"
 """The parameter that has the address of the LAPACK routine that a kernel calls."""
-
-
-def array_leaves(shape: Shape) -> list[ArrayShape]:
-    """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
-    if isinstance(shape, ArrayShape):
-        return [] if shape.dtype.is_special else [shape]
-    return [leaf for _, leaf in data_leaves(shape)]
 
 
 def root_of(inst: Instruction) -> Instruction:

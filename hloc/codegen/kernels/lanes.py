@@ -15,7 +15,7 @@ from hloc.analysis.epilogue import product_in
 from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import LaneIndex, is_narrow_float
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64, DType, component_of
@@ -23,7 +23,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import attention_of
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 _OPCODES = frozenset(
     {

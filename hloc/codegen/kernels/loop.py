@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hloc.codegen.builder.index import reshape_keeps_order, same_physical_order
 from hloc.codegen.elements.elemental import has_rule
-from hloc.codegen.kernels.context import array_leaves, root_of
+from hloc.codegen.kernels.context import root_of
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 
 def is_generated(inst: Instruction) -> bool:

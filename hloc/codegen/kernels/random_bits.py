@@ -15,12 +15,13 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.random_bits import split_dimension
 from hloc.ops.sort_random import check_generator
+from hloc.shapes import array_leaves
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from hloc.codegen.elements import reductions, remap
 from hloc.codegen.elements.elemental import MAX_NESTING, has_rule
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.ops.folding import works_per_element
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 RULE_MODULES = (reductions, remap)
 """The modules that register element rules; named here so that they are imported."""

@@ -21,14 +21,13 @@ from hloc.cache_directory import read_cached, write_cached
 from hloc.codegen.gpu.emit import alternatives
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.runtime.gpu.cuda import CudaDevice
 from hloc.runtime.gpu.measuring import reports_of
 from hloc.runtime.gpu.memory import Allocations
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 ROUNDS = 7
 """Launches of each kernel after the first, of which the median counts."""

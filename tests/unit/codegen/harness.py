@@ -12,7 +12,6 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, routine_names
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.llvm.object_file import (
     check_symbols,
     compile_object,
@@ -26,7 +25,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.parser import parse
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 from hloc.source import SourceFile
 
 Array = np.ndarray[Any, Any]

@@ -20,13 +20,13 @@ from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.boundaries import boundaries
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
 from hloc.codegen.kernels.loop import fits_shape, is_flat, is_generated, member_is_flat
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import ArrayShape, ShapeIndex, leaves
+from hloc.shapes import ArrayShape, ShapeIndex, array_leaves, leaves
 
 _FEW_ELEMENTS = 16
 

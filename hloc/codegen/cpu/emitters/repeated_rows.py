@@ -13,12 +13,12 @@ from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import ArrayShape, leaves
+from hloc.shapes import ArrayShape, array_leaves, leaves
 
 _FEWEST_ELEMENTS = 2048
 """Fewest elements for which the tables, of at most a vector per element of a row, cost little."""

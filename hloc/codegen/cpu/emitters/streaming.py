@@ -14,10 +14,10 @@ from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.dtypes import S64
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 STREAMED_BYTES = 64 << 20
 """Smallest size of results for which it surely pays; the last cache is often shared with others."""

@@ -7,12 +7,12 @@ from functools import partial
 
 from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.loop import is_generated
 from hloc.codegen.kernels.unrolling import is_unrolled, write_elements
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, leaves
+from hloc.shapes import ArrayShape, array_leaves, leaves
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.loop import is_flat, is_generated
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, ShapeIndex, leaves
+from hloc.shapes import ArrayShape, ShapeIndex, array_leaves, leaves
 
 _VECTOR_BYTES = 16
 _MOST_PER_THREAD = 8

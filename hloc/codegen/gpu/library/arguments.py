@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hloc.codegen.kernels.context import array_leaves
 from hloc.ir.instruction import Instruction
+from hloc.shapes import array_leaves
 
 
 def operand_number(inst: Instruction, operand: Instruction) -> int:

@@ -11,10 +11,11 @@ from hloc.codegen.cpu.emitters.reduction.plain_reduction import (
 )
 from hloc.codegen.elements.reductions import FEWEST_ROWS, MOST_UNROLLED
 from hloc.codegen.kernels import reduce
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.ir.instruction import Instruction
+from hloc.shapes import array_leaves
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:

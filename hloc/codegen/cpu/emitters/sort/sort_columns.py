@@ -15,11 +15,12 @@ from hloc.codegen.builder.index import loop_order, same_physical_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.shapes import array_leaves
 
 _LINE_BYTES = 64
 _SHORT = 512

@@ -14,13 +14,13 @@ from typing import TypeAlias
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.gpu.emitters.reduction.reduce_plan import power_of_two
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
-from hloc.codegen.kernels.context import array_leaves, root_of
+from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.loop import is_flat, is_generated
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, array_leaves
 
 _TILE = 32
 _TILE_ELEMENTS = _TILE * _TILE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.shapes import array_leaves
 
 _BLOCKS = 256
 """Blocks that keep a large GPU busy."""

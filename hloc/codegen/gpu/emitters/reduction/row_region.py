@@ -21,11 +21,11 @@ from hloc.codegen.gpu.emitters.reduction.reduce import initial_values
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels import row_region
-from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.row_plan import RowPlan, Stage
+from hloc.shapes import array_leaves
 
 _MOST_WANTED = 8
 """Elements of a row that one thread should have, as long as there are threads."""

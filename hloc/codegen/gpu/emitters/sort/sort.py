@@ -19,11 +19,12 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
-from hloc.codegen.kernels.context import array_leaves, root_of
+from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
+from hloc.shapes import array_leaves
 
 
 @dataclass(frozen=True, slots=True)
