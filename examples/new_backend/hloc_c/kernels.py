@@ -10,7 +10,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters import table
 from hloc.codegen.cpu.emitters.convolution import direct_convolution
 from hloc.codegen.kernels import row_region
-from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
@@ -19,6 +19,7 @@ from hloc.codegen.lower.fusible import is_beyond
 from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
+from hloc.shapes import array_leaves
 
 from .builder import CBuilder
 from .writer import CBody, CWriter
