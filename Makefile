@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated test-vscode coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ test-mpi: setup ## jobs of several processes over MPI; needs `pip install 'hloc[
 
 test-emulated: setup ## objects for other machines and processors, under QEMU and node
 	$(BIN)/python -m pytest -q -m "slow or not slow" tests/unit/codegen/test_aot*.py
+
+test-vscode: setup ## the extension in VS Code itself (needs code-server, chromium, chromedriver and npm)
+	$(BIN)/python -m pytest -q -m slow tests/unit/editors/test_vscode.py tests/web/test_code_server.py
 
 coverage: setup ## lines and branches that the default tests reach, worker processes included
 	rm -rf build/coverage

@@ -154,7 +154,7 @@ class HloCompleter(Completer):
         try:
             (what,) = Pipeline.parse(name).passes
             return len(recipe_for(self.session, what).run(state.module).rules)
-        except Exception:  # a pass that fails says so when it is applied, not while typing
+        except Exception:  # a failing pass is reported when it is applied, not while typing
             return None
 
 

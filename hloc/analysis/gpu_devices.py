@@ -20,12 +20,12 @@ class DeviceSpec:
     """Peaks of one product.
 
     Attributes:
-        processors: each runs blocks of threads on its own.
-        bytes_per_second: of the device's memory.
-        f32_flops: operations per second on f32, without tensor cores.
-        half_flops: on f16 and bf16, with tensor cores, sums in f32.
-        f64_flops: on f64, without tensor cores.
-        l2_bytes: cache that all processors share.
+        processors: streaming multiprocessors or compute units.
+        bytes_per_second: bandwidth of the device memory.
+        f32_flops: f32 operations per second, without tensor cores.
+        half_flops: f16 and bf16 operations per second, with tensor cores and f32 sums.
+        f64_flops: f64 operations per second, without tensor cores.
+        l2_bytes: size of the L2 cache, which all processors share.
     """
 
     processors: int

@@ -56,7 +56,7 @@ class ConditionalToSelect(RewritingPass):
                 _select(branches)
 
     def _refusal(self, conditional: Instruction, effects: Effects) -> str:
-        """Return why `conditional` stays, "" if it goes."""
+        """Return why `conditional` is kept, "" if it is replaced."""
         if effects.any_in(conditional):
             return "a branch has a side effect"
         branches = branches_of(conditional)

@@ -158,7 +158,7 @@ def partitions_of(module: Module) -> int:
 
 
 def all_shardings(module: Module) -> Iterator[LeafSharding]:
-    """Yield every sharding that the module names."""
+    """Yield every sharding of the module."""
     for inst in all_instructions(module):
         common = inst.common
         if isinstance(common.sharding, TupleSharding):
