@@ -37,6 +37,11 @@ class Replay:
     wall_ms: float
 
     @property
+    def left_all(self) -> bool:
+        """The pass changed nothing, so the module is a copy of the one before still."""
+        return not (self.said_changed or self.rules or self.module.log.events)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         return tuple(self.module.log.events)
 
@@ -69,6 +74,7 @@ class Recipe:
         limit: int | None = None,
         on_rewrite: OnRewrite | None = None,
         remarks: list[Remark] | None = None,
+        copy: Module | None = None,
     ) -> Replay:
         """Run the pass on a copy of `module`.
 
@@ -77,8 +83,9 @@ class Recipe:
             limit: stop after this many rewrites.
             on_rewrite: called after every rewrite; it may set `context.rewrite_limit` to stop.
             remarks: receives the remarks of the pass.
+            copy: an existing copy of the module that nobody else needs.
         """
-        copy = clone_module(module)
+        copy = copy or clone_module(module)
         copy.reserve_uids(self.highest_uid)
         context = PassContext(
             disabled_rules=self.disabled_rules,

@@ -65,6 +65,7 @@ class Session:
         sourcing: the nested scripts that are running.
         kernel: the kernel that is being stepped through.
         seconds: the time of the last run of each state.
+        spare: a state with a copy of its module for the next pass, None if there is none.
         progress: the progress line of a long command on a terminal.
     """
 
@@ -90,6 +91,7 @@ class Session:
     sourcing: int = 0
     kernel: KernelSteps | None = None
     seconds: dict[State, float] = field(default_factory=dict)
+    spare: tuple[State, Module] | None = None
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
@@ -119,7 +121,7 @@ class Session:
         self.walks.clear()
         self.starts.clear()
         self.seconds.clear()
-        self.stepping = self.pending = self.kernel = None
+        self.stepping = self.pending = self.kernel = self.spare = None
         self.last_step = self.source_path = ""
         self.highest_uid = module.new_uid()
         return self.tree.enter(State(0, None, "load", module))
