@@ -268,6 +268,7 @@ _ROWS = (
         "web_command:web",
         "web m.hlo",
         "web dump/ --no-browser --port=8000",
+        "web --classroom --host=192.0.2.7",
     ),
 )
 

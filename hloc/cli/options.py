@@ -420,9 +420,15 @@ OPTIONS: tuple[Option, ...] = (
            "into the cache, or into the installed package", "cache|package", "cache",
            OneOf(("cache", "package"))),
     # ---- web
-    Option(("--port",), "Web", ("web",), "listen on this port of 127.0.0.1 (default 0: a free "
-           "one)", "N", convert=count(0), default=0),
+    Option(("--port",), "Web", ("web",), "listen on this port (default 0: a free one)", "N",
+           convert=count(0), default=0),
     Option(("--no-browser",), "Web", ("web",), "print the address, and open no browser"),
+    Option(("--classroom",), "Web", ("web",), "serve many students, who join with a link; what "
+           "they do runs in confined processes (Linux)"),
+    Option(("--host",), "Web", ("web",), "with --classroom: listen on this address of the machine "
+           "(default 127.0.0.1; 0.0.0.0 for all)", "ADDR", default=""),
+    Option(("--students",), "Web", ("web",), "with --classroom: how many may be there at the same "
+           "time (default 40)", "N", convert=count(1), default=0),
     # ---- general
     Option(("--color",), "General", ALL, "coloured messages: auto, always, never", "WHEN", "always",
            OneOf(COLOR), "auto"),

@@ -6,10 +6,12 @@ from argparse import Namespace
 from importlib.util import find_spec
 
 from hloc.cli.talk import Talk
+from hloc.confinement.support import check_machine
 from hloc.errors import HloError
-from hloc.report.exits import Exit
+from hloc.report.exits import Exit, UsageError
 
 _PACKAGES = ("starlette", "uvicorn")
+_STUDENTS = 40
 
 
 def web(arguments: Namespace, talk: Talk) -> int:
@@ -20,6 +22,21 @@ def web(arguments: Namespace, talk: Talk) -> int:
             f"hloc web needs {' and '.join(missing)}",
             notes=("pip install 'hloc[web]'",),
         )
+    if arguments.classroom:
+        check_machine()
+        from hloc.web.classroom.server import serve_classroom
+
+        serve_classroom(
+            arguments.files,
+            host=arguments.host or "127.0.0.1",
+            port=arguments.port,
+            students=arguments.students or _STUDENTS,
+            say=talk.say,
+        )
+        return Exit.OK
+    for option in ("host", "students"):
+        if getattr(arguments, option):
+            raise UsageError(f"--{option} needs --classroom")
     from hloc.web.server import serve
 
     serve(

@@ -31,6 +31,9 @@ _START_SECONDS = 120.0
 
 _FORK_SECONDS, _END_SECONDS = 30.0, 5.0
 _LOOK_SECONDS = 0.1
+_SHORT_SECONDS, _LAST = 2.0, 19
+"""Of processor time: a question that takes more is worked on with the last priority."""
+
 _PRINTED_BYTES = 4000
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -65,6 +68,7 @@ class Confined:
     _printed: int
     _lease: socket.socket
     _is_closed: bool = False
+    _gives_way: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, question: object, patience: Patience) -> Any:
@@ -80,7 +84,10 @@ class Confined:
                 raise Stopped("the session has ended")
             if time.monotonic() > end:
                 raise Stopped(f"out of time: stopped after {patience.seconds:g} s")
-            if self._cpu_seconds() - used > patience.cpu_seconds:
+            taken = self._cpu_seconds() - used
+            if taken > _SHORT_SECONDS and not self._gives_way:
+                self._give_way()
+            if taken > patience.cpu_seconds:
                 seconds = f"{patience.cpu_seconds:g} s of processor time"
                 raise Stopped(f"out of time: stopped after {seconds}")
 
@@ -124,6 +131,12 @@ class Confined:
         self.close()
         for handle in (self._questions, self._answers, self._printed):
             os.close(handle)
+
+    def _give_way(self) -> None:
+        """Let short questions of others go first from now on."""
+        self._gives_way = True
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, _LAST)
 
     def _cpu_seconds(self) -> float:
         """Return the processor time that it has taken so far."""

@@ -13,7 +13,9 @@ from hloc.confinement.kernel import PR_SET_PDEATHSIG, call
 from hloc.confinement.limits import Limits
 
 _OPEN_FILES = 64
-_LESS_URGENT = 10
+_LESS_URGENT = 5
+"""Than the server, which must answer while they work."""
+
 _NOT_USED = (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE)
 
 

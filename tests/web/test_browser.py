@@ -119,8 +119,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield from served([str(EXAMPLE)], tmp_path_factory.mktemp("state"))
 
 
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
+def new_driver() -> Any:
+    """Return a browser without a window."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for word in ("--headless=new", "--disable-gpu", "--window-size=1280,800", "--no-proxy-server"):
@@ -130,6 +130,12 @@ def driver() -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     found = webdriver.Chrome(options=options, service=Service(DRIVER))
     found.set_page_load_timeout(PATIENCE)
+    return found
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    found = new_driver()
     yield found
     found.quit()
 

@@ -118,6 +118,18 @@ def test_an_endless_loop_is_ended(forks: Forks) -> None:
         wait_until(partial(has_ended, process.pid), "its end")
 
 
+def test_a_long_question_gives_way_to_short_ones(
+    forks: Forks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forked, "_SHORT_SECONDS", 0.1)
+    process = forks.fork("python", LIMITS)
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
+    count = "def attack(): return sum(range(20_000_000))"
+    assert asked(process, count) == ("worked", 199999990000000)
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19
+    assert asked(process, "def attack(): return os.nice(-1)")[0] == "PermissionError"
+
+
 def test_one_that_ends_or_crashes_is_told_of(forks: Forks) -> None:
     for code, words in (
         ("os._exit(3)", "ended with exit code 3"),

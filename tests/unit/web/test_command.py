@@ -35,3 +35,30 @@ def test_a_file_that_is_not_there_is_told_before_anything_is_served(capsys: Capt
 def test_a_port_is_a_number(capsys: Capture) -> None:
     assert main(["web", "--port=high"]) == 2
     assert "expected a whole number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--host=127.0.0.1", "--students=3"])
+def test_options_of_a_classroom_need_one(option: str, capsys: Capture) -> None:
+    pytest.importorskip("starlette", reason="the extra hloc[web]")
+    pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+    assert main(["web", option]) == 2
+    assert f"{option.partition('=')[0]} needs --classroom" in capsys.readouterr().err
+
+
+def test_a_classroom_that_cannot_confine_is_not_opened(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("starlette", reason="the extra hloc[web]")
+    pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+    monkeypatch.setattr("hloc.confinement.support.machine", lambda: "riscv64")
+    assert main(["web", "--classroom"]) == 1
+    said = capsys.readouterr().err
+    assert "processes cannot be confined on" in said
+    assert "class link" not in said
+
+
+def test_a_classroom_listens_on_this_machine_only(capsys: Capture) -> None:
+    pytest.importorskip("starlette", reason="the extra hloc[web]")
+    pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+    assert main(["web", "--classroom", "--host=192.0.2.1"]) == 1
+    assert "cannot listen on port 0 of 192.0.2.1" in capsys.readouterr().err

@@ -1,0 +1,169 @@
+"""Starts a classroom: the fork server, the listener, and what tells the teacher."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+
+import uvicorn
+from anyio import to_thread
+
+from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
+from hloc.web.child import Child
+from hloc.web.classroom import limits
+from hloc.web.classroom.connection import Connection
+from hloc.web.classroom.door import DESK, Door
+from hloc.web.classroom.sessions import Say, Sessions
+from hloc.web.classroom.students import fork_server
+from hloc.web.guard import LOOPBACK, App, Guard, Receive, Scope, Send
+from hloc.web.limits import WORK_SECONDS
+from hloc.web.programs import Program, programs_of
+from hloc.web.server import JSON_FACTOR, listen
+
+_LOOK_SECONDS = 10.0
+
+
+def serve_classroom(paths: Sequence[str], *, host: str, port: int, students: int, say: Say) -> None:
+    """Serve a class until Ctrl-C.
+
+    Args:
+        paths: files and folders of dumps that every student can open.
+        host: the address of this machine to listen on, as the loopback or that of a network.
+        port: 0 for a free one.
+        students: who may be there at the same time.
+        say: tells a line.
+
+    Raises:
+        HloError: as `open_classroom`.
+    """
+    say("starting: what students do runs in confined processes")
+    with open_classroom(paths, host, port, students, say) as (server, link):
+        say(f"class link: {link}\nCtrl-C ends it")
+        server()
+
+
+@contextmanager
+def open_classroom(
+    paths: Sequence[str], host: str, port: int, students: int, say: Say
+) -> Iterator[tuple[Callable[[], None], str]]:
+    """Yield what serves a class until it is stopped, and the class link; arguments as above.
+
+    Raises:
+        HloError: a file cannot be read, the address is taken or not this machine's, or this system
+            cannot confine processes: then nothing is served.
+    """
+    programs = tuple(_kept(program) for program in programs_of(paths))
+    with closing(listen(port, host)) as listener, closing(fork_server()) as forks:
+        port = listener.getsockname()[1]
+        token, hosts = secrets.token_urlsafe(16), _names(listener)
+
+        def guarded(first: str) -> Callable[[App], App]:
+            return lambda app: _Guarded(app, first, port, hosts)
+
+        sessions = Sessions(forks, programs, students, guarded(DESK), say)
+        door = Door(sessions, port, guarded(token), say)
+        config = uvicorn.Config(
+            _with_threads(door), http=Connection, log_level="critical", access_log=False,
+            server_header=False, ws="none", proxy_headers=False, timeout_graceful_shutdown=1,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        with _tidying(sessions):
+            link = f"http://{_shown(listener, hosts)}:{port}/{token}/"
+            yield partial(server.run, sockets=[listener]), link
+
+
+class _Guarded:
+    """A guard that answers to the names of this machine, and to the address that was asked."""
+
+    def __init__(self, app: App, token: str, port: int, hosts: Sequence[str]) -> None:
+        self._app, self._token, self._port, self._hosts = app, token, port, hosts
+        self._by_address: dict[str, Guard] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass it on."""
+        address = _bracketed(str((scope.get("server") or ("",))[0]))
+        if address not in self._by_address:  # this machine has few
+            hosts = [name for name in (*self._hosts, address) if name]
+            most = limits.TEXT_BYTES * JSON_FACTOR
+            self._by_address[address] = Guard(self._app, self._token, self._port, most, hosts)
+        await self._by_address[address](scope, receive, send)
+
+
+def _with_threads(app: App) -> App:
+    """Return `app` with a thread for each question that may be open."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        to_thread.current_default_thread_limiter().total_tokens = limits.MOST_ASKED_TOGETHER
+        await app(scope, receive, send)
+
+    return answered
+
+
+@contextmanager
+def _tidying(sessions: Sessions) -> Iterator[None]:
+    """Release what is idle, from time to time, and all in the end."""
+    over = threading.Event()
+
+    def tidy() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            sessions.release_idle()
+
+    thread = threading.Thread(target=tidy, name="hloc-classroom", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        sessions.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptProgram(Program):
+    """A program whose text is known: no process of a student reads files of the teacher."""
+
+    kept: str = ""
+
+    def text(self) -> str:
+        """Return its text."""
+        return self.kept
+
+
+def _kept(program: Program) -> Program:
+    text = program.text()
+    if text is None:
+        reader = Child()
+        try:
+            answer = reader.ask({"ask": "open", "path": program.path}, WORK_SECONDS)
+        finally:
+            reader.close()
+        if "text" not in answer:
+            raise HloError(f"{program.title}: {answer['faults'][0]['message']}")
+        text = str(answer["text"])
+    if len(text.encode(errors="replace")) > limits.TEXT_BYTES:
+        raise HloError(f"{program.title} has more than {limits.TEXT_BYTES >> 20} MiB of text")
+    return _KeptProgram(program.title, program.group, program.path, program.lesson, text)
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _names(listener: socket.socket) -> tuple[str, ...]:
+    """Return the names by which this machine may be asked."""
+    address = listener.getsockname()[0]
+    if address.startswith("127.") or address == "::1":
+        return LOOPBACK
+    name = socket.gethostname()
+    return (name, f"{name}.local", *LOOPBACK)
+
+
+def _shown(listener: socket.socket, hosts: Sequence[str]) -> str:
+    """Return the address in the class link: where one listens on all, the name of the machine."""
+    address = listener.getsockname()[0]
+    return hosts[0] if address in ("0.0.0.0", "::") else _bracketed(address)
