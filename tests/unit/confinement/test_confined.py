@@ -1,7 +1,9 @@
 """Confined processes: what they may take, that they see no other, and how they end."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ pytest.importorskip("resource", reason="limits of Unix")
 from hloc.confinement import forked, support
 from hloc.confinement.forked import Forks, Patience, Stopped
 from hloc.errors import HloError
-from tests.unit.confinement.confined import LIMITS, SERVER, asked, confined, fork_server
+from tests.unit.confinement.confined import LIMITS, ROOT, SERVER, asked, confined, fork_server
 from tests.waiting import wait_until
 
 
@@ -250,3 +252,43 @@ def test_the_whole_way_takes_no_rights_of_root() -> None:
     if "PermissionError" in done.stderr or "ModuleNotFoundError" in done.stderr:
         pytest.skip("Python or hloc lie in a folder of root")
     assert done.stdout == "('worked', 1000)\n", done.stderr
+
+
+# ------------------------------------------------------------------ each layer without another
+
+WITHOUT = """
+from hloc.confinement import fork_server, process
+fork_server.check = lambda: None
+process.{layer} = lambda *_, **__: None
+"""
+USERS = "def attack(): return bool(open('/etc/passwd').read())"
+LOOPBACK = "def attack(): return socket.create_connection(('127.0.0.1', {port}), 5) is None"
+FORK = "def attack(): return os.fork() or os._exit(0)"
+KILL = "def attack(): return os.kill({pid}, 0)"
+NO_WAY = "OSError: .*Network is unreachable|PermissionError: .*Permission denied"
+LAYERS = {
+    "the file tree is gone": ("file_tree.enter", USERS, "PermissionError: .*Permission denied"),
+    "Landlock is gone": ("landlock.restrict", USERS, "FileNotFoundError: .*No such file"),
+    "no filter, the network": ("seccomp.install", LOOPBACK, NO_WAY),
+    "no filter, processes": ("seccomp.install", FORK, "BlockingIOError: .*temporarily unavail"),
+    "no filter, signals": ("seccomp.install", KILL, "ProcessLookupError: .*No such process"),
+    "no limits, processes": ("_set_limits", FORK, "PermissionError: .*not permitted"),
+}
+"""A layer that does nothing; what is tried, and how another layer stops it."""
+
+
+@pytest.mark.parametrize("what", LAYERS)
+def test_where_one_layer_fails_another_holds(what: str) -> None:
+    layer, code, expected = LAYERS[what]
+    fork_server().close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        try:
+            forks = Forks(WITHOUT.format(layer=layer) + SERVER, {"PYTHONPATH": str(ROOT)})
+        except HloError as fault:
+            if layer != "file_tree.enter" or os.geteuid():
+                raise
+            pytest.skip(f"nobody cannot read the Python of root: {fault.message}")
+        code = code.format(port=listener.getsockname()[1], pid=os.getpid())
+        kind, words = confined(forks, code)
+        forks.close()
+    assert re.match(expected, f"{kind}: {words}")
