@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hloc.ir.clone import clone_module
 from hloc.ir.traversal import all_instructions
 from repl import recipe
 from repl.applying import Applied, follow
@@ -31,7 +32,7 @@ def test_states_are_those_of_fresh_copies_and_few_copies_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copied = 0
-    copy = recipe.clone_module
+    copy = clone_module
 
     def counted(*arguments: object) -> object:
         nonlocal copied

@@ -57,7 +57,9 @@ def open_classroom(
         HloError: a file cannot be read, the address is taken or not this machine's, or this system
             cannot confine processes: then nothing is served.
     """
-    programs = tuple(_kept(program) for program in programs_of(paths))
+    # Students' processes read no folder, so XLA's passes are not replayed for them.
+    given = (program for program in programs_of(paths) if program.replayed is None)
+    programs = tuple(map(_kept, given))
     with closing(listen(port, host)) as listener, closing(fork_server()) as forks:
         port = listener.getsockname()[1]
         token, hosts = secrets.token_urlsafe(16), _names(listener)
@@ -147,7 +149,7 @@ def _kept(program: Program) -> Program:
         text = str(answer["text"])
     if len(text.encode(errors="replace")) > limits.TEXT_BYTES:
         raise HloError(f"{program.title} has more than {limits.TEXT_BYTES >> 20} MiB of text")
-    return _KeptProgram(program.title, program.group, program.path, program.lesson, text)
+    return _KeptProgram(program.title, program.group, program.path, program.lesson, kept=text)
 
 
 def _bracketed(address: str) -> str:
