@@ -1,4 +1,4 @@
-"""What a backend is, and how one is made from its name."""
+"""The protocol of backends, and the lookup of a backend by name."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class CompiledModule(Protocol):
 class PlannedModule(CompiledModule, Protocol):
     """A compiled module that runs hloc's plan in memory that hloc assigned.
 
-    `hloc.runtime.executable.Executable` runs it if its code is in this process, and `--memory`
-    tells what it takes.
+    `hloc.runtime.executable.Executable` runs it if its code is in this process; `--memory` shows
+    its buffers.
     """
 
     @property
     def module(self) -> Module:
-        """As it was scheduled; not to be changed."""
+        """The module as it was scheduled; not to be changed."""
 
     @property
     def plan(self) -> Plan: ...
@@ -76,11 +76,11 @@ class PlannedModule(CompiledModule, Protocol):
 class Backend(Protocol):
     """Turns optimised modules into machine code for one kind of machine.
 
-    It is made without arguments. One with an attribute `takes_cpu` that is true gets the processor
-    and the features that the user names (`CompileOptions.cpu`, `features`); `--mcpu` and `--mattr`
-    are refused for the others. A method `processors()` that returns what is known of each, by name,
-    is shown by `hloc targets NAME`. An attribute `libraries` names the libraries whose routines it
-    can call instead of its own kernels (`CompileOptions.use_library`).
+    Its class is called without arguments. A backend whose attribute `takes_cpu` is true gets the
+    processor and the features that the user names (`CompileOptions.cpu`, `features`); the others
+    refuse `--mcpu` and `--mattr`. `hloc targets NAME` shows the result of an optional method
+    `processors()`, descriptions by name. An optional attribute `libraries` names the libraries
+    whose routines it can call instead of its own kernels (`CompileOptions.use_library`).
     """
 
     @property
@@ -93,7 +93,7 @@ class Backend(Protocol):
         """Compile `module`, which the backend may change.
 
         Raises:
-            UnsupportedError: the module holds what this target cannot run.
+            UnsupportedError: the module has instructions that this target cannot run.
         """
 
 
@@ -101,7 +101,7 @@ def backend_for(name: str) -> Backend:
     """Return the backend called `name`.
 
     Raises:
-        HloError: there is none (the message names those that are installed), or its package fails.
+        HloError: no such backend (the message lists the installed ones), or its package fails.
     """
     if name in BUILT_IN:
         module_name, class_name = BUILT_IN[name].split(":")
@@ -111,7 +111,7 @@ def backend_for(name: str) -> Backend:
         raise HloError(f"there is no target {name!r}; targets are {', '.join(backend_names())}")
     try:
         return _made(point.load())
-    except Exception as fault:  # whatever a foreign package does when it is imported
+    except Exception as fault:  # importing a foreign package may raise anything
         reason = f"{type(fault).__name__}: {fault}"
         raise HloError(f"target {name!r} of {backend_origin(name)} fails: {reason}") from fault
 
@@ -138,13 +138,13 @@ def stage_names() -> tuple[str, ...]:
 
 
 def processors_of(backend: Backend) -> dict[str, str]:
-    """Return what `backend` says of the processors that it makes code for, by name."""
+    """Return the descriptions of the processors that `backend` supports, by name."""
     result: dict[str, str] = getattr(backend, "processors", dict)()
     return result
 
 
 def takes_cpu(backend: Backend) -> bool:
-    """True if `backend` makes code for processors that can be named."""
+    """True if the user may name a processor for `backend`."""
     return bool(getattr(backend, "takes_cpu", False))
 
 
@@ -157,7 +157,7 @@ def check_libraries(backend: Backend, names: Iterable[str]) -> None:
     """Refuse libraries that `backend` does not know.
 
     Raises:
-        HloError: says which it knows.
+        HloError: the message lists the libraries that it knows.
     """
     known = libraries_of(backend)
     for name in names:

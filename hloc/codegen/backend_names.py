@@ -27,7 +27,7 @@ def backend_names() -> tuple[str, ...]:
 
 
 def entry_point(name: str) -> EntryPoint | None:
-    """Return where a package says that backend `name` is; of several packages, the first wins."""
+    """Return the entry point of backend `name`, None if it is built in; the first package wins."""
     found = sorted(_entry_points().select(name=name), key=lambda point: point.value)
     return found[0] if found else None
 

@@ -1,1 +1,1 @@
-"""What kernels for CPUs and GPUs share: problems, tiles and numbers, independent of the machine."""
+"""The target-independent part of kernels for CPUs and GPUs: problems, tiles, sizes."""

@@ -20,14 +20,14 @@ def attention_element(
     at: Mapping[int, IndexValue],
     known: Mapping[Instruction, Value],
 ) -> Value:
-    """Return the element of `inst`, made of elements that are known.
+    """Return the element of `inst`, computed from the `known` elements.
 
     Args:
         k: the function.
-        attention: what `inst` is part of.
+        attention: the attention that contains `inst`.
         inst: a member; one that does not depend on the scores is a scalar.
-        at: position along every axis; those that are missing count as 0.
-        known: elements that take the place of their instructions.
+        at: position along every axis, 0 by default.
+        known: elements of instructions that are already computed.
     """
     frame = Frame({**k.frame.sources, **known})
     return k.g.element(frame, inst, _index(k, attention, inst, at))

@@ -15,17 +15,17 @@ from hloc.opt.fusion.causal_mask import CausalMask, causal_mask
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AttentionLoops:
-    """The loops of an attention, and their steps in its arrays.
+    """The loops of an attention, and their strides in its arrays.
 
     Attributes:
         batch: axes of the batch, slowest first.
         queries: axes of the queries, slowest first; that of a causal mask is the slowest.
-        depth: of scores: steps of the contracted dimensions in the keys, as `rhs`.
-        key: of keys, with its step in their array as `rhs`.
-        value: of what values and result share, with its steps in both as `rhs` and `out`.
-        batch_keys, batch_values: per axis its stride in keys and values.
-        result: per axis its stride in the result.
-        value_key: step of the keys in the values.
+        depth: axes that the scores contract; `rhs` is the stride in the keys.
+        key: axis of the keys; `rhs` is its stride in their array.
+        value: axis that values and result share; `rhs` and `out` are its strides in them.
+        batch_keys, batch_values: stride of each axis in keys and values.
+        result: stride of each axis in the result.
+        value_key: stride of the key axis in the values.
     """
 
     attention: Attention
@@ -82,7 +82,7 @@ def attention_loops(inst: Instruction) -> AttentionLoops | None:
 
 
 def _is_all_of(inst: Instruction, attention: Attention) -> bool:
-    """True if the fusion holds nothing else, and the operands of products are in memory."""
+    """True if the fusion contains nothing else, and the operands of both gemms are in memory."""
     body = inst.called[0]
     inside = set(attention.members)
     arrays = (*attention.scores.operands, attention.values)

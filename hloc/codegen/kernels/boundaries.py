@@ -1,4 +1,4 @@
-"""Boundaries in a result: positions where its elements begin to come from another operand.
+"""Boundaries in a result: indices at which its elements start to come from another operand.
 
 A roll is a concatenation of two slices, a stencil reads a padded array. A loop over all positions
 would test each element; loops from boundary to boundary need no tests.
@@ -19,8 +19,8 @@ _MOST = 8
 def boundaries(inst: Instruction, dim: int) -> tuple[int, ...]:
     """Return the boundaries in dimension `dim` of the result of `inst`, in order; () if too many.
 
-    Of several results, all have the dimensions of the first. An instruction with several results of
-    its own, such as a variadic reduce-window, has no boundaries.
+    Several results of a fusion must have equal dimensions. An instruction with several results,
+    such as a variadic reduce-window, has no boundaries.
     """
     root = inst.called[0].root if inst.is_a("fusion") else inst
     results = root.operands if root.is_a("tuple") else (root,)
@@ -44,7 +44,7 @@ def boundaries(inst: Instruction, dim: int) -> tuple[int, ...]:
 
 
 def _edges(inst: Instruction, dim: int) -> tuple[int, ...]:
-    """Return the positions along `dim` at which `inst` turns to another piece."""
+    """Return the positions along `dim` at which `inst` starts to read another operand."""
     if inst.is_a("pad"):
         padding = inst.attributes.padding[dim]
         if padding.interior:

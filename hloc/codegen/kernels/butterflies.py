@@ -13,7 +13,7 @@ Complex: TypeAlias = tuple[str, str]
 """Real and imaginary parts in vectors."""
 
 LARGEST = 13
-"""Largest odd factor that is written out."""
+"""Largest odd factor that is unrolled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an emitter receives: the instruction, its arrays, and the builders of code."""
+"""The context of an emitter: the instruction, its arrays, and the builders of code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL_ELEMENTS = 256
 
 
 LIBRARY_FUNCTION = "%function"
-"""The parameter that has the address of the LAPACK routine that a kernel calls."""
+"""The parameter with the address of the LAPACK routine that a kernel calls."""
 
 
 def root_of(inst: Instruction) -> Instruction:
@@ -32,17 +32,17 @@ def root_of(inst: Instruction) -> Instruction:
 
 
 class KernelContext:
-    """One kernel being written.
+    """One kernel that is being emitted.
 
     Attributes:
         root: the instruction to compute, in `frame`.
         outputs: the arrays of the result's leaves.
         aliased: per output, the number of the operand leaf that shares its memory, or None.
         begin, end: the part of the outermost loop to run.
-        lanes: elements that loops may make at a time (`cpu/emitters/lanes.py`), 0 for one.
+        lanes: elements per iteration of a loop (`kernels/lanes.py`), 0 for one.
         routines: functions of other units that it calls.
-        level: LLVM's level for the kernel, None if the module's.
-        is_final: nothing was written so far that LLVM should turn into vectors.
+        level: LLVM's level for the kernel, None for that of the module.
+        is_final: the code so far has nothing that LLVM should vectorise.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class KernelContext:
         self.g = ElementGenerator(self.body, self.math)
         arrays = [self._argument(i) for i in range(len(inputs) + len(results))]
         self.inputs = [array_in_memory(p, s) for p, s in zip(arrays, inputs, strict=False)]
-        # A result in place goes through the operand's pointer, so LLVM sees that they are one.
+        # A result in place uses the operand's pointer, so that LLVM sees that they alias.
         places = [
             arrays[len(inputs) + number if shared is None else shared]
             for number, shared in enumerate(aliased)
@@ -97,7 +97,7 @@ class KernelContext:
         )
 
     def _body(self) -> Body:
-        """Return what writes into the function; builders of other languages begin here."""
+        """Return the body of the function; subclasses for other languages override this."""
         if self.lanes:
             return Body(self.fn, LaneBuilder(self.fn, self.target, self.lanes))
         return Body(self.fn, LlvmBuilder(self.fn, self.target))
@@ -113,7 +113,7 @@ class KernelContext:
         names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
         for name, operand in zip(names, inst.operands, strict=True):
             count = len(array_leaves(operand.shape))
-            # An operand that is given twice is read through its first pointer only.
+            # An operand that occurs twice is read through its first pointer only.
             sources[name] = seen.setdefault(operand, self.inputs[first : first + count])
             first += count
         return sources
@@ -129,7 +129,7 @@ class KernelContext:
         return self.g.element(self.frame, operand, index)
 
     def plain_array(self, operand: Instruction) -> IrArray | None:
-        """Return the array in memory that `operand` is, None if it must be computed."""
+        """Return the array of `operand`, None if it is computed by a fused producer."""
         source = self.frame.sources.get(operand)
         if source is None or isinstance(source, (Value, tuple)):
             return None

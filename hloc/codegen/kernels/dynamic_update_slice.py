@@ -1,4 +1,4 @@
-"""dynamic-update-slice: where the update goes, and whether the operand is already in place."""
+"""dynamic-update-slice: the start of the update, and whether the operand is already in place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 
 
 def first_element(k: KernelContext) -> list[IndexValue]:
-    """Return where the update begins, moved so that it lies inside the operand."""
+    """Return the start indices, clamped so that the update lies inside the operand."""
     operand, update = k.root.operands[:2]
     first: list[IndexValue] = []
     for (start, place), size, count in zip(
@@ -21,7 +21,7 @@ def first_element(k: KernelContext) -> list[IndexValue]:
 
 
 def is_in_place(k: KernelContext, operand: Instruction) -> bool:
-    """True if `operand` already lies, in the same order, where the result goes."""
+    """True if `operand` shares the memory and the layout of the result."""
     array = k.plain_array(operand)
     shared = k.aliased[0]
     return array is not None and shared is not None and array is k.inputs[shared]

@@ -1,4 +1,4 @@
-"""Emitters: each plans the kernel of an instruction once, then writes it from that plan."""
+"""Emitters: each plans the kernel of an instruction once, and emits code from that plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 Context = TypeVar("Context")
-"""What `KernelPlan.emit` writes through: a `KernelContext`, or a `LaunchWriter` for GPUs."""
+"""The argument of `KernelPlan.emit`: a `KernelContext`, or a `LaunchWriter` for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,13 @@ class KernelPlan(Generic[Context]):
     """How an emitter writes the kernel of one instruction or fusion.
 
     Attributes:
-        emit: writes it; holds what the emitter found out about the instruction.
+        emit: emits the code; a closure over the analysis of the instruction.
         extent: iterations of the outermost loop, which threads may share; 1 if they may not.
         scratch_bytes: memory the kernel needs beside operands and results.
-        repeated_bytes: roughly what every part of the outermost loop copies into scratch memory
-            again; 0 if the parts together do no more work than the whole.
+        repeated_bytes: estimate of the bytes that each part of the outermost loop copies into
+            scratch memory; 0 if splitting the loop adds no work.
         library_function: name of the LAPACK routine whose address the kernel gets, "" if none.
-        is_one_row: all arrays are walked through as one row each, so that any vector is filled.
+        is_one_row: the loop runs over all arrays as one flat row, so that it fills any vector.
     """
 
     emit: Callable[[Context], None]
@@ -37,11 +37,11 @@ class KernelPlan(Generic[Context]):
 
 @dataclass(frozen=True, slots=True)
 class Emitter(Generic[Context]):
-    """One way to write kernels.
+    """One way to emit kernels.
 
     Attributes:
-        plan: returns how it writes the kernel of an instruction or fusion, None if it cannot.
-        roots: the opcodes whose kernels it plans, as the root of a fusion too; empty for any.
+        plan: returns the plan for an instruction or fusion, None if it does not support it.
+        roots: opcodes that it supports, also as the root of a fusion; empty for any.
     """
 
     name: str
@@ -70,7 +70,7 @@ class PlannedKernel(Generic[Context]):
 def first_plan(
     emitters: Iterable[Emitter[Context]], inst: Instruction
 ) -> PlannedKernel[Context] | None:
-    """Return the plan of the first emitter that can write the kernel of `inst`, or None."""
+    """Return the plan of the first emitter that supports `inst`, or None."""
     root = root_of(inst).opcode.name
     for emitter in emitters:
         plan = emitter.plan(inst) if not emitter.roots or root in emitter.roots else None

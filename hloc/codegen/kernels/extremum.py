@@ -1,7 +1,7 @@
-"""argmax and argmin of a row: a reduction of values and positions that keeps the best pair.
+"""argmax and argmin of a row: a reduction of values and indices that keeps the best pair.
 
-The largest key of every block of the row is found first, then the first position with it in the
-best block: two loops over integers, several at a time.
+A first loop finds the largest key and the first block that has it, a second one the first position
+in that block: both run over integers, several at a time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _BLOCK = 256
 """Elements of a block."""
 
 _SELECTS = frozenset({"parameter", "compare", "select", "and", "or", "not", "xor", "tuple"})
-"""Opcodes of which a recognised reducer is made: it only compares and chooses."""
+"""Opcodes of a recognised reducer, which only compares and selects."""
 
 
 def extremum_of(root: Instruction) -> str:
-    """Return "maximum" or "minimum" if `root` reduces rows to the first best value and its place.
+    """Return "maximum" or "minimum" if `root` reduces rows to the first best value and its index.
 
-    The place must be an iota along the only reduced dimension. "" for everything else.
+    The index must be an iota along the only reduced dimension. "" for everything else.
     """
     if not root.is_a("reduce") or len(root.operands) != 4 or len(root.attributes.dimensions) != 1:
         return ""
@@ -58,8 +58,8 @@ def extremum_of(root: Instruction) -> str:
 def _chooses(reducer: Computation, sign: int) -> bool:
     """True if `reducer` keeps the larger of two pairs (the smaller if `sign` is -1), NaN first.
 
-    It only compares values with values and places with places, so one sample of every order that
-    two pairs can have proves it. Of equal values, and of two NaN, the lower place stays.
+    It only compares values with values and indices with indices, so one sample of every order that
+    two pairs can have proves it. Of equal values, and of two NaN, the lower index is kept.
     """
     if len(reducer.parameters) != 4 or not _only_compares(reducer):
         return False
@@ -89,7 +89,7 @@ def _same(x: float, y: float) -> bool:
 
 
 def _only_compares(reducer: Computation) -> bool:
-    """True if all that is compared are two parameters that stand for values, or for places."""
+    """True if every comparison is of two parameters that are values, or of two that are indices."""
     if not reducer.root.is_a("tuple") or len(reducer.root.operands) != 2:
         return False
     for inst in reducer.instructions:
@@ -117,7 +117,7 @@ def _evaluated(reducer: Computation, columns: list[HostValue]) -> tuple[HostValu
 
 
 def reduce_row(k: KernelContext, root: Instruction, at: list[IndexValue], kind: str) -> list[Value]:
-    """Write the loops over one row, whose other positions are `at`; return value and place."""
+    """Emit the loops over one row, whose other indices are `at`; return value and index."""
     (dim,) = root.attributes.dimensions
     return _Row(k, root, at, dim, kind).results()
 
@@ -158,7 +158,7 @@ class _Row:
         return order_key(self.b, value, total=False, descending=smallest)
 
     def _best(self) -> tuple[Value, Value]:
-        """Return the largest key, and where the first block that has it begins."""
+        """Return the largest key, and the start of the first block that has it."""
         b, m, dtype = self.b, self.math, self.dtype
         best, block, largest = b.allocate(dtype), b.allocate(S64), self._slot(dtype)
         b.store(best, 0, b.const(dtype, 0))
@@ -203,6 +203,6 @@ class _Row:
         return self.b.allocate(dtype) if self.lanes is None else self.lanes.b.lane_slot(dtype)
 
     def _folded(self, name: str, slot: Value, dtype: DType) -> Value:
-        """Return the largest or smallest of what a slot holds."""
+        """Return the largest or smallest element of a slot."""
         found = self.b.load(slot, dtype, 0)
         return found if self.lanes is None else self.lanes.b.folded(name, found)

@@ -1,4 +1,4 @@
-"""The plan of a Fourier transform: dimensions, factors of lengths, rows, working memory."""
+"""The plan of a Fourier transform: dimensions, factors of lengths, rows, scratch memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 MOST_TABULATED = 8192
-"""Longest transform whose factors are a constant table; longer ones compute them."""
+"""Longest transform whose twiddle factors are a constant table; longer ones compute them."""
 
 TABLE_UNIT = 16
-"""What the size of a longer table is a multiple of: the lanes of every machine divide it."""
+"""The size of a longer table is a multiple of this, which the lanes of every machine divide."""
 
 LEAST_CONVOLVED = 23
 """Smallest prime factor for which a transform is done as a convolution (Bluestein).
@@ -28,13 +28,13 @@ LEAST_CONVOLVED = 23
 """
 
 MOST_CONVOLVED = 16384
-"""Largest length for which that is done: its tables are part of the program."""
+"""Largest length of such a convolution, whose tables are constants of the program."""
 
 _ODD_PARTS = (1, 3, 5, 9, 15, 25)
 """Odd parts of the lengths of convolutions."""
 
 _MOST_BYTES = 1 << 20
-"""Scratch memory of the rows above which fewer are transformed at a time."""
+"""Most scratch memory of rows that are transformed together."""
 
 _WIDEST_BYTES = 64
 """Bytes of the widest vectors of any target."""
@@ -57,13 +57,13 @@ def factors(n: int) -> list[int]:
 
 
 def is_convolved(n: int) -> bool:
-    """True if a transform of length n is done by two of another length, as a convolution."""
+    """True if a transform of length n is computed as a convolution, by two longer transforms."""
     return n <= MOST_CONVOLVED and max(factors(n), default=1) >= LEAST_CONVOLVED
 
 
 @cache
 def convolved_length(n: int) -> int:
-    """Return the length of the transforms of a convolution: from 2n - 1 on, with few passes."""
+    """Return the length of the transforms of a convolution: at least 2n - 1, with few passes."""
     least = 2 * n - 1
     lengths = []
     for odd in _ODD_PARTS:
@@ -75,7 +75,7 @@ def convolved_length(n: int) -> int:
 
 
 def row_length(root: Instruction) -> int:
-    """Return the elements of a row in working memory."""
+    """Return the elements of a row in scratch memory."""
     found = 1
     for n in root.attributes.fft_length:
         sizes = [n, n // 2] if n % 2 == 0 else [n]
@@ -126,7 +126,7 @@ def row_bytes(root: Instruction, lanes: int) -> int:
 
 
 MAX_WORK = 1 << 28
-"""Length times largest prime factor, above which a transform is refused."""
+"""A transform is refused if its length times its largest prime factor exceeds this."""
 
 
 def is_transform(inst: Instruction) -> bool:
@@ -180,7 +180,7 @@ Place: TypeAlias = Callable[[IndexValue], Index]
 def row_element(
     k: KernelContext, a: Axis, source: Instruction | IrArray, place: Place, i: IndexValue
 ) -> Value:
-    """Return element i of a row; half a spectrum is continued by its mirror image."""
+    """Return element i of a row; the half spectrum of an IRFFT is completed by symmetry."""
     b, m, mirrored, size = k.b, k.math, None, a.dims[a.axis]
     if size < a.n:
         mirrored = m.compare("GE", i, size)

@@ -13,10 +13,10 @@ from hloc.dtypes import PRED
 from hloc.ir.instruction import Instruction
 
 _COPIES = ((4, 4), (24, 2))
-"""Operations that make an element, up to which there are so many copies of the results."""
+"""Pairs (n, copies): elements of at most n operations use this many copies of accumulators."""
 
 _FUNCTION_OPERATIONS = 16
-"""What a function like exp counts for."""
+"""Operations that a function such as exp counts for."""
 
 Element = Callable[[list[IndexValue]], None]
 
@@ -30,9 +30,9 @@ def feed_rows(
     before_block: Callable[[IndexValue, IndexValue], None] | None = None,
     made: Sequence[Instruction] = (),
 ) -> None:
-    """Do what `running_sums.feed` does, with lanes where that is possible.
+    """Run `element` as `running_sums.feed` does, in lanes where possible.
 
-    `made` are instructions whose elements `element` makes besides those that it adds up.
+    `made` are further instructions whose elements `element` computes.
     """
     lanes = lanes_of(k)
     is_plain = all(total.reducer for total in sums)
@@ -47,7 +47,7 @@ def feed_rows(
 
 
 def _operations(k: KernelContext, wanted: Sequence[Instruction]) -> int:
-    """Return about how many operations make one element of all that is wanted."""
+    """Estimate the operations for one element of each instruction in `wanted`."""
     seen: set[Instruction] = set()
     waiting, count = list(wanted), 0
     while waiting:
@@ -120,7 +120,7 @@ class _Rows:
             total.gather()
 
     def _short_rows(self, blocks: Sequence[BlockSum]) -> None:
-        """Rows that do not fill a vector, one at a time; a block is some of them."""
+        """Accumulate rows shorter than a vector, one at a time; a block is several rows."""
         k, counted = self.k, range(self.size)
         if not blocks:
             with k.body.nest(self.dims, self.slow) as at, self.lanes.b.first_lanes(self.size):
@@ -151,7 +151,7 @@ class _Rows:
     def _add(
         self, at: list[IndexValue], position: IndexValue, copy: int, counted: range | None = None
     ) -> None:
-        """Feed one vector from `position` on; perhaps only some of its lanes count."""
+        """Accumulate one vector at `position`, or only some of its lanes."""
         mask = None
         if counted is not None:
             bits = ["true" if lane in counted else "false" for lane in range(self.lanes.count)]

@@ -1,8 +1,8 @@
 """Loops that compute several neighbouring elements at a time, one per lane of a vector.
 
-Such loops are already in vector form, so LLVM has nothing to vectorise. The number of lanes depends
-on the element types of a kernel; kernels with opcodes that branch or move single elements have
-none.
+Such loops are already vectorised, so LLVM's vectoriser does not run on them. The number of lanes
+depends on the element types of a kernel; kernels with opcodes that branch or move single elements
+have none.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _OPCODES = frozenset(
 """Opcodes besides the elementwise ones that a kernel with lanes may have."""
 
 _WORD_BYTES = 4
-"""Kernels on elements of this size and wider ones are LLVM's to make vectors of: with as many lanes
-as fit the wider ones, bits of `threefry` are made at half the speed."""
+"""Kernels that mix elements of this size with wider ones are left to LLVM's vectoriser: with the
+number of lanes for the wider ones, `threefry` runs at half the speed."""
 
 _FEWEST = 4
-"""Lanes that short rows have at least."""
+"""Fewest lanes for short rows."""
 
 _LEAST_PART = 4
-"""Vectors are used for rows that fill more than one of so many parts of them."""
+"""A row that is shorter than a vector uses one if it fills more than 1 / this of it."""
 
 _PROCESSORS = ("x86_64", "i686", "aarch64")
-"""Where all vectors that LLVM is given become vectors of the machine."""
+"""Architectures on which LLVM maps all vector types to vector registers."""
 
 
 def lane_count(inst: Instruction, target: Target) -> int:
@@ -88,7 +88,7 @@ def lane_count(inst: Instruction, target: Target) -> int:
 
 
 def has_masks(target: Target) -> bool:
-    """True if some lanes of a vector are read and written like all of them."""
+    """True if the target has masked loads and stores that are as fast as plain ones."""
     return target.has("avx512bw") and target.has("avx512vl")
 
 
@@ -103,7 +103,7 @@ def _shortest_row(inst: Instruction) -> int:
 
 
 def _products(body: Computation) -> tuple[Instruction, ...]:
-    """Return the products of a fused computation that routines make."""
+    """Return the gemms of a fused computation that call routines."""
     product = product_in(body)
     if product is not None:
         return (product,)
@@ -112,7 +112,7 @@ def _products(body: Computation) -> tuple[Instruction, ...]:
 
 
 def _computed_bytes(shape: ArrayShape) -> int:
-    """Return the size of an element of `shape` while it is computed with; 0 of scalars."""
+    """Return the size of an element of `shape` in a register; 0 for scalars."""
     if not shape.dims:
         return 0
     dtype: DType = component_of(shape.dtype)
@@ -132,17 +132,17 @@ class Lanes:
         return self.b.lanes
 
     def serve(self, size: int) -> bool:
-        """True if `size` neighbours can be made in whole vectors.
+        """True if `size` contiguous elements can be computed in whole vectors.
 
-        Where it is no multiple, the last vector repeats elements, so that nothing may have been
-        written over what they are made of.
+        If `size` is not a multiple, the last vector computes elements again, so their operands
+        must not have been overwritten.
         """
         if size % self.count == 0:
             return size > 0
         return size > self.count and not any(a is not None for a in self.k.aliased)
 
     def serve_part(self, size: int) -> bool:
-        """True if `size` neighbours are better made in some lanes of a vector than one by one."""
+        """True if `size` elements are better computed in part of a vector than one by one."""
         is_part = self.count < size * _LEAST_PART < self.count * _LEAST_PART
         return is_part and has_masks(self.k.target)
 
@@ -174,7 +174,7 @@ def lanes_of(k: KernelContext) -> Lanes | None:
 
 
 def mark_final(k: KernelContext) -> None:
-    """Let LLVM leave a kernel as it is whose loops are all over lanes."""
+    """Skip LLVM's passes for a kernel whose loops all run over lanes."""
     if k.is_final:
         k.level = FINAL_WITH_SLOTS
 
@@ -182,9 +182,9 @@ def mark_final(k: KernelContext) -> None:
 def neighbours(
     k: KernelContext, size: int, *, side_by_side: bool = True
 ) -> AbstractContextManager[IndexValue]:
-    """Return a loop over `size` positions, in lanes if they serve, else one by one.
+    """Return a loop over `size` positions, in lanes if possible, else one by one.
 
-    Unlike `positions` it leaves nothing to LLVM: for work that is little of the whole.
+    Unlike `positions`, it never relies on LLVM's vectoriser: for a small part of the work.
     """
     lanes = lanes_of(k) if side_by_side else None
     if lanes is None or not lanes.serve(size):
@@ -198,7 +198,7 @@ def positions(
 ) -> Iterator[IndexValue]:
     """Run the region from `start` to `stop` of `size` neighbours, several at a time if possible.
 
-    Parts of threads begin at whole vectors (`split_kernel.py`).
+    The parts of threads begin at multiples of a vector (`split_kernel.py`).
     """
     lanes = lanes_of(k)
     if lanes is None or not lanes.serve(size):

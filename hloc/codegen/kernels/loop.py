@@ -1,4 +1,4 @@
-"""Loops over the elements of a result: which kernels are such loops, and when one suffices."""
+"""Kernels that are loops over the elements of a result, and when one flat loop suffices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hloc.shapes import ArrayShape, array_leaves
 
 
 def is_generated(inst: Instruction) -> bool:
-    """True for everything the element generator can make."""
+    """True for everything that the element generator supports."""
     return has_rule(root_of(inst))
 
 
 def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
-    """True if all arrays of the kernel have their elements at the same positions in memory.
+    """True if all arrays of the kernel have equal indices at equal positions in memory.
 
-    Member `given` of a fusion is in memory already, and what only it needs is not looked at.
+    Member `given` of a fusion is in memory already; instructions that only it needs are ignored.
     """
     shape = array_leaves(inst.shape)[0]
     if any(not fits_shape(leaf, shape) for leaf in array_leaves(inst.shape)):

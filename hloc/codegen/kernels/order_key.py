@@ -1,4 +1,4 @@
-"""Integers that order as numbers do, so that sorts and extremes compare integers."""
+"""Integer keys in the order of numbers, so that sorts and extrema compare integers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def order_key(b: LlvmBuilder, x: Value, *, total: bool, descending: bool) -> Val
 
 def _float_key(b: LlvmBuilder, x: Value, total: bool) -> Value:
     unsigned = key_dtype(x.dtype)
-    if x.dtype.bits != unsigned.bits:  # every value is in f32
+    if x.dtype.bits != unsigned.bits:  # every value is representable in f32
         x = b.convert(x, F32)
     top = unsigned.bits - 1
     signed = DTYPES[f"s{unsigned.bits}"]

@@ -1,8 +1,8 @@
-"""The inner part of matrix products and convolutions: rows times a panel of columns.
+"""The inner part of gemms and convolutions: rows times a panel of columns.
 
-Several rows of running sums stay in the first-level cache over the loop along k, several k at a
-time, so that a sum is loaded and stored once per several multiplications. Micro-kernels with
-explicit vectors replace `multiply_panel` where they exist.
+Several rows of accumulators stay in the L1 cache over the loop along k, which takes several k at a
+time, so that an accumulator is loaded and stored once per several multiplications. Micro-kernels
+with explicit vectors replace `multiply_panel` where they exist.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STRIP = 256
 """Most columns of a panel."""
 
 PANEL_BYTES = 1 << 19
-"""A panel should stay in the second-level cache."""
+"""Largest panel, which should stay in the L2 cache."""
 
 MIN_ROWS_TO_PACK = 16
-"""Fewest rows for which copying a panel into one piece of memory pays."""
+"""Fewest rows for which packing a panel pays."""
 
 DEPTH_BLOCK = 1024
-"""Products of floats that are summed before they go to a total, so that long sums stay accurate."""
+"""Float products that are summed before they are added to a total, for accurate long sums."""
 
 SMALL_WORK = 1 << 15
 """Most multiplications for which short code matters more than fast code.
@@ -55,7 +55,7 @@ class PanelGemm:
 
     Attributes:
         width: columns of this panel, at most `strip`.
-        is_packed: `rhs` reads one piece of memory.
+        is_packed: `rhs` reads a packed panel.
     """
 
     dtype: DType

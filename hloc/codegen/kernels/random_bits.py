@@ -45,7 +45,7 @@ def _emit(loops: list[int], k: KernelContext) -> None:
 
 
 def loops_of(root: Instruction) -> list[int]:
-    """Return the sizes of loops, each step of which encrypts one counter."""
+    """Return the sizes of the loops; each iteration encrypts one counter."""
     bits = array_leaves(root.shape)[-1]
     if root.attributes.algorithm != "rng_three_fry":
         return [_counters(bits.dims, bits.dtype)]
@@ -60,7 +60,7 @@ def read_state(k: KernelContext) -> list[Value]:
 
 
 def write_bits(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
-    """Write the elements that step `at` of the loops makes."""
+    """Write the elements of iteration `at` of the loops."""
     if k.root.attributes.algorithm != "rng_three_fry":
         _philox(k, state, at[0])
     elif k.outputs[-1].dtype.bits == 64:
@@ -70,7 +70,7 @@ def write_bits(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -
 
 
 def write_state(k: KernelContext, state: list[Value]) -> None:
-    """Write the state behind all counters; an old form has none among its results."""
+    """Write the state after all counters; an old form of the opcode does not return it."""
     if len(k.outputs) < 2:
         return
     steps = prod(loops_of(k.root))
@@ -137,7 +137,7 @@ def _three_fry(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -
 
 
 def _half(dims: Sequence[int]) -> list[int]:
-    """Return the sizes of the loops whose steps make two words each."""
+    """Return the sizes of the loops whose iterations produce two words each."""
     split = split_dimension(dims)
     return [(n + 1) // 2 if d == split else n for d, n in enumerate(dims)]
 
@@ -180,12 +180,12 @@ def _philox(k: KernelContext, state: list[Value], i: IndexValue) -> None:
 
 
 def _philox_counter(state: list[Value]) -> tuple[Value, Value]:
-    """Return the words of the counter; the key is its upper one where the state has but two."""
+    """Return the words of the counter; if the state has two, the upper one is the key."""
     return state[1], state[2] if len(state) == 3 else state[0]
 
 
 def _per_counter(dtype: DType) -> int:
-    """Return how many elements one counter makes."""
+    """Return how many elements one counter produces."""
     return 2 if dtype.bits == 64 else 4
 
 

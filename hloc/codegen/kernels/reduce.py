@@ -1,7 +1,7 @@
 """Reductions, with producers fused into their operands; several of one kind may share their loops.
 
-Rows (the fastest dimension of the operand is reduced) keep running results in registers; columns
-keep a strip of them in the first-level cache and read the operand in memory order.
+Row reductions (of the fastest dimension) accumulate in registers; column reductions accumulate a
+strip in the L1 cache and read the operand in memory order.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ STRIP = 1024
 """Columns that are reduced together."""
 
 _ROWS = 4
-"""Rows that are added to the running results at a time."""
+"""Rows that are added to the accumulators at a time."""
 
 _MOST_REPEATED = 16
-"""Most instructions behind an element that are repeated for every one of those rows."""
+"""Most fused producers of an element that are unrolled over these rows."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a reduce, or results that are made of several with the same loops."""
+    """Plan a reduce, or several with the same loops."""
     problem = reduce_problem(inst)
     return None if problem is None else KernelPlan(partial(emit, problem), extent_of(problem))
 
@@ -50,7 +50,7 @@ def extent_of(problem: ReduceProblem) -> int:
 
 
 def _loops(problem: ReduceProblem) -> tuple[tuple[int, ...], int | None]:
-    """Return the dimensions with loops around each reduction, and the one in strips."""
+    """Return the dimensions of the loops around each reduction, and the one in strips."""
     if problem.by_columns:
         return problem.kept[:-1], problem.kept[-1]
     return problem.kept, None
@@ -79,7 +79,7 @@ def _starts(root: Instruction) -> tuple[Instruction, ...]:
 
 
 def _fill(k: KernelContext, roots: tuple[Instruction, ...]) -> None:
-    """Nothing is reduced: every reduction gives its initial values."""
+    """Emit reductions of no elements: the results are the initial values."""
     dims, reduced = roots[0].operands[0].array.dims, roots[0].attributes.dimensions
     kept = [dim for dim in range(len(dims)) if dim not in reduced]
     with k.body.nest(dims, kept) as at:
@@ -95,7 +95,7 @@ class _Kernel:
     strip: int | None
 
     def inner(self, at: list[IndexValue], strip: IndexValue | None) -> None:
-        """Reduce what is left inside the kept dimensions, whose index is `at`."""
+        """Emit the loops inside the kept dimensions, whose index is `at`."""
         if self.strip is None:
             self._row(at)
             return
@@ -171,7 +171,7 @@ def joined(
 
 
 class _Results(Accumulators):
-    """The running results of one reduction for a strip of columns."""
+    """The accumulators of one reduction for a strip of columns."""
 
     def __init__(
         self, k: KernelContext, root: Instruction, count: int, addends: int, is_long: bool
@@ -213,7 +213,7 @@ class _Results(Accumulators):
 
 
 class _Columns:
-    """A strip of running results, one per column, for every result of the reductions."""
+    """A strip of accumulators, one per column, for every result of the reductions."""
 
     def __init__(
         self, kernel: _Kernel, at: list[IndexValue], first: IndexValue, width: IndexValue
@@ -325,10 +325,10 @@ class _Columns:
 
     @contextmanager
     def _columns(self) -> Iterator[tuple[IndexValue, IndexValue]]:
-        """Run the region for all columns; yields the place of the results, and the column.
+        """Run the region for all columns; yields the index of the accumulators, and the column.
 
-        Several are made at a time if that is possible. The last ones may then be made twice, in
-        places of their own.
+        Several columns are computed at a time if possible. The last ones may then be computed
+        twice, with separate accumulators.
         """
         m, lanes = self.k.math, self.lanes
         if lanes is None:

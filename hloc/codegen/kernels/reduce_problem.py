@@ -37,12 +37,12 @@ class ReduceProblem:
 
     @property
     def addends(self) -> int:
-        """Elements that go into one element of a result."""
+        """Elements that are reduced to one element of a result."""
         return prod(self.dims[d] for d in self.reduced)
 
 
 def reduce_problem(inst: Instruction) -> ReduceProblem | None:
-    """Return the reductions that `inst` is; None if its results are not those of reductions."""
+    """Return the reductions of `inst`; None if its results are not those of reductions."""
     roots = reduces_of(inst)
     if not roots:
         return None
@@ -55,7 +55,7 @@ def reduce_problem(inst: Instruction) -> ReduceProblem | None:
 
 
 def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
-    """Return the reductions whose loops the kernel of `inst` has, nothing if there are none."""
+    """Return the reductions whose loops the kernel of `inst` has, () if there are none."""
     root = root_of(inst)
     if root.opcode.name == "reduce":
         return (root,)

@@ -1,4 +1,4 @@
-"""Softmax, norms and the like: one row after another, so that a row stays in the cache.
+"""Softmax, norms and similar fusions: row by row, so that a row stays in the cache.
 
 The loops of one row are the stages of `opt/fusion/row_plan`: each computes its reductions, keeps
 values for later stages in temporary rows on the stack, and writes finished results. Long sums are
@@ -29,14 +29,14 @@ from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
 
 _MANY_ROWS = 64
 _TOGETHER = ((1, 4), (4, 2))
-"""Most vectors of a row, and how many such rows are made together where there are many."""
+"""Pairs (most vectors of a row, number of such rows that are computed together)."""
 
 _LINE_BYTES = 64
-"""What the cache fetches at a time."""
+"""Size of a cache line."""
 
 
 def plan_of(inst: Instruction) -> RowPlan | None:
-    """Return how to make a fusion row by row, None if it has no rows or is one reduction."""
+    """Return the row plan of a fusion, None if it has no rows or is a single reduction."""
     if inst.opcode.name != "fusion":
         return None
     (body,) = inst.called
@@ -57,7 +57,7 @@ def _emit(plan: RowPlan, k: KernelContext) -> None:
     m, together = k.math, _rows_together(k, plan)
     lanes = lanes_of(k)
     if lanes is not None:
-        lanes.b.reads_apart = True  # `softmax(a + b.T)`: what follows the read is worth vectors
+        lanes.b.reads_apart = True  # `softmax(a + b.T)`: vectors pay for the work after the read
     with k.body.loop(k.begin, k.end, together) as first:
         last = m.sub(k.end, 1) if together > 1 else first
         rows = [
@@ -73,10 +73,11 @@ def _emit(plan: RowPlan, k: KernelContext) -> None:
 
 
 def _rows_together(k: KernelContext, plan: RowPlan) -> int:
-    """Return how many rows are made at a time: several if each of them would be waited for.
+    """Return how many rows are computed at a time: several if rows are short.
 
-    A row is a chain of sums and functions, and what the processor looks ahead is hardly more than
-    one that is short. The last ones may be made twice, so nothing may be written over operands.
+    A row is a dependency chain of sums and functions, and the processor's out-of-order window holds
+    little more than a short row. The last rows may be computed twice, so operands must not be
+    overwritten.
     """
     lanes = lanes_of(k)
     if lanes is None or plan.rows.count < _MANY_ROWS or any(a is not None for a in k.aliased):
@@ -90,7 +91,7 @@ class RowElements:
 
     Attributes:
         outer: the index of the row.
-        sources: what is finished of the row, in place of its instruction.
+        sources: values and arrays that replace finished instructions of the row.
     """
 
     def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
@@ -99,7 +100,7 @@ class RowElements:
         self.outer = k.math.delinear(row, plan.dims[: plan.outer])
 
     def _fix(self, inst: Instruction) -> None:
-        """Make a value that the whole row shares, once."""
+        """Compute a value that the whole row shares, once."""
         if not isinstance(self.sources.get(inst), Value):
             self.sources[inst] = self._row_element(inst)
 
@@ -111,7 +112,7 @@ class RowElements:
         return self.k.math.reshape(tuple(self.outer), outer, inst.array.dims)
 
     def _finish(self, inst: Instruction, values: Sequence[Value]) -> None:
-        """Let `values` stand for a reduce from here on."""
+        """Record `values` as the results of a reduce."""
         if len(inst.operands) == 2:
             self.sources[inst] = values[0]
             return
@@ -146,7 +147,7 @@ class _Row(RowElements):
         self.streams = self._streams()
 
     def _is_vector(self) -> bool:
-        """True if a row is made in some lanes of one vector."""
+        """True if a row is computed in some lanes of one vector."""
         lanes = lanes_of(self.k)
         if lanes is None or len(self.inner) != 1:
             return False
@@ -155,9 +156,9 @@ class _Row(RowElements):
         return is_plain and lanes.serve_part(self.plan.rows.size)
 
     def _streams(self) -> list[IrArray]:
-        """Return the operands whose next row is asked for while the second stage computes.
+        """Return the operands whose next row is prefetched while the second stage computes.
 
-        Nothing if that stage writes rows itself, or if they are in the cache anyway.
+        None are if that stage writes rows itself, or if the operands fit in the cache.
         """
         plan, k = self.plan, self.k
         if len(plan.stages) < 2 or plan.stages[1].writes or len(self.inner) != 1:
@@ -174,10 +175,11 @@ class _Row(RowElements):
         return streams if sum(sizes) > k.target.l2_bytes else []
 
     def _ask_for_next_row(self, first: IndexValue, end: IndexValue) -> None:
-        """Ask for elements from `first` to `end` of the next row of the operands.
+        """Prefetch elements from `first` to `end` of the next row of the operands.
 
-        Else the memory rests while the processor computes: logsumexp of f32[2048,2048] takes
-        1.20 ms, not 1.34, softmax 1.92, not 2.02. Results are not asked for: softmax takes 2.2 ms.
+        Otherwise the memory is idle while the processor computes: logsumexp of f32[2048,2048] takes
+        1.20 ms instead of 1.34, softmax 1.92 instead of 2.02. Results are not prefetched: softmax
+        would take 2.2 ms.
         """
         k, m = self.k, self.k.math
         start = m.mul(m.add(self.row, 1), self.plan.rows.size)
@@ -210,7 +212,7 @@ class _Row(RowElements):
             self._finish(inst, done.finish())
 
     def _extremum(self, inst: Instruction) -> str:
-        """Return how a reduction of the whole last dimension chooses its place, as argmax does."""
+        """Return "maximum" or "minimum" for an argmax or argmin of the whole last dimension."""
         is_row = inst.operands[0].array.dims == self.plan.dims
         return extremum_of(inst) if is_row and self.plan.outer == len(self.plan.dims) - 1 else ""
 
@@ -230,7 +232,7 @@ class _Row(RowElements):
             self.k.b.expect_divisions(value)
 
     def _temporary(self, inst: Instruction) -> IrArray:
-        """Return an array of which only one row is in memory; an output is its own."""
+        """Return an array of which one row is in memory; for an output, that of the output."""
         if inst in self.plan.outputs:
             return self.k.outputs[self.plan.outputs.index(inst)]
         shape = inst.array
@@ -252,7 +254,7 @@ class _Row(RowElements):
         sums: list[RunningSum],
         at: Sequence[IndexValue],
     ) -> None:
-        """Make one element of all; what is read is read before anything is written."""
+        """Compute one element of each; all loads come before the first store."""
         index = (*self.outer, *at[self.plan.outer :])
         made = {inst: self._value(inst, index) for inst in (*kept, *stage.writes)}
         added = [[self._value(operand, index) for operand in total.inputs] for total in sums]
@@ -266,7 +268,7 @@ class _Row(RowElements):
 
 
 def _divides(inst: Instruction) -> bool:
-    """True if something is divided by `inst`, a value of its row."""
+    """True if `inst`, a value of its row, is a divisor."""
     if not inst.array.dtype.is_float:
         return False
     waiting = [inst]

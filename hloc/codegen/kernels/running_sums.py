@@ -1,4 +1,4 @@
-"""Running results of reductions in registers, and the loops that accumulate several at once.
+"""Accumulators of reductions in registers, and the loops that fill several at once.
 
 Sums of floats are added in blocks, and the blocks in f64, so that the error does not grow with the
 number of addends.
@@ -24,11 +24,11 @@ from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
 
 SUM_BLOCK = 1024
-"""Addends that are summed in the type of the result before they go to the f64 total."""
+"""Addends that are summed in the type of the result before they are added to the f64 total."""
 
 
 class RunningSum:
-    """The running results of one reduction, which may be of several arrays."""
+    """The accumulators of one reduction, which may be variadic."""
 
     def __init__(self, k: KernelContext, inst: Instruction, addends: int = 0) -> None:
         self.k, self.inst = k, inst
@@ -51,11 +51,11 @@ class RunningSum:
             self.sums.add(elements)
 
     def spread(self, b: LaneBuilder, copies: int) -> None:
-        """Add to results per lane from here on, of which there are some copies."""
+        """Accumulate per lane from here on, in `copies` independent accumulators."""
         self.lanes = LaneResults(self, b, copies)
 
     def gather(self) -> None:
-        """Combine the results of all lanes with what there was before them."""
+        """Combine the accumulators of all lanes with the results from before `spread`."""
         assert self.lanes is not None
         total, self.lanes = self.lanes.total(), None
         self.sums.add([total])
@@ -66,11 +66,11 @@ class RunningSum:
 
 
 class LaneResults:
-    """Running results of a plain reducer, one per lane.
+    """Accumulators of a plain reducer, one per lane.
 
     Attributes:
-        copy: number of those that are added to; neighbouring vectors do not wait for each other.
-        counted: the lanes that count, None if all do.
+        copy: number of the accumulator in use; consecutive vectors use independent ones.
+        counted: mask of the lanes that are accumulated, None for all.
     """
 
     def __init__(self, running: RunningSum, b: LaneBuilder, copies: int) -> None:
@@ -91,7 +91,7 @@ class LaneResults:
         b.store(slot, 0, self._combined(b.load(slot, self.dtype, 0), new))
 
     def total(self) -> Value:
-        """Return the results of all lanes and copies as one."""
+        """Return the reduction of all lanes and copies."""
         found = [self.b.load(slot, self.dtype, 0) for slot in self.slots]
         while len(found) > 1:
             found = [self._combined(*found[i : i + 2]) for i in range(0, len(found), 2)]
@@ -128,7 +128,7 @@ class BlockSum(RunningSum):
 
 
 def running_sum(k: KernelContext, inst: Instruction, addends: int) -> RunningSum:
-    """Return the running results of a reduction of `addends` elements, at their initial values."""
+    """Return the accumulators of a reduction of `addends` elements, at their initial values."""
     if is_float_sum(inst):
         return BlockSum(k, inst) if addends > SUM_BLOCK else RunningSum(k, inst)
     return RunningSum(k, inst, addends)
@@ -144,8 +144,8 @@ def feed(
 ) -> None:
     """Run `element` for every index of the dimensions in `order`, slowest first.
 
-    `element` is given the index by dimension and adds to `sums`; blocks begin and end here.
-    `before_block` is told which elements of the fastest dimension come next, from and to.
+    `element` is called with the index by dimension and adds to `sums`; blocks begin and end here.
+    `before_block` is called with the range of the fastest dimension that comes next.
     """
     blocks = [s for s in sums if isinstance(s, BlockSum)]
     if not blocks:
@@ -173,6 +173,6 @@ def feed(
 
 
 def block_end(k: KernelContext, first: IndexValue, size: int, block: int) -> IndexValue:
-    """Return where the block that begins at `first` ends."""
+    """Return the end of the block that begins at `first`."""
     end = k.math.add(first, block)
     return end if size % block == 0 else k.math.minimum(end, size)

@@ -1,6 +1,6 @@
 """Cumulative operations on every target: operand, dimension and result.
 
-How scans are split, and in which registers they run, is up to each target.
+Each target decides how to split scans, and in which registers they run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 _NARROW = 16
-"""Columns below which each is scanned on its own, like a row."""
+"""Fewer columns than this are scanned one by one, like rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ScanProblem:
 
 
 def scan_problem(inst: Instruction) -> ScanProblem | None:
-    """Return the scans that `inst` is, None if it is nothing like that."""
+    """Return the scans that `inst` computes, None if it computes none."""
     root = root_of(inst)
     form = plain_scan(root)
     if form is None:
@@ -78,7 +78,7 @@ class ScanElements:
         self.operand, self.init = k.root.operands
 
     def initial(self) -> Value:
-        """Return the value that every scan begins with."""
+        """Return the initial value of every scan."""
         return self.k.b.convert(self.k.read(self.init, ()), self.dtype)
 
     def read(self, index: Sequence[IndexValue], step: IndexValue) -> Value:
@@ -95,7 +95,7 @@ class ScanElements:
         self._put(index, at, value)
 
     def store_empty(self, index: Sequence[IndexValue], number: IndexValue, value: Value) -> None:
-        """Write result `number` of those of no elements, which are the initial value."""
+        """Write result `number` of an empty scan, the initial value."""
         f = self.problem.form
         at = self.k.math.add(number, f.limit - f.start) if f.reverse else number
         self._put(index, at, value)

@@ -26,8 +26,7 @@ MAX_TOTAL_BYTES = 1 << 25
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a scatter; it runs on one thread.
 
-    Where many updates may meet in one element of a sum of floats, the sums are in f64, in scratch
-    memory.
+    If many float updates may be added to one element, the sums are in f64 in scratch memory.
     """
     root = root_of(inst)
     size_bytes = root.operands[0].array.elements * F64.storage_bytes
@@ -37,7 +36,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _is_long_sum(root: Instruction) -> bool:
-    """Tell whether a scatter sums floats of f32 or narrower, and more than `LONG_SUM` may meet."""
+    """True if more than `LONG_SUM` updates of f32 or narrower may be added to one element."""
     dtype, window = root.operands[0].array.dtype, root.attributes.update_window_dims
     if len(root.operands) != 3 or plain_reducer(root.called[0]) != "add" or not dtype.is_float:
         return False
@@ -110,7 +109,7 @@ def window_dimensions(root: Instruction) -> list[int | None]:
 def first_of_window(
     k: KernelContext, indices: Instruction, batch: list[IndexValue]
 ) -> list[IndexValue]:
-    """Return where the window of `batch` begins, unchecked."""
+    """Return the start of the window of `batch`, without bounds checks."""
     a = k.root.attributes
     rank = k.root.operands[0].array.rank
     first: list[IndexValue] = [0] * rank
@@ -140,7 +139,7 @@ def fits(k: KernelContext, first: list[IndexValue]) -> Value:
 
 
 def target_of(k: KernelContext, first: Sequence[IndexValue], at: Sequence[IndexValue]) -> Index:
-    """Return where element `at` of the updates goes if its window begins at `first`."""
+    """Return the index of the result for element `at` of the updates; its window is at `first`."""
     return tuple(
         k.math.add(i, at[d]) if d is not None else i
         for i, d in zip(first, window_dimensions(k.root), strict=True)

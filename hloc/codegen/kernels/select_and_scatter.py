@@ -42,7 +42,7 @@ def select_in_window(
     Args:
         k: the kernel.
         window_index: the window.
-        found: slot that tells whether the window has any element.
+        found: slot for whether the window has an element.
         best: slot for the element.
         place: slots for its index.
     """

@@ -16,10 +16,10 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 _STRIP = 256
-"""Most right-hand sides that are solved for together."""
+"""Most right-hand sides that are solved together."""
 
 _TILE = 4
-"""Rows that share one pass over known ones, and known ones that are taken per pass."""
+"""Rows that share one pass over solved ones, and solved rows per pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ def _solve(scratch_offset: int, k: KernelContext) -> None:
 
 
 class _Solver:
-    """Solves for one strip, whose unknowns are rows of scratch memory in the order they are found.
+    """Solves for one strip; its unknowns are rows of scratch memory in the order of substitution.
 
-    The products with all rows that are known are subtracted from a few rows at a time.
+    The products with all solved rows are subtracted from a few rows at a time.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class _Solver:
         self.slots = [k.b.allocate(self.dtype, strip) for _ in range(_TILE)]
 
     def solve(self, source: Matrix, target: Matrix, first: IndexValue, width: IndexValue) -> None:
-        """Read the right-hand sides from `first` on, and write the unknowns."""
+        """Read the right-hand sides starting at `first`, and write the unknowns."""
         self._copy(source, first, width)
         whole = self.size // _TILE * _TILE
         with self.body.loop(0, whole, _TILE) as row:
@@ -146,14 +146,14 @@ class _Solver:
             self.x.store(self.math, (row, j), self.b.convert(value, self.dtype))
 
     def _place(self, row: IndexValue) -> IndexValue:
-        """Return which row of the matrix is number `row` in order."""
+        """Return the row of the matrix that is number `row` in the order of substitution."""
         return self.math.sub(self.size - 1, row) if self.backwards else row
 
     def _factor(self, row: IndexValue, other: IndexValue) -> Value:
         return self.b.convert(self.left.load(self._place(row), self._place(other)), self.dtype)
 
     def _rows(self, rows: list[IndexValue], width: IndexValue) -> None:
-        """Find the unknowns of neighbouring rows; all before them are known."""
+        """Solve consecutive rows; all rows before them are solved."""
         m, b, known = self.math, self.b, rows[0]
         slots = self.slots[: len(rows)]
         with self.body.loop(0, width) as j:

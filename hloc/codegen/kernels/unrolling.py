@@ -1,9 +1,9 @@
-"""Arrays of few elements: code for each element, with every index known, instead of a loop.
+"""Small arrays: unrolled code with constant indices instead of a loop.
 
-In a loop over three elements, a concatenation is two branches, and each element makes anew what the
-others have made. Where indices are numbers, pieces are chosen while the code is written, and what
-several elements need is made once. All elements are made before one is stored, so that LLVM can
-keep the state of a loop around the kernel in registers.
+In a loop over three elements, a concatenation is two branches, and each element recomputes what
+others have computed. With constant indices, operands are chosen at compile time, and shared values
+are computed once. All elements are computed before the first store, so that LLVM can keep the state
+of a loop around the kernel in registers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hloc.shapes import ArrayShape
 
 _MOST_ELEMENTS = 8
 _MOST_IN_VECTORS = 4
-"""Elements of an array whose neighbours are all made alike: more are better made by vectors."""
+"""Most elements if all are computed alike: more are better computed in vectors."""
 
 _MOST_OPERATIONS = 400
 _FUNCTION_OPERATIONS = 20
@@ -26,11 +26,11 @@ _FUNCTION_OPERATIONS = 20
 
 
 _IN_PIECES = ("concatenate", "pad")
-"""Opcodes whose elements are made in different ways, by their position."""
+"""Opcodes whose elements are computed in different ways, by their position."""
 
 
 def is_unrolled(shape: ArrayShape, members: Iterable[Instruction]) -> bool:
-    """True if `members`, of which an array of `shape` is made, get code for each element."""
+    """True if a result of `shape`, computed by `members`, is unrolled."""
     if shape.elements == 1:
         return True
     members = list(members)
@@ -41,7 +41,7 @@ def is_unrolled(shape: ArrayShape, members: Iterable[Instruction]) -> bool:
 
 
 def _operations(member: Instruction, elements: int) -> int:
-    """Return about how many operations it takes to make what `elements` elements need."""
+    """Estimate the operations of `member` for `elements` elements of the result."""
     if not isinstance(member.shape, ArrayShape):
         return 0
     each = _FUNCTION_OPERATIONS if member.opcode.transcendental else 1
@@ -53,7 +53,7 @@ def write_elements(
     make: Callable[[int, Index], Value],
     store: Callable[[int, Index, Value], None],
 ) -> None:
-    """Make every element of the arrays of `shapes`, then store them; arrays are numbered."""
+    """Compute every element of the arrays of `shapes`, then store them; arrays are numbered."""
     made = [
         (number, index, make(number, index))
         for number, shape in enumerate(shapes)

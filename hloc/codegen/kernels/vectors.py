@@ -87,7 +87,7 @@ class Vectors:
         return self._picked(x, "poison", [number] * self.lanes)
 
     def moved_up(self, x: str, count: int, filled: str) -> str:
-        """Return `x` with its lanes `count` places higher; the lowest are those of `filled`."""
+        """Return `x` with its lanes shifted up by `count`; the lowest are those of `filled`."""
         kept = [self.lanes + lane for lane in range(self.lanes - count)]
         return self._picked(filled, x, [*range(count), *kept])
 
@@ -106,15 +106,15 @@ class Vectors:
         return found
 
     def _kept(self, x: str) -> str:
-        """Return `x`; LLVM does not look through it for a better way to mix the lanes.
+        """Return `x`, opaque to LLVM, which would search for better shuffles.
 
-        It finds none, and looking takes more than half of the time for a transposition.
+        It finds none, and the search takes more than half of the compile time of a transposition.
         """
         name = f"@llvm.arithmetic.fence.v{self.lanes}f{8 * self._bytes}"
         return self.fn.call(self.type, name, (self.type, x))
 
     def _mixed(self, pair: tuple[str, str], step: int, high: int) -> str:
-        """Return every other run of `step` lanes of both vectors: low ones, or `high` ones."""
+        """Return every other run of `step` lanes of both vectors: the even or the `high` ones."""
         places = [
             self.lanes + (lane & ~step | high) if lane & step else lane | high
             for lane in range(self.lanes)
@@ -122,7 +122,7 @@ class Vectors:
         return self._picked(*pair, places)
 
     def _picked(self, first: str, second: str, places: Sequence[int]) -> str:
-        """Return the lanes with those numbers, counted through both vectors."""
+        """Return a shuffle of two vectors; `places` count through both."""
         mask = ", ".join(f"i32 {place}" for place in places)
         kind = self.type
         return self.fn.value(

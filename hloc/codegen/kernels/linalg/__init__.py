@@ -1,1 +1,1 @@
-"""Matrix factorisations and solutions in machine code of hloc's own, for every target."""
+"""hloc's own matrix factorisations and solvers, for every target."""

@@ -1,4 +1,4 @@
-"""The algorithms by name: their working memory, what they read and write, and their code."""
+"""The algorithms by name: their workspace, inputs and outputs, and their code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Algorithm:
     """One algorithm.
 
     Attributes:
-        regions: its working memory.
+        regions: its workspace.
         reads: numbers of the regions that operands are copied into, in order.
         leaves: numbers of the regions that become results, in order.
-        write: writes the code for matrices that were read.
+        write: emits the code for matrices in the workspace.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Algorithm:
         return tuple(dict.fromkeys(names))
 
     def elements(self, sizes: Mapping[str, int], *, with_lanes: bool = False) -> int:
-        """Return the working memory of one matrix, in elements; in lanes, columns are odd."""
+        """Return the workspace of one matrix, in elements; in lanes, column strides are odd."""
         known = {**sizes, "one": 1}
         return sum((known[r.rows] | with_lanes) * known[r.columns] for r in self.regions)
 
     def fits(self, sizes: Mapping[str, int]) -> bool:
-        """True if the sizes are those of a factorisation: reflectors are no more than rows."""
+        """True if the sizes are valid: there are at most as many reflectors as rows."""
         m, n, k, r = (sizes.get(name, -1) for name in "mnkr")
         if "u" in sizes:  # singular vectors: some or all on the longer side
             return n <= m and sizes["u"] in (n, m)

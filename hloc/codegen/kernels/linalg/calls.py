@@ -1,7 +1,7 @@
-"""Which instructions are factorisations or solutions that hloc has an algorithm for.
+"""Recognises the factorisations and solvers that hloc has an algorithm for.
 
 They are `cholesky`, `triangular-solve`, and custom calls `hloc_linalg_ALGORITHM__VIEW_VIEW...`,
-which `codegen/lower/linear_algebra.py` makes from LAPACK's custom calls. There is a view for each
+to which `codegen/lower/linear_algebra.py` retargets LAPACK's custom calls. There is a view for each
 operand, then for each result; it gives the order of rows and columns.
 """
 
@@ -21,18 +21,18 @@ from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
 from hloc.shapes import ArrayShape, TupleShape
 
 AS_IT_IS, TRANSPOSED, REVERSED, UPSIDE_DOWN = "n", "t", "r", "v"
-"""Letters of views: columns are rows; both are counted from the end; rows are."""
+"""Letters of views: as stored; rows and columns swapped; both reversed; rows reversed."""
 
 TYPES = (F32, F64, C64, C128)
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """How the matrices of one operand or result lie in memory, in elements.
+    """Offset and strides of the matrices of one operand or result, in elements.
 
     Attributes:
         offset: from the first element of the array to element (0, 0) of the first matrix.
-        batch, row, column: from a matrix, row or column to the next.
+        batch, row, column: stride from a matrix, row or column to the next.
     """
 
     offset: int
@@ -43,7 +43,7 @@ class ArrayView:
 
 @dataclass(frozen=True, slots=True)
 class LinalgCall:
-    """What an instruction computes.
+    """The linear algebra problem of an instruction.
 
     Attributes:
         dtype: of the matrices.
@@ -60,7 +60,7 @@ class LinalgCall:
 
     @property
     def bytes(self) -> int:
-        """Working memory of one matrix."""
+        """Bytes of workspace for one matrix."""
         return self.algorithm.elements(dict(self.sizes)) * self.dtype.storage_bytes
 
 
@@ -70,7 +70,7 @@ def target_name(algorithm: str, views: Sequence[str]) -> str:
 
 
 def call_of(inst: Instruction) -> LinalgCall | None:
-    """Return what an instruction computes, None if there is no algorithm for it."""
+    """Return the problem of an instruction, None if there is no algorithm for it."""
     if is_linalg(inst):
         name, _, views = inst.attributes.custom_call_target[len(LINALG_PREFIX) :].partition("__")
         return linalg_call(inst, name, tuple(views.split("_")))
@@ -111,7 +111,7 @@ def solution(
 
 
 def linalg_call(inst: Instruction, name: str, views: tuple[str, ...]) -> LinalgCall | None:
-    """Return what an instruction computes by an algorithm, None if its arrays do not fit that."""
+    """Return the problem of `inst` for algorithm `name`, None if its arrays do not fit."""
     shapes = _shapes(inst)
     algorithm = ALGORITHMS.get(name)
     if algorithm is None or shapes is None:
@@ -174,7 +174,7 @@ def _sizes(shape: ArrayShape, view: str, depth: int) -> tuple[int, int]:
 
 
 def _view(shape: ArrayShape, view: str, depth: int) -> ArrayView | None:
-    """Return how the matrices lie, None if the batch is not evenly spaced."""
+    """Return offset and strides of the matrices, None if the batch has no single stride."""
     strides = layout_strides(shape)
     batch, expected = 0, 0
     for dim in reversed(range(depth)):

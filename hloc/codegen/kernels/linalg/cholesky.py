@@ -24,7 +24,7 @@ from hloc.codegen.kernels.linalg.work import NUMBER, Region, Work
 from hloc.dtypes import S32
 
 REGIONS = (Region("n", "n"), Region(kind=NUMBER))
-"""The matrix, and the first pivot that is not positive counted from 1, or 0."""
+"""The matrix, and the number of the first pivot that is not positive, from 1; 0 if none."""
 
 
 def factor(work: Work) -> None:
@@ -95,7 +95,7 @@ def _eliminate(work: Work, panel: Panel) -> None:
 
 
 def factor_or_nan(work: Work) -> None:
-    """Factor in place as HLO's `cholesky`: zeros above the diagonal, all NaN without a factor."""
+    """Factor in place as HLO's `cholesky`: zeros above the diagonal, all NaN if that fails."""
     factor(work)
     a, info = work.regions
     b, size = work.b, work.sizes["n"]

@@ -15,7 +15,7 @@ QR_REGIONS = (Region("m", "n"), Region("r"))
 """The matrix, which becomes R above the reflectors, and their tau."""
 
 Q_REGIONS = (Region("m", "n"), Region("k"))
-"""The reflectors, whose place their product takes, and tau."""
+"""The reflectors, which their product replaces, and tau."""
 
 APPLY_REGIONS = (Region("m", "k"), Region("k"), Region("m", "n"))
 """The reflectors, tau, and the matrix that is multiplied."""
@@ -30,7 +30,7 @@ def factor(work: Work) -> None:
 def factor_columns(
     work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
 ) -> None:
-    """Eliminate in the first `count` columns of `a`, and carry the others along."""
+    """Eliminate the first `count` columns of `a`, and update the others."""
     m = work.math
 
     def eliminate(k: IndexValue, limit: IndexValue) -> None:
@@ -51,7 +51,7 @@ def factor_columns(
 
 
 def product(work: Work) -> None:
-    """Multiply the reflectors, as many columns of it as there are: LAPACK's `orgqr`."""
+    """Form the product of the reflectors, as many columns as the matrix has: LAPACK's `orgqr`."""
     a, tau = work.regions
     multiply_out(work, a, tau, work.sizes["k"], work.sizes["n"])
 
@@ -59,7 +59,7 @@ def product(work: Work) -> None:
 def multiply_out(
     work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
 ) -> None:
-    """Let the product of `count` reflectors in `a` take their place."""
+    """Replace `count` reflectors in `a` by their product."""
     b, m, rows = work.b, work.math, a.rows
     one, zero = work.const(1), work.const(0)
     with work.loop(count, columns) as j:
@@ -99,7 +99,7 @@ def multiply_adjoint(work: Work) -> None:
 
 
 def multiply_transpose(work: Work) -> None:
-    """Multiply by the transpose of the product, as from the right where rows are columns."""
+    """Multiply by the transpose of the product: from the right, for transposed matrices."""
     _multiplied(work, forwards=True, conjugates_factor=False, conjugates_vector=True)
 
 
@@ -191,7 +191,7 @@ def reflector(work: Work, a: Matrix, first: IndexValue, column: IndexValue) -> V
 
 
 def norm(work: Work, a: Matrix, column: IndexValue, start: IndexValue, stop: IndexValue) -> Value:
-    """Return the length of part of a column; nothing overflows or vanishes on the way."""
+    """Return the norm of part of a column, without intermediate overflow or underflow."""
     b, part = work.b, work.part
     largest = work.largest(start, stop, lambda i: work.size_of(a.load(i, column)))
     scale = work.not_tiny(largest)

@@ -35,8 +35,8 @@ SINGULAR_REGIONS = (
     Region("n"),
     Region("n", kind=REAL),
 )
-"""The matrix, not wide; singular values in descending order; left vectors; conjugates of right
-ones; 0; and memory for tau and signs."""
+"""The matrix, with at least as many rows as columns; singular values in descending order; left
+vectors; conjugates of right vectors; 0; memory for tau and signs."""
 
 VALUES_REGIONS = SINGULAR_REGIONS[:5]
 """The same without memory for vectors, which become 0."""
@@ -89,7 +89,7 @@ def _eigen(work: Work, *, is_lower: bool) -> None:
 
 
 def singular(work: Work) -> None:
-    """Find singular values and vectors; a factorisation completes those of no value."""
+    """Find singular values and vectors; a QR completes the vectors of zero singular values."""
     a, values, left, right, info, tau, signs = work.regions
     b, n = work.b, work.sizes["n"]
     info.store(0, 0, b.const(S32, 0))
@@ -168,7 +168,7 @@ class _Rotation:
     """A rotation of columns p and q: `(c p - s u q, s p + c u q)`, with |u| = 1.
 
     Attributes:
-        tangent: s / c, 0 where nothing is to be rotated.
+        tangent: s / c, 0 where no rotation is needed.
         phase: u, 1 for real numbers.
     """
 
@@ -207,7 +207,7 @@ class _Rotation:
 def _rotation(
     work: Work, beside: Value, length: Value, low: Value, high: Value, wanted: Value
 ) -> _Rotation:
-    """Return what makes `[[low, beside], [., high]]` diagonal; nothing where it is not wanted."""
+    """Return the rotation that makes `[[low, beside], [., high]]` diagonal, or the identity."""
     b, one, zero = work.b, work.const(1, work.part), work.const(0, work.part)
     safe = b.select(wanted, length, one)
     ratio = b.fdiv(b.fmul(b.fsub(high, low), work.const(0.5, work.part)), safe)
@@ -219,7 +219,7 @@ def _rotation(
     tangent = b.select(wanted, b.intrinsic("copysign", size, ratio), zero)
     cosine = b.fdiv(one, b.intrinsic("sqrt", b.fadd(one, b.fmul(tangent, tangent))))
     sine = b.fmul(tangent, cosine)
-    if not beside.dtype.is_complex:  # the phase is a sign, which may as well be the sine's
+    if not beside.dtype.is_complex:  # the phase is a sign, which moves into the sine
         return _Rotation(cosine, b.fmul(sine, sign), tangent, one)
     unit = work.divided(work.conjugate(beside), safe)
     return _Rotation(cosine, sine, tangent, b.select(wanted, unit, work.const(1)))
@@ -227,7 +227,7 @@ def _rotation(
 
 @contextmanager
 def _sweeps(work: Work) -> Iterator[Matrix]:
-    """Repeat a region until it leaves 0 in the variable that it is given."""
+    """Repeat a region until it leaves 0 in the variable that is yielded."""
     b = work.b
     turned = work.variable(S32, b.const(S32, 1))
     count = b.allocate(S32)
@@ -252,7 +252,7 @@ def _pairs(work: Work, size: IndexValue) -> Iterator[tuple[IndexValue, IndexValu
 
 
 def _mirror(work: Work, a: Matrix, is_lower: bool) -> None:
-    """Let the other triangle follow from the one that counts, with a real diagonal."""
+    """Copy the given triangle, conjugated, to the other one, and make the diagonal real."""
     b = work.b
     with _pairs(work, work.sizes["n"]) as (j, i):
         if is_lower:
@@ -280,7 +280,7 @@ def _poison(work: Work, a: Matrix, columns: IndexValue) -> Value:
 
 
 def _scaled(work: Work, a: Matrix, columns: IndexValue) -> Value:
-    """Divide the matrix by the largest size of an element; return that."""
+    """Divide the matrix by its largest absolute value; return that."""
     scale = work.not_tiny(_largest(work, a, columns))
     with work.loop(0, columns) as j:
         for i in work.strip(0, a.rows):
@@ -289,7 +289,7 @@ def _scaled(work: Work, a: Matrix, columns: IndexValue) -> Value:
 
 
 def _largest(work: Work, a: Matrix, columns: IndexValue) -> Value:
-    """Return the largest size of an element."""
+    """Return the largest absolute value of an element."""
     b, found = work.b, work.variable(work.part, work.const(0, work.part))
     with work.loop(0, columns) as j:
         part = work.largest(0, a.rows, lambda i: work.size_of(a.load(i, j)))
@@ -301,7 +301,7 @@ def _largest(work: Work, a: Matrix, columns: IndexValue) -> Value:
 def _sort(
     work: Work, values: Matrix, columns: Sequence[Matrix], size: IndexValue, direction: str
 ) -> None:
-    """Bring values into order, and columns with them."""
+    """Sort values, and columns with them."""
     b = work.b
     with _pairs(work, size) as (p, q):
         x, y = values.load(p), values.load(q)
@@ -333,7 +333,7 @@ def _square(work: Work, x: Value) -> Value:
 
 
 def _modulus(work: Work, x: Value) -> Value:
-    """Return |x|, exact to rounding for tiny numbers too: phases must have length 1."""
+    """Return |x|, accurate for tiny numbers too, since phases must have absolute value 1."""
     b = work.b
     if not x.dtype.is_complex:
         return b.intrinsic("fabs", x)

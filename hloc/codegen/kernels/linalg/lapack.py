@@ -1,7 +1,7 @@
-"""Calls of SciPy's LAPACK: which custom calls they are, and their arguments.
+"""Custom calls that become calls of SciPy's LAPACK, and the arguments of these.
 
 The custom calls are `hloc_linalg_lapack_ROUTINE_OPTIONS`: letters, or numbers between underscores.
-A matrix is factorised in the memory of the first result, unless the routine keeps none.
+A matrix is factorised in the memory of the first result, unless no result has its size.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LapackCall:
 def lapack_target(inst: Instruction, name: str, options: Sequence[str]) -> str:
     """Return the target for `name`, which lacks the type's letter; "" if the arrays do not fit.
 
-    What does not fit is not called: the routine believes the numbers that it is given.
+    LAPACK does not check the sizes that it is given.
     """
     sources, results = _arrays(inst)
     if not sources or _form(name, tuple(options), sources, results) is None:
@@ -77,9 +77,9 @@ def lapack_target(inst: Instruction, name: str, options: Sequence[str]) -> str:
 
 
 def lapack_call(inst: Instruction) -> LapackCall | None:
-    """Return the call that a custom call stands for, None if it is none of LAPACK.
+    """Return the LAPACK call of a custom call, None if it is not one.
 
-    A text can name such a target with any routine and any arrays, so they are looked at here again.
+    A text can name such a target with any routine and any arrays, so they are checked here again.
     """
     target = inst.attributes.custom_call_target
     if not is_linalg(inst) or not target.startswith(_PREFIX):
@@ -114,7 +114,7 @@ def _form(
     sources: tuple[ArrayShape, ...],
     results: tuple[ArrayShape, ...],
 ) -> Form | None:
-    """Return the form of a call if the arrays are its: column by column, matrix by matrix."""
+    """Return the form of a call if the arrays fit it: column-major matrices, one after another."""
     depth = sources[0].rank - 2
     batch, (m, n) = sources[0].dims[:depth], sources[0].dims[depth:]
     sizes = tuple(shape.dims[depth:] for shape in results)
@@ -138,7 +138,7 @@ def _column_major(dims: Sequence[int], depth: int) -> tuple[int, ...]:
 
 @cache
 def _arguments(routine: str, dtype: DType, form: Form) -> tuple[Argument, ...]:
-    """Ask the routine how many numbers of each kind it wants; return all arguments."""
+    """Query the routine for its workspace sizes; return all arguments."""
     part = ctypes.c_float if component_of(dtype) is F32 else ctypes.c_double
     answers: list[Any] = [((ctypes.c_int if k == "number" else part) * 2)() for k in form.kinds]
     asked = [value for answer in answers for value in (answer, ctypes.c_int(-1))]
@@ -153,7 +153,7 @@ def _arguments(routine: str, dtype: DType, form: Form) -> tuple[Argument, ...]:
 
 
 def _value(argument: Argument) -> Any:
-    """Return what stands for an argument where only sizes are asked for."""
+    """Return the value of an argument in a workspace query."""
     if isinstance(argument, str):
         return ctypes.c_char(argument.encode())
     if isinstance(argument, NoFunction):

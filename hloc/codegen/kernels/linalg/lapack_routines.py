@@ -21,21 +21,21 @@ _MATRIX_TYPES = (F32, F64, C64, C128)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An argument that is a result, at the matrix in turn."""
+    """An argument that is a result, at the current matrix."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An argument that is working memory of `size_bytes` bytes."""
+    """An argument that is a workspace of `size_bytes` bytes."""
 
     size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixCopy(Memory):
-    """The matrix, which the routine overwrites, where no result has room for it."""
+    """A copy of the matrix, which the routine overwrites, if no result has its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class NoFunction:
 
 
 Argument: TypeAlias = str | int | Result | Memory | NoFunction
-"""A letter, a number, a result or memory; all are given by address."""
+"""A letter, a number, a result or a workspace; all are passed by address."""
 
 Arguments: TypeAlias = tuple[Argument, ...]
 
@@ -64,7 +64,7 @@ Array: TypeAlias = tuple[DType, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a routine is called for.
+    """The problem that a routine is to solve.
 
     Attributes:
         options: of the job: letters, or numbers.
@@ -93,10 +93,10 @@ class Form:
     """The arrays and arguments of a call.
 
     Attributes:
-        results: as they must be.
-        leading: arguments before working memory.
-        kinds: of working memory whose size the routine tells: "element", "real" or "number".
-        rest: arguments after it; the result that says whether it failed is the last result.
+        results: their types and sizes.
+        leading: arguments before the workspaces.
+        kinds: of workspaces whose size the routine returns: "element", "real" or "number".
+        rest: arguments after them; the last result is `info`.
         operands: after the matrix; each is copied into the result of its number.
         untouched: results that the routine leaves alone.
     """
@@ -114,11 +114,11 @@ class Routine:
     """One row.
 
     Attributes:
-        options: names of the custom call's attributes, with what they are if they are left out.
-        allowed: what each option may be; "" is a number of a row.
-        form: returns arrays and arguments, None if there are none for the problem.
+        options: names of the custom call's attributes, with their defaults.
+        allowed: valid values of each option; "" is a row number.
+        form: returns arrays and arguments, None for an unsupported problem.
         dtypes: of the matrix.
-        takes_all_numbers: False if NaN or infinity may keep the routine from ending.
+        takes_all_numbers: False if the routine may not terminate on NaN or infinity.
     """
 
     options: tuple[tuple[str, str], ...]
@@ -128,7 +128,7 @@ class Routine:
     takes_all_numbers: bool = True
 
     def form_of(self, problem: Problem) -> Form | None:
-        """Return arrays and arguments, None if the routine does not do such a job."""
+        """Return arrays and arguments, None if the routine does not support the problem."""
         if problem.dtype not in self.dtypes or len(problem.options) != len(self.allowed):
             return None
         pairs = zip(problem.options, self.allowed, strict=True)
@@ -152,7 +152,7 @@ def _square(p: Problem, form: Form) -> Form | None:
 
 
 def _singular_values(p: Problem, *, divides: bool) -> Form | None:
-    """Return the call of `gesdd`, which divides, or of `gesvd`, which does not."""
+    """Return the call of `gesdd` (divide and conquer) or of `gesvd`."""
     m, n, (job,) = p.rows, p.columns, p.options
     r = min(m, n)
     has_all = job == "A" or (job == "N" and p.results[2:4] == ((m, m), (n, n)))
@@ -172,7 +172,7 @@ def _singular_values(p: Problem, *, divides: bool) -> Form | None:
 
 
 def _general_values(p: Problem) -> Form | None:
-    """Return the call of `geev`: values, vectors from the left and from the right."""
+    """Return the call of `geev`: eigenvalues, left and right eigenvectors."""
     n, is_complex = p.columns, p.dtype.is_complex
     size_bytes = n * n * p.dtype.storage_bytes
     vectors_type = {F32: C64, F64: C128}.get(p.dtype, p.dtype)
@@ -198,7 +198,7 @@ def _general_values(p: Problem) -> Form | None:
 
 
 def _schur(p: Problem) -> Form | None:
-    """Return the call of `gees`: form, vectors, values, how many are selected."""
+    """Return the call of `gees`: Schur form, Schur vectors, eigenvalues, number selected."""
     n, (job, sort) = p.columns, p.options
     parts = 1 if p.dtype.is_complex else 2
     square, values = (p.dtype, (n, n)), [(p.dtype, (n,))] * parts

@@ -22,10 +22,10 @@ def write_loops(
     """Write the code for matrices `begin` to below `end`.
 
     Args:
-        work: what writes.
-        algorithm: for each of the matrices, or for as many at once as there are lanes.
+        work: the builder of the algorithm.
+        algorithm: runs on each matrix, or on as many at once as there are lanes.
         arrays: operands, then results.
-        memory: working memory for as many matrices as are worked on at once.
+        memory: workspace for the matrices that are processed at once.
         begin: the first of them.
         end: where they end.
     """

@@ -22,11 +22,11 @@ from hloc.codegen.kernels.linalg.work import NUMBER, Matrix, Region, Work
 from hloc.dtypes import S32, S64
 
 REGIONS = (Region("m", "n"), Region("r", kind=NUMBER), Region(kind=NUMBER))
-"""The matrix, the pivots counted from 1, and the first zero pivot counted from 1, or 0."""
+"""The matrix, the pivot rows from 1, and the number of the first zero pivot, from 1; 0 if none."""
 
 
 def factor(work: Work) -> None:
-    """Factor the matrix in the first region; its columns that are done lie on the left."""
+    """Factor the matrix in the first region, from left to right."""
     info = work.regions[2]
     rows, columns = work.sizes["m"], work.sizes["n"]
     info.store(0, 0, work.b.const(S32, 0))
@@ -115,7 +115,7 @@ def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:
 def _exchange(
     work: Work, a: Matrix, k: IndexValue, other: Value, columns: tuple[IndexValue, IndexValue]
 ) -> None:
-    """Exchange row `k` with one that may be another in every lane, in a range of columns."""
+    """Exchange row `k` with another row, which may differ between lanes, in a range of columns."""
     b = work.b
     if not isinstance(other, VARYING):
         with work.loop(*columns) as j:

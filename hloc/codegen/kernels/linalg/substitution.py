@@ -1,6 +1,6 @@
 """Triangular systems: `b` becomes x with L x = b, by forward substitution.
 
-Systems of other forms are the same on matrices with reversed or exchanged rows and columns.
+Other systems are solved as this one, by views with reversed or swapped rows and columns.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from hloc.codegen.kernels.linalg.work import Region, Work
 
 REGIONS = (Region("n", "n"), Region("n", "k"))
-"""The lower triangular matrix, of which the other triangle is not looked at, and `b`."""
+"""The lower triangular matrix, whose other triangle is not read, and `b`."""
 
 
 def solve(work: Work) -> None:
@@ -17,7 +17,7 @@ def solve(work: Work) -> None:
 
 
 def solve_unit(work: Work) -> None:
-    """Solve in place with a diagonal of ones, which is not looked at either."""
+    """Solve in place with a unit diagonal, which is not read."""
     _solve(work, divides=False, conjugates=False)
 
 
@@ -27,7 +27,7 @@ def solve_conjugated(work: Work) -> None:
 
 
 def solve_conjugated_unit(work: Work) -> None:
-    """Solve in place with the conjugate of the matrix and a diagonal of ones."""
+    """Solve in place with the conjugate of the matrix and a unit diagonal."""
     _solve(work, divides=False, conjugates=True)
 
 

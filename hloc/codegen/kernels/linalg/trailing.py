@@ -1,9 +1,9 @@
-"""Elimination in panels and blocks: the columns behind get the products of all columns at once.
+"""Blocked elimination: the trailing columns are updated by all columns of a panel or block at once.
 
-An element is loaded and stored once for a panel of 4 columns, not once for each. Of a large matrix,
-panels update the columns of their block only; those behind it are updated once for the block, so
-that the matrix is not read from the second cache for every panel. Products are subtracted in the
-order of the columns, so results are those of one column at a time.
+An element is loaded and stored once for a panel of 4 columns, not once per column. In a large
+matrix, panels update the columns of their block only; the columns behind it are updated once per
+block, so that the matrix is not read from the L2 cache for every panel. Products are subtracted in
+the order of the columns, so results are those of the unblocked algorithm.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Block:
 
     Attributes:
         first, stop: the columns.
-        limit: where the columns end that its panels update; the last, narrower block has none
-            behind it.
+        limit: end of the columns that its panels update; no columns follow the last, narrower
+            block.
     """
 
     first: IndexValue
@@ -47,7 +47,7 @@ class Block:
 
 @contextmanager
 def blocks(work: Work, count: IndexValue, columns: IndexValue) -> Iterator[Block]:
-    """Run a region for all blocks of the first `count` columns; in lanes there is one for all."""
+    """Run a region for all blocks of the first `count` columns; in lanes, for a single block."""
     b, m = work.b, work.math
     if not work.strips:
         yield Block(0, count, columns)
@@ -87,7 +87,7 @@ def panels(work: Work, block: Block) -> Iterator[Panel]:
 def column_groups(
     work: Work, first: IndexValue, stop: IndexValue, together: int = _TOGETHER
 ) -> Iterator[tuple[IndexValue, ...]]:
-    """Yield a few columns at once, or a single one; the code is written for either."""
+    """Yield groups of columns, then single ones; the code is emitted for both."""
     m = work.math
     end = m.sub(stop, m.rem(m.sub(stop, first), together))
     with work.body.loop(first, end, together) as j:
@@ -174,7 +174,7 @@ class Strip:
         return Value(S64, self.at.text) if isinstance(self.at, LaneIndex) else self.at
 
     def place(self, column: IndexValue) -> IndexValue:
-        """Return where the elements of a column of the block are packed."""
+        """Return the index of the packed elements of a column of the block."""
         m = self.work.math
         start = m.mul(column, self.lanes)
         return m.add(start, self.work.lane) if self.lanes > 1 else start
@@ -197,7 +197,7 @@ class Strip:
 def packed_strips(
     work: Work, a: Matrix, block: Block, rows: tuple[IndexValue, IndexValue]
 ) -> Iterator[Strip]:
-    """Yield the rows behind a whole block, some at a time, with the block's elements in them."""
+    """Yield the rows below a whole block, a strip at a time, with the block's elements packed."""
     m = work.math
     for i in work.strip(*rows, twice=True):
         lanes = work.vectors.lanes or 1

@@ -1,4 +1,4 @@
-"""Copies of matrices between arrays and working memory, where each lane holds one of them."""
+"""Copies of matrices between arrays and the workspace, where each lane holds one of them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hloc.lazy_dataclass import dataclass
 FEW_ROWS = 8
 """With at most this many rows, the elements of all lanes are gathered, which is less code.
 
-Else blocks are transposed in registers, or elements are copied lane after lane where no row or
-column fills a block: matrices of 4 KiB are in one set of the cache, and a scatter takes longer than
-as many stores.
+With more, blocks are transposed in registers, or elements are copied lane by lane where no row or
+column fills a block: matrices of 4 KiB map to the same cache sets, and a scatter is slower than
+single stores.
 """
 
 
@@ -128,7 +128,7 @@ def _strided_elements(
     *,
     reads: bool,
 ) -> Iterator[tuple[IndexValue, IndexValue, Value]]:
-    """Copy a matrix to or from a region where rows are neighbours; else yield its elements.
+    """Copy a matrix to or from a region if its rows are contiguous; else yield its elements.
 
     Yields row, column and address in the array.
     """
@@ -157,13 +157,13 @@ def _strided_elements(
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """As many neighbours in the array as there are lanes, of as many matrices.
+    """`lanes` contiguous elements of the array, of each of `lanes` matrices.
 
     Attributes:
-        v: what writes vectors.
-        corner: row and column of the neighbour with the lowest address.
-        places: in the region, of each of the neighbours from there on.
-        rest: the first column that no block has a part of: none are left, or all.
+        v: the builder of vectors.
+        corner: row and column of the element with the lowest address.
+        places: index in the region of each element, in order of address.
+        rest: the first column that blocks do not cover: none are left, or all.
     """
 
     v: Vectors
@@ -179,10 +179,10 @@ def _blocks(
     columns: IndexValue,
     is_wanted: Value | None = None,
 ) -> Iterator[_Block]:
-    """Yield a block of neighbours, which are rows or columns; the code is written once for both.
+    """Yield a block of contiguous elements along rows or columns; both share the code.
 
     Real numbers only. Transposing registers takes a third of the time of single elements. The last
-    block of a line repeats elements of the one before where the length is no multiple.
+    block of a line overlaps the one before if the length is not a multiple.
     """
     if array.dtype.is_complex or not array.dtype.is_float:
         return
@@ -211,7 +211,7 @@ def _blocks(
 
 
 def _are_neighbours(work: Work, stride: IndexValue) -> Value:
-    """True if elements `stride` apart lie side by side, in either direction."""
+    """True if elements `stride` apart are adjacent, in either direction."""
     m = work.math
     return work.b.or_(m.compare("EQ", stride, 1), m.compare("EQ", stride, -1))
 
@@ -220,7 +220,7 @@ def _are_neighbours(work: Work, stride: IndexValue) -> Value:
 def _single_elements(
     work: Work, rest: IndexValue, matrix: Matrix, columns: IndexValue, lanes: IndexValue
 ) -> Iterator[tuple[IndexValue, IndexValue, IndexValue]]:
-    """Run a region for each element of the columns that are left, of each lane."""
+    """Run a region for each element of the remaining columns, of each lane."""
     with (
         work.loop(rest, columns) as j,
         work.loop(0, lanes) as lane,

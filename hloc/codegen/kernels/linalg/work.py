@@ -1,8 +1,8 @@
-"""Working memory of a factorisation, and the loops over it: one matrix, or one per lane.
+"""Workspace of a factorisation, and the loops over it: one matrix, or one per lane.
 
 An algorithm is written once. With `lanes`, the elements (i, j) of that many matrices of the batch
-are contiguous, every value is a vector of them, and data-dependent choices are selects. Without,
-the memory holds one matrix, and `strip` loads vectors of neighbours in a column.
+are contiguous, every value is a vector of them, and data-dependent branches are selects. Without,
+the workspace holds one matrix, and `strip` loads vectors of contiguous elements of a column.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hloc.dtypes import S32, S64, DType, component_of
 from hloc.lazy_dataclass import dataclass
 
 ELEMENT, REAL, NUMBER = "element", "real", "number"
-"""What a region holds: numbers of the matrix's type, of its real type, or s32."""
+"""Element type of a region: that of the matrix, its real type, or s32."""
 
 
 class Writer(Protocol):
-    """A kernel or a routine being written."""
+    """A kernel or a routine that is being emitted."""
 
     @property
     def body(self) -> Body: ...
@@ -38,7 +38,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A column-major array of working memory; its sizes are named."""
+    """A column-major array of the workspace; its sizes are given by name."""
 
     rows: str = "one"
     columns: str = "one"
@@ -47,7 +47,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One region: column-major; `stride` elements from a column to the next."""
+    """One region, column-major; `stride` is the distance of columns in elements."""
 
     work: Work
     pointer: Value
@@ -64,11 +64,11 @@ class Matrix:
         self.work.b.store(self.pointer, self._index(row, column), value)
 
     def update(self, row: IndexValue, column: IndexValue, change: Callable[[Value], Value]) -> None:
-        """Replace an element by what `change` makes of it."""
+        """Replace an element by the result of `change`."""
         self.store(row, column, change(self.load(row, column)))
 
     def place(self, row: IndexValue, column: IndexValue) -> IndexValue:
-        """Return the number of an element's first lane."""
+        """Return the index of an element's first lane."""
         m = self.work.math
         return m.mul(m.add(row, m.mul(column, self.stride)), self.work.width)
 
@@ -78,13 +78,13 @@ class Matrix:
 
 
 class Work:
-    """The memory and the loops of one algorithm being written.
+    """The workspace and the loops of one algorithm that is being emitted.
 
     Attributes:
         dtype, part: type of the elements, and of their real parts.
         sizes: by name; `one` is 1.
-        lanes: matrices that are worked on at once, 0 for one without vectors of them.
-        has_blocks: matrices are copied to and from lanes by blocks, as suits those of many rows.
+        lanes: matrices that are processed at once, 0 for one matrix without lanes.
+        has_blocks: matrices are copied to and from lanes by blocks: faster for many rows.
         width: elements in memory for each element of a region.
         strips: lengths of the vectors that `strip` uses, long ones first.
         regions: as the algorithm declares them.
@@ -120,7 +120,7 @@ class Work:
     # ---- memory
 
     def place_regions(self, regions: Sequence[Region], memory: Value) -> None:
-        """Let the regions lie one after another from `memory` on."""
+        """Place the regions one after another, starting at `memory`."""
         m, offset, found = self.math, 0, []
         at: IndexValue = offset
         for region in regions:
@@ -132,10 +132,10 @@ class Work:
         self.regions = tuple(found)
 
     def _odd(self, rows: IndexValue) -> IndexValue:
-        """Return the stride of columns: else a load of one waits for a store to another.
+        """Return an odd stride of columns, against false store-to-load dependencies.
 
-        Processors compare the last 12 bits of addresses. Cholesky of 32x32 takes 1.6 times as long
-        with a stride of 2 KiB.
+        Processors compare the low 12 bits of addresses (4K aliasing). Cholesky of 32x32 takes 1.6
+        times as long with a stride of 2 KiB.
         """
         m = self.math
         return m.add(rows, m.sub(1, m.rem(rows, 2)))
@@ -178,10 +178,10 @@ class Work:
     def strip(
         self, start: IndexValue, stop: IndexValue, *, twice: bool = False
     ) -> Iterator[IndexValue]:
-        """Yield what stands for all positions from `start` to below `stop`, which is not less.
+        """Run a region for all positions from `start` to below `stop` >= `start`; yields them.
 
-        The code of one turn is written several times: for vectors of positions and for single ones,
-        and first for vectors of two registers if `twice`. Turns must not depend on each other.
+        The code of the region is emitted several times: for vectors of positions and for single
+        ones, and first for vectors of two registers if `twice`. Iterations must be independent.
         """
         longest = [2 * self.strips[0]] if twice and self.strips else []
         for lanes in (*longest, *self.strips):
@@ -259,7 +259,7 @@ class Work:
 
     @contextmanager
     def with_lanes(self, lanes: int) -> Iterator[None]:
-        """Let values in the region be vectors of another length, 0 for scalars."""
+        """A region in which values are vectors of another length, 0 for scalars."""
         before, self.vectors.lanes = self.vectors.lanes, lanes
         try:
             yield
@@ -294,7 +294,7 @@ class Work:
         return b.fadd(b.fmul(real, real), b.fmul(imag, imag))
 
     def size_of(self, x: Value) -> Value:
-        """Return |x|, or |real| + |imaginary|: what LAPACK compares sizes by."""
+        """Return |x|, or |real| + |imaginary|, as LAPACK's `cabs1`."""
         b = self.b
         if not x.dtype.is_complex:
             return b.intrinsic("fabs", x)
@@ -308,7 +308,7 @@ class Work:
         return b.complex(b.fmul(b.real(x), factor), b.fmul(b.imag(x), factor))
 
     def divider(self, divisor: Value) -> Callable[[Value], Value]:
-        """Return what divides by a number: a complex one is scaled, so that no square overflows."""
+        """Return a function that divides by `divisor`; a complex one is scaled against overflow."""
         b = self.b
         if not divisor.dtype.is_complex:
             return lambda x: b.fdiv(x, divisor)
@@ -317,7 +317,7 @@ class Work:
         return lambda x: b.fmul(self.divided(x, scale), inverse)
 
     def not_tiny(self, x: Value) -> Value:
-        """Return `x`, or a number whose inverse is finite if `x` is smaller."""
+        """Return `x`, or if `x` is smaller, the smallest number with a finite reciprocal."""
         b = self.b
         least = self.const(float(np.finfo(self.part.numpy).tiny) * 4, self.part)
         return b.select(b.compare("LT", x, least), least, x)
