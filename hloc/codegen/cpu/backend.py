@@ -1,7 +1,7 @@
 """The backend for the host processor: LLVM IR text, then objects.
 
-Kernels and control flow are separate LLVM modules of bounded size: kernels go through the whole
-LLVM pipeline, control flow through very little of it.
+Kernels and control flow are separate LLVM modules of bounded size: kernels run through LLVM's whole
+pipeline, control flow through a few passes.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ from hloc.shapes import data_leaves
 
 _KERNELS_PER_UNIT = 32
 _TINY_NANOSECONDS = 6
-"""Kernels that run once skip LLVM's passes up to this estimated time.
+"""Kernels that run once skip LLVM's passes if their estimated time is at most this.
 
-The sum of two `f32[8]` then takes 20 ns more to run, and 4 ms less to compile.
+The sum of two `f32[8]` then takes 20 ns longer to run, and 4 ms less to compile.
 """
 
 _SHORT_VECTORS = 16
-"""Vectors up to which results of a loop's body are short: 64 numbers of f32, multiplied and added
-to, then take 1.2 ns instead of 3.4."""
+"""Results of at most this many vectors in a loop's body count as short: a multiply-add of 64 f32
+then takes 1.2 ns instead of 3.4."""
 
 _MOST_STRAIGHT_LINES = 500
-"""Lines of a unit without short loops of which LLVM looks for vectors outside of loops."""
+"""Most lines of a unit without short loops on which LLVM's SLP vectoriser runs."""
 
 _KERNELS_WITH_ENTRY = 4
 """At most this many kernels without passes join the unit of the control flow."""
 
 _STACK_BYTES = 64 << 10
 _UNROLLED_FROM = {"convolution": 2, "scatter": 3, "sort": 3}
-"""From which level LLVM unrolls the loops of a kernel, by the opcode of its root.
+"""The lowest level at which LLVM unrolls the loops of a kernel, by the opcode of its root.
 
-Measured: depthwise convolutions take 0.6 of the time, histograms 0.8, sorts 0.9; normalisations of
-rows, sums of prefixes and the like would take 1.2 to 1.4 times as long.
+Measured: depthwise convolutions take 0.6 of the time, histograms 0.8, sorts 0.9; row
+normalisations, prefix sums and similar kernels would take 1.2 to 1.4 times as long.
 """
 
 STAGES = (
@@ -89,8 +89,8 @@ class CpuModule:
         module: as it was scheduled; not to be changed.
         boundary: parameters and results behind the declared ones, for dynamic sizes.
         units: LLVM texts, that of the control flow first.
-        assignment_seconds: what the order and the buffers took.
-        processes: in how many processes LLVM made the objects.
+        assignment_seconds: time for the schedule and the buffer assignment.
+        processes: number of processes in which LLVM compiled.
     """
 
     module: Module
@@ -167,9 +167,9 @@ class CpuBackend:
     Attributes:
         pack: places temporaries in memory.
         share_outputs: temporaries may lie in outputs that are not written yet.
-        stack_bytes: working memory of a kernel that lies on the stack if it is not larger.
-        takes_cpu: processors and features can be named.
-        libraries: that can replace kernels.
+        stack_bytes: scratch memory of a kernel up to this size is on the stack.
+        takes_cpu: the user may name a processor and features.
+        libraries: names of libraries that can replace kernels.
     """
 
     name: str = "cpu"
@@ -181,11 +181,11 @@ class CpuBackend:
     libraries: tuple[str, ...] = NAMES
 
     def compile(self, module: Module, options: CompileOptions) -> CpuModule:
-        """Compile an optimised module, which is changed on the way.
+        """Compile an optimised module, which is changed.
 
         Raises:
-            UnsupportedError: lists all that cannot run on one processor, with reasons.
-            HloError: constants that the text left out; see `CompileOptions.fill_constants`.
+            UnsupportedError: lists all instructions that cannot run on a CPU, with reasons.
+            HloError: constants are elided in the text; see `CompileOptions.fill_constants`.
         """
         machine = target_for(options.triple, options.cpu, options.features)
         if asks_to_flush(module):
@@ -205,7 +205,7 @@ class CpuBackend:
         )
 
     def plan(self, module: Module, options: CompileOptions) -> PlannedProgram:
-        """Bring an optimised module into its last form, in place, and plan how it runs.
+        """Lower an optimised module in place, and plan how it runs.
 
         Raises:
             UnsupportedError, HloError: as `compile`.
@@ -225,10 +225,10 @@ class CpuBackend:
         return plan_program(module, options, rules)
 
     def for_machine(self, compiled: CpuModule, machine: Target) -> CpuModule:
-        """Return `compiled` with kernels for another processor; order and memory stay as they are.
+        """Return `compiled` with kernels for another processor, and the same plan.
 
         Raises:
-            UnsupportedError: lists all kernels that cannot be written for it.
+            UnsupportedError: lists all kernels that cannot be emitted for it.
         """
         kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes)
         units = _units(compiled.plan, kernels, machine, compiled.options)
@@ -236,7 +236,7 @@ class CpuBackend:
 
 
 def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel, ...]:
-    """Write all kernels; raises one `UnsupportedError` for all that cannot be written."""
+    """Emit all kernels; raises one `UnsupportedError` for all that cannot be emitted."""
     kernels: list[Kernel] = []
     faults: list[Diagnostic] = []
     once = _called_once(plan)
@@ -282,7 +282,7 @@ def _units(
             elif kernel_level == 2 and _is_short(request.inst, machine):
                 kernel_level = SHORT_LOOPS
             by_level.setdefault(kernel_level, []).append(kernel)
-    # Each object costs as much as a kernel that is made without passes.
+    # An object costs as much as a kernel that is compiled without passes.
     beside = by_level.pop(0, []) if len(by_level.get(0, ())) <= _KERNELS_WITH_ENTRY else []
     entry = entry_text(plan, kernels, loops, mode, beside)
     texts += [
@@ -309,9 +309,9 @@ def _loop_level(text: str, level: int) -> int:
 
 
 def _unrolled(text: str, level: int) -> tuple[str, int]:
-    """Return a unit whose short loops are unrolled if `level` says so, and its level.
+    """Return a unit, with short loops unrolled if `level` does that, and its level.
 
-    A long text without such loops is not worth a search for vectors outside of loops.
+    For a long text without such loops, SLP vectorisation does not pay.
     """
     if level not in (SHORT_LOOPS, ONLY_SHORT_LOOPS):
         return text, level
@@ -322,20 +322,20 @@ def _unrolled(text: str, level: int) -> tuple[str, int]:
 
 
 def _float_mode(machine: Target, options: CompileOptions) -> FloatMode | None:
-    """Return the mode that flushes subnormals, None if they count."""
+    """Return the mode that flushes subnormals to zero, None if they are kept."""
     flushes = options.flush_subnormals or options.fast_math
     return flushing_mode(machine) if flushes else None
 
 
 def _llvm_level(kernel: Kernel, inst: Instruction, level: int) -> int:
-    """Return LLVM's level for a kernel; level 3 unrolls loops, which most kernels do not like."""
+    """Return LLVM's level for a kernel; level 3 unrolls loops, which slows most kernels down."""
     if kernel.level is not None:
         return kernel.level
     return 3 if level >= _UNROLLED_FROM.get(root_of(inst).opcode.name, 4) else min(level, 2)
 
 
 def _called_once(plan: Plan) -> frozenset[int]:
-    """Return the numbers of kernels that the entry computation calls and no other does."""
+    """Return the numbers of kernels that only the entry computation calls."""
     entry, *others = (
         {number for step in steps if isinstance(step, KernelStep) for number in step.kernels}
         for steps in plan.computations
@@ -344,13 +344,13 @@ def _called_once(plan: Plan) -> frozenset[int]:
 
 
 def _is_short(inst: Instruction, machine: Target) -> bool:
-    """True if all results are a few vectors, whose loops LLVM unrolls where it made the vectors."""
+    """True if all results are a few vectors, whose vectorised loops LLVM unrolls."""
     most = _SHORT_VECTORS * machine.vector_bytes
     return all(shape.size_bytes <= most for _, shape in data_leaves(inst.shape))
 
 
 def _is_tiny(inst: Instruction) -> bool:
-    """True if a kernel has so little to do that LLVM's passes take longer than they ever save."""
+    """True if a kernel is so small that LLVM's passes cost more time than they save."""
     is_plain = root_of(inst).opcode.name not in _UNROLLED_FROM
     return is_plain and estimated_nanoseconds(inst) <= _TINY_NANOSECONDS
 

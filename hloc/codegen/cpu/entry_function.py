@@ -46,7 +46,7 @@ from hloc.lazy_dataclass import dataclass
 
 _PART_STEPS = 256
 _MOST_PARTS_COPIED = 8
-"""Numbers that are copied one by one in a loop; a complex element is two."""
+"""Most numbers that are copied one by one in a loop; a complex element is two."""
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
@@ -57,10 +57,10 @@ def entry_text(
     mode: FloatMode | None = None,
     beside: Collection[Kernel] = (),
 ) -> str:
-    """Return the LLVM text of all control flow of `plan` but `loops`; `kernels` by number.
+    """Return the LLVM text of the control flow of `plan` without `loops`; `kernels` by number.
 
-    With a `mode`, everything but host functions runs with subnormals flushed. The kernels in
-    `beside` are part of the text.
+    With a `mode`, everything except host functions runs with subnormals flushed. The text includes
+    the kernels in `beside`.
     """
     lines = [
         f"declare void @{kernels[number].name}({'ptr, ' * count}i64, i64)"
@@ -105,7 +105,7 @@ def split_routines(
 
 
 def _exchanging(plan: Plan) -> frozenset[int]:
-    """Return the numbers of the computations that exchange data, themselves or in what they run."""
+    """Return the numbers of the computations that exchange data, directly or in callees."""
     callers: dict[int, list[int]] = {}
     pending = []
     for number, steps in enumerate(plan.computations):
@@ -148,7 +148,7 @@ def _outside(
 
 
 def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, int]:
-    """Return how many arrays each kernel takes that is called outside of `loops`, by number."""
+    """Return the number of arrays of each kernel that is called outside of `loops`, by number."""
     calls = {
         number: len(step.arguments)
         for _, steps in _outside(plan, loops)
@@ -174,7 +174,7 @@ def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attribu
 
 
 def _flushing_entry(mode: FloatMode) -> list[str]:
-    """Return the entry function around computation 0, which leaves the mode as it found it."""
+    """Return the entry function around computation 0, which sets the mode and restores it."""
     return [
         _head(f"void @{ENTRY}"),
         *mode.reserved("mode"),
@@ -230,7 +230,7 @@ def _function(
     mode: FloatMode | None = None,
     exchanging: frozenset[int] = frozenset(),
 ) -> list[str]:
-    """Return a function; the pointers in `slots` are its arguments, if there are any."""
+    """Return a function; its arguments are the pointers in `slots`, if any, else the table."""
     writer = _Writer(kernels, loops, slots, mode, exchanging)
     for step in steps:
         writer.step(step)
@@ -242,9 +242,9 @@ class _Writer:
     """Collects one function; pointers of the table are loaded once, at its start.
 
     Attributes:
-        slots: slots of the table whose pointers are arguments; if there are any, there is no table.
-        mode: that host functions are called without; None if all runs in the usual one.
-        exchanging: computations that exchange data, after which a run may be at its end.
+        slots: slots of the table whose pointers are arguments instead of the table.
+        mode: restored around host functions; None if everything runs in the default mode.
+        exchanging: computations that exchange data, after which a run may be stopped.
     """
 
     kernels: Sequence[Kernel]
@@ -264,7 +264,7 @@ class _Writer:
         return [*body, "  br label %done", "done:", "  ret void", "}", ""]
 
     def end_if_stopped(self) -> None:
-        """Return if the run has been stopped: what an exchange should have made is not there."""
+        """Emit a return if the run has been stopped: results of an exchange are missing."""
         label = self._name()
         self._add(f"%stop.{label} = load volatile i32, ptr {self._slot(STOP_SLOT)}")
         self._return_unless_zero(f"%stop.{label}", label)
@@ -292,9 +292,9 @@ class _Writer:
                 self._exchange(step)
 
     def _copy(self, step: CopyStep) -> None:
-        """Copy bytes; few elements one by one, in the type in which kernels read and write them.
+        """Emit a memcpy; few elements are copied one by one, in the type that kernels use.
 
-        Only so can LLVM keep the state of a loop in registers.
+        This lets LLVM keep the state of a loop in registers.
         """
         source, target = self._pointer(step.source), self._pointer(step.target)
         part = REPRESENTATIONS[step.dtype]
@@ -345,7 +345,7 @@ class _Writer:
             self._add(f"call void @{routine.name}({arguments})")
 
     def _loop(self, step: LoopStep) -> None:
-        """Run the condition, then leave or run the body; the stop flag counts as false."""
+        """Emit a loop: condition, exit, body; the loop also exits if the stop flag is set."""
         function = self.loops.get(step)
         if function is not None:
             arguments = ", ".join(f"ptr {self._slot(slot)}" for slot in function.slots)
@@ -407,7 +407,7 @@ class _Writer:
         self._return_unless_zero(f"%fault.{label}", label)
 
     def _gathered(self, places: Sequence[Place]) -> str:
-        """Store pointers in an array on the stack; return the label that its name ends with."""
+        """Store pointers in an array on the stack; return the suffix of its name."""
         label = self._name()
         count = max(1, len(places))
         self.pointers.append(f"  %array.{label} = alloca [{count} x ptr]")

@@ -35,13 +35,13 @@ RULE_MODULES = (remap, reductions, scalar_control)
 
 
 _FEWEST_LANES = 4
-"""Elements of the shortest vectors that are worth their while."""
+"""Elements of the shortest vectors that pay."""
 
 _FEW_TRIPS = 3
-"""Trips of an outermost loop whose bounds are written as numbers, so that it may be unrolled.
+"""An outermost loop of at most this many trips has constant bounds, so that LLVM may unroll it.
 
-Else LLVM makes it a vector of which some lanes are masked, with gathers and scatters. A scan over
-matrices of 3x3 takes 0.7 of the time so; of 4 rows LLVM makes better vectors.
+Otherwise LLVM vectorises it with masked lanes, gathers and scatters. A scan over matrices of 3x3
+takes 0.7 of the time when unrolled; loops of 4 trips are faster vectorised.
 """
 
 
@@ -51,7 +51,7 @@ class Kernel:
 
     Attributes:
         text: the function definition.
-        declarations: what it needs outside: declarations and constants, one per entry.
+        declarations: declarations and constants that it needs, one per entry.
         extent: end of the outermost loop.
         scratch_bytes: size of the last argument, 0 if there is none.
         split: how threads share the outermost loop, None if one thread runs it.
@@ -76,12 +76,12 @@ def routine_names(kernel: Kernel) -> Iterator[str]:
 
 
 def plan_kernel(inst: Instruction) -> PlannedKernel[KernelContext] | None:
-    """Return how the kernel of `inst` is written, None if no emitter can write it."""
+    """Return the plan of the kernel of `inst`, None if no emitter supports it."""
     return first_plan(table.EMITTERS, inst) if needs_kernel(inst) else None
 
 
 def needs_defusion(inst: Instruction) -> bool:
-    """True if fusion `inst` must be taken apart before kernels are made."""
+    """True if fusion `inst` must be defused before kernels are planned."""
     if attention_plan(inst) is not None:
         return False
     return is_beyond(inst, row_region.plan(inst) is not None, gemm_epilogue.core_of(inst))
@@ -95,17 +95,17 @@ def emit_kernel(
     stack_bytes: int = 0,
     with_lanes: bool = True,
 ) -> Kernel:
-    """Write the kernel of a request as the LLVM function `name`.
+    """Emit the kernel of a request as the LLVM function `name`.
 
     Args:
-        request: what to compute.
+        request: the instruction, and its plan.
         name: of the function.
-        target: whose instructions it may use.
-        stack_bytes: scratch memory of at most this many bytes lies on the stack.
-        with_lanes: its loops may be written over lanes; else LLVM looks for vectors.
+        target: the machine.
+        stack_bytes: scratch memory of at most this many bytes is on the stack.
+        with_lanes: its loops may be over lanes; otherwise vectorisation is left to LLVM.
 
     Raises:
-        UnsupportedError: no emitter can make it.
+        UnsupportedError: no emitter supports it.
     """
     inst = request.inst
     planned = request.planned or plan_kernel(inst)
@@ -127,15 +127,15 @@ def emit_kernel(
 def _filled(
     inst: Instruction, planned: PlannedKernel[KernelContext], target: Target, lanes: int
 ) -> int:
-    """Return `lanes`, or half of them if the neighbours in the largest array fill no more.
+    """Return `lanes`, or half of them if contiguous elements of the largest array fill no more.
 
-    The arrays that are reduced count, or else operands and results. Where even fewer fill a vector,
-    LLVM may find another way to make one.
+    These are the reduced arrays, or else operands and results. For even fewer elements,
+    vectorisation is left to LLVM.
     """
     if planned.plan.is_one_row:
         return lanes
     if planned.emitter is row_region.EMITTER and has_masks(target):
-        return lanes  # some lanes of a vector serve
+        return lanes  # with masked lanes
     members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
     arrays = [o for m in members if m.is_a("reduce") for o in m.operands] or [inst, *inst.operands]
     shapes = [shape for array in arrays for shape in array_leaves(array.shape)]
@@ -148,7 +148,7 @@ def _filled(
 def _cuts_vectors(
     inst: Instruction, planned: PlannedKernel[KernelContext], split: Split | None, lanes: int
 ) -> bool:
-    """True if parts of threads may begin within a vector, as where single elements take long."""
+    """True if parts of threads may begin within a vector, as for expensive elements."""
     is_loop = planned.emitter is loop.EMITTER
     if split is None or not is_loop or not (split.step or split.grain) % lanes:
         return False
@@ -164,10 +164,10 @@ def _written(
     split: Split | None,
     lanes: int,
 ) -> Kernel:
-    """Write the kernel with loops over this many lanes.
+    """Emit the kernel with loops over this many lanes.
 
     Raises:
-        NeedsScalars: it needs something that lanes cannot do.
+        NeedsScalars: it has an operation without a vector form.
     """
     inst = request.inst
     scratch = plan.scratch_bytes

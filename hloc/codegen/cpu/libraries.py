@@ -1,7 +1,7 @@
 """Libraries whose routines replace CPU kernels on request.
 
-A row of the table says which instructions a library takes over; each becomes a custom call, which
-the host runs. They are plain instructions of their own: what is fused keeps hloc's kernel.
+A row of the table says which instructions a library replaces; each becomes a custom call, which the
+host runs. Fused instructions keep hloc's kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Library:
     """One library.
 
     Attributes:
-        name: as `CompileOptions.use_library` has it.
+        name: the name in `CompileOptions.use_library`.
         check: raises `UnsupportedError` if it is not installed.
         target: returns the custom-call target that computes an instruction, "" if none does.
     """
@@ -33,7 +33,7 @@ class Library:
 
 
 def blas_target(inst: Instruction) -> str:
-    """Return the custom-call target of a product of matrices, or of batches of them; else ""."""
+    """Return the custom-call target of a gemm or batched gemm, else ""."""
     if not inst.is_a("dot") or inst.attributes.algorithm not in _ALGORITHMS:
         return ""
     a, shapes = inst.attributes, [*(operand.array for operand in inst.operands), inst.array]
@@ -50,10 +50,10 @@ def blas_target(inst: Instruction) -> str:
 
 
 _ALGORITHMS = ("", "dot_f32_f32_f32", "dot_f64_f64_f64")
-"""Algorithms that a product of BLAS follows."""
+"""Dot algorithms that BLAS gemms implement."""
 
 LIBRARIES: tuple[Library, ...] = (Library("blas", lambda: gemm("d"), blas_target),)
-"""What `--use-library` knows on the processor."""
+"""The libraries of `--use-library` on CPUs."""
 
 NAMES = tuple(library.name for library in LIBRARIES)
 

@@ -1,8 +1,8 @@
 """Loops of few instructions, compiled as one function with their kernels inlined.
 
-A loop that adds a number a million times must not call kernels through memory each time. The
-function receives the table's pointers as arguments, so that LLVM sees which memory cannot alias and
-keeps the loop state in registers.
+A short loop body must not call kernels through memory in each iteration. The function receives the
+table's pointers as arguments, so that LLVM sees which memory cannot alias and keeps the loop state
+in registers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hloc.codegen.plan.plan import (
 from hloc.lazy_dataclass import dataclass
 
 _MOST_LINES = 1200
-"""A loop whose kernels have more lines than this stays outside."""
+"""Most lines of the kernels of such a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class LoopFunction:
     """A loop in a function of its own.
 
     Attributes:
-        slots: of the table that the loop uses, in the order of its arguments.
-        shared: the slots that may have the pointer of another one.
-        computations: numbers of all it runs.
-        kernels: numbers of those written into it.
+        slots: slots of the table that the loop uses, in the order of its arguments.
+        shared: slots whose pointers may alias.
+        computations: numbers of all computations that it runs.
+        kernels: numbers of the inlined kernels.
     """
 
     step: LoopStep
@@ -54,7 +54,7 @@ class LoopFunction:
 
 def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, LoopFunction]:
     """Return the loops of `plan` that become functions, outermost ones only."""
-    # What calls routines or is worth several threads is long, whatever its text.
+    # A kernel that calls routines or runs on several threads counts as long.
     lines = [
         _MOST_LINES + 1 if k.routines or k.split is not None else k.text.count("\n")
         for k in kernels
@@ -107,7 +107,7 @@ def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunc
 
 
 def _shared_slots(plan: Plan) -> frozenset[int]:
-    """Return the slots of outputs, and of the donated parameters in whose memory they may lie."""
+    """Return the slots of outputs, and of the donated parameters that they may alias."""
     pairs = [a for a in plan.assignment.aliases if a.how == "overwritten"]
     outputs = {plan.table.first_output + pair.output for pair in pairs}
     return frozenset(outputs | {plan.table.first_parameter + pair.parameter for pair in pairs})
@@ -128,8 +128,8 @@ def _places(step: Step) -> Iterator[Place]:
 def parameters_text(loop: LoopFunction) -> str:
     """Return the parameters of a loop's functions.
 
-    Nothing overlaps but outputs and what they overwrite. A parameter of the module may be given
-    twice; but then nothing is written to it.
+    Only outputs and the parameters that they overwrite alias. The caller may pass an array for two
+    parameters of the module, but then nothing is written to it.
     """
     return ", ".join(
         f"ptr {'' if slot in loop.shared else 'noalias '}%slot{slot}" for slot in loop.slots
@@ -137,15 +137,15 @@ def parameters_text(loop: LoopFunction) -> str:
 
 
 def arguments_text(slots: Sequence[int]) -> str:
-    """Return the arguments that hand the pointers on."""
+    """Return the arguments of a call that passes the pointers on."""
     return ", ".join(f"ptr %slot{slot}" for slot in slots)
 
 
 def inlined_text(kernel: Kernel) -> str:
-    """Return the definition of a kernel as one that is written into its callers."""
+    """Return the definition of a kernel with attributes for inlining."""
     head, mark, rest = kernel.text.partition(" nounwind ")
     head = head.replace("define void", "define internal void", 1)
-    # What holds for a kernel on its own does not hold for the loop around it.
+    # `optsize` suits a kernel that runs alone, not a loop around it.
     head = head.removesuffix(" optsize")
     return f"{head} alwaysinline{mark}{rest}"
 

@@ -11,7 +11,7 @@ _BELOW_A_BYTE = re.compile(r"\bi[24]\b")
 
 
 def without_scalable(text: str, machine: Target) -> str:
-    """Return LLVM text for `machine`, whose functions leave SVE out if they need to.
+    """Return LLVM text for `machine`, with SVE disabled in functions that require that.
 
     LLVM's code generator fails on the extension of a vector of `i4` with SVE (seen with LLVM 20).
     """

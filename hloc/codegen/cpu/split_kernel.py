@@ -1,8 +1,8 @@
-"""Kernels on several threads: which ones, in which parts, and the LLVM text around them.
+"""Kernels on several threads: their choice, their parts, and the LLVM text around them.
 
-Parts are ranges of a kernel's outermost loop, whose iterations are independent. Which thread
-computes a part is decided at run time, what a part computes is not, so results have the same bits
-for every number of threads.
+Parts are ranges of a kernel's outermost loop, whose iterations are independent. The assignment of
+parts to threads is dynamic, the result of a part does not depend on it, so results have the same
+bits for every number of threads.
 
 The pointer table holds the threads of a run, or null for none:
 
@@ -10,7 +10,7 @@ The pointer table holds the threads of a run, or null for none:
              void *context; int workers; void *scratch; }
 
 `run` calls the task for part 0, and may call it for parts 1 to `count - 1`, concurrently or not at
-all. `scratch` holds working memory for every worker but the first.
+all. `scratch` holds scratch memory for every worker but the first.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ THREADS_TYPE = "{ ptr, ptr, i32, ptr }"
 SCRATCH_ALIGNMENT_BYTES = 64
 
 MOST_ARRAYS = 16
-"""Arrays of the kernels whose routine comes with the installation."""
+"""Most arrays of kernels whose routine is precompiled."""
 
 _NUMBERS = ("extent", "grain", "step", "most", "worker_bytes")
 
 MIN_NANOSECONDS = 80_000
-"""Kernels with at least this estimated time are split: twice what waking a thread takes."""
+"""Kernels with at least this estimated time are split: twice the time to wake a thread."""
 
 _PART_NANOSECONDS = 40_000
 _MOST_PARTS = 256
 _TILE = 16
-"""Parts of many steps are whole tiles of transposes."""
+"""Parts of many steps are multiples of the tiles of transposes."""
 
 _CACHED_BYTES = 2 << 20
 _CACHED_BYTES_PER_NANOSECOND = 32
@@ -53,7 +53,7 @@ _BYTES_PER_NANOSECOND = 12
 
 _REPEATED_BYTES_PER_NANOSECOND = 4
 _MOST_REPEATED = 4
-"""Work that every part repeats is less than one part in this many of the total."""
+"""The work that every part repeats is at most 1 / this of the total."""
 
 _FLOPS_PER_NANOSECOND = 32
 _PRODUCT_FLOPS_PER_NANOSECOND = 100
@@ -61,17 +61,16 @@ _FUNCTIONS_PER_NANOSECOND = 2
 _GRAIN_NANOSECONDS = 2000
 _SHORT_STEP_NANOSECONDS = 200
 _SHORT_STEP_GRAIN = 256
-"""Short steps may be lanes of LLVM's vectors, which are to begin at the same steps in all parts."""
+"""Short steps may be lanes of LLVM's vectors, which should be aligned alike in all parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How the outermost loop of a kernel is cut.
+    """The partition of the outermost loop of a kernel.
 
     Attributes:
         grain: parts begin at multiples of it.
-        step: size of a part; 0 for one part per thread, which suits kernels that begin every part
-            with the same work.
+        step: size of a part; 0 for one part per thread, for kernels that repeat work in every part.
     """
 
     grain: int
@@ -79,7 +78,7 @@ class Split:
 
 
 def split_of(inst: Instruction, plan: KernelPlan[Any]) -> Split | None:
-    """Return how to cut the kernel of `inst`; None if it should run on one thread."""
+    """Return the partition of the kernel of `inst`; None if it should run on one thread."""
     extent = plan.extent
     if extent < 2:
         return None
@@ -98,9 +97,9 @@ def split_of(inst: Instruction, plan: KernelPlan[Any]) -> Split | None:
 
 
 def estimated_nanoseconds(inst: Instruction) -> int:
-    """Return about how long one thread takes for the kernel of `inst`.
+    """Estimate the time of one thread for the kernel of `inst`.
 
-    The figures are of no machine in particular, so all make the same parts.
+    The constants do not depend on the machine, so that parts are the same on all machines.
     """
 
     def called(computation: Computation) -> Cost:
@@ -120,7 +119,7 @@ def estimated_nanoseconds(inst: Instruction) -> int:
 
 
 def _read_bytes(inst: Instruction) -> int:
-    """Return what is read of the operands; of those that are only indexed, what is taken."""
+    """Return the bytes read of the operands; of sliced operands, the size of the slices."""
     if inst.opcode.name != "fusion":
         return sum(operand.shape.size_bytes for operand in inst.operands)
     total = 0
@@ -135,7 +134,7 @@ def _read_bytes(inst: Instruction) -> int:
 
 
 def _takes_part(inst: Instruction) -> bool:
-    """True if `inst` reads no more elements of its operand than it has itself."""
+    """True if `inst` reads at most as many elements of its operand as its result has."""
     return inst.opcode.data_movement and inst.array.elements < inst.operands[0].array.elements
 
 
@@ -144,7 +143,7 @@ def _multiple(size: int, of: int) -> int:
 
 
 def _grain(step_nanoseconds: float) -> int:
-    """Return how many steps are worth being counted: a power of two."""
+    """Return the granularity of parts in steps, a power of two."""
     grain = _SHORT_STEP_GRAIN if step_nanoseconds < _SHORT_STEP_NANOSECONDS else 1
     while grain * step_nanoseconds < _GRAIN_NANOSECONDS:
         grain *= 2
@@ -153,7 +152,7 @@ def _grain(step_nanoseconds: float) -> int:
 
 @cache
 def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
-    """Return the function that runs any kernel with this many arrays on the given threads.
+    """Return the function that runs a kernel with this many arrays on several threads.
 
         split(threads, kernel, extent, grain, step, most, worker_bytes, arrays...)
 
@@ -181,24 +180,24 @@ def split_numbers(extent: int, split: Split, scratch_bytes: int) -> tuple[int, .
 
     Args:
         extent: end of the outermost loop.
-        split: how to cut it.
+        split: its partition.
         scratch_bytes: size of the scratch memory of one worker, the last array if there is any.
 
     Returns:
-        The extent; the grain; the size of a part, 0 for one part per thread; how many parts there
-        may be; the bytes from the scratch memory of a worker to that of the next.
+        The extent; the grain; the size of a part, 0 for one part per thread; the most parts; the
+        stride in bytes of the scratch memory of workers.
     """
     most = -(-extent // (split.step or split.grain))
     return extent, split.grain, split.step, most, worker_bytes(scratch_bytes)
 
 
 def _region(arguments: int) -> str:
-    """Return LLVM's type of what the workers share: the next part comes first."""
+    """Return LLVM's type of the data that workers share; the first field is the next part."""
     return f"{{ i32, i64, i64, i64, ptr, ptr{', ptr' * arguments} }}"
 
 
 def _fields(arguments: int) -> list[tuple[str, str]]:
-    """Return types and names of all that is in a region but the next part."""
+    """Return types and names of all fields of a region except the next part."""
     numbers = [("i64", "%part"), ("i64", "%extent"), ("i64", "%worker_bytes")]
     pointers = ["%kernel", "%scratch", *(f"%a{i}" for i in range(arguments))]
     return [*numbers, *(("ptr", name) for name in pointers)]
@@ -248,11 +247,11 @@ _PARTS = """\
   %even = mul i64 %grains, %grain
   %is.even = icmp eq i64 %step, 0
   %part = select i1 %is.even, i64 %even, i64 %step"""
-"""Lines for `%part`, the size of a part, and `%count`, how many may run at once."""
+"""Lines for `%part`, the size of a part, and `%count`, the number of workers."""
 
 
 def _task(arguments: int, mode: FloatMode | None) -> Iterator[str]:
-    """Yield the body of what a worker runs: it takes parts as long as there are any."""
+    """Yield the body of a worker, which takes parts until none are left."""
     names = [f"%a{i}" for i in range(arguments)]
     region = _region(arguments)
     yield "entry:"
@@ -290,5 +289,5 @@ def _task(arguments: int, mode: FloatMode | None) -> Iterator[str]:
 
 
 def worker_bytes(scratch_bytes: int) -> int:
-    """Return the room that one worker but the first needs for so much scratch memory."""
+    """Return the bytes that each worker but the first needs for this much scratch memory."""
     return _multiple(scratch_bytes, SCRATCH_ALIGNMENT_BYTES)

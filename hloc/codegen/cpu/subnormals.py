@@ -12,14 +12,14 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 
 ATTRIBUTE = '"denormal-fp-math"="preserve-sign,preserve-sign"'
-"""Tells LLVM's passes what the mode does, so that they fold constants in the same way."""
+"""Tells LLVM's passes about the mode, so that constant folding agrees with it."""
 
 MODULE_ATTRIBUTE = "hloc_flush_subnormals"
 """`frontend_attributes={hloc_flush_subnormals="true"}` in the header of a module."""
 
 
 def asks_to_flush(module: Module) -> bool:
-    """Tell whether the header of `module` asks for subnormal numbers to be flushed.
+    """Return whether the header of `module` asks for flushing of subnormal numbers.
 
     Raises:
         HloError: the attribute is neither "true" nor "false".
@@ -32,17 +32,17 @@ def asks_to_flush(module: Module) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FloatMode:
-    """The word of a processor that says how it computes.
+    """The floating-point control word of a processor.
 
-    All lines for one change bear the same name, which is unique in its function.
+    All lines for one change have the same name, which is unique in its function.
 
     Attributes:
-        declarations: of the functions that load and store it, one per line.
-        bits: of the word, set while subnormal numbers count as zero.
-        width_bits: of the word.
-        room: template of the line that reserves memory for the word, if it goes through memory.
-        load: template of the lines that define `{value}`.
-        store: template of the lines that make `{value}` the mode.
+        declarations: of the functions that load and store the word, one per line.
+        bits: bits of the word that flush subnormal numbers.
+        width_bits: width of the word.
+        room: template of the line that allocates memory for the word, if needed.
+        load: template of the lines that load the word into `{value}`.
+        store: template of the lines that set the word to `{value}`.
     """
 
     declarations: tuple[str, ...]
@@ -57,15 +57,15 @@ class FloatMode:
         return self.room.format(name=name).splitlines()
 
     def flushed(self, name: str) -> list[str]:
-        """Return the lines that let subnormals be zeros; `restored(name)` undoes them."""
+        """Return the lines that enable flushing; `restored(name)` undoes them."""
         return self._changed(name, "or", self.bits)
 
     def kept(self, name: str) -> list[str]:
-        """Return the lines that let subnormals be numbers; `restored(name)` undoes them."""
+        """Return the lines that disable flushing; `restored(name)` undoes them."""
         return self._changed(name, "and", ~self.bits)
 
     def restored(self, name: str) -> list[str]:
-        """Return the lines that bring back the mode from before the lines called `name`."""
+        """Return the lines that restore the mode from before the lines called `name`."""
         return self._text(self.store, name, f"%{name}.before")
 
     def _changed(self, name: str, operation: str, bits: int) -> list[str]:

@@ -4,21 +4,20 @@
     void hloc_pool_forget(void)
     void hloc_pool_stop(void)
 
-`run` calls the task for part 0 itself, while threads that are free take the parts from 1 to
-`count - 1`. It does not wait for threads that have not begun by the time its own part is done; a
-task therefore shares its work out while it runs, so that part 0 alone does all that is left; `data`
-begins with an i32 that counts the pieces of work it has shared out. If the pool is in use, by
-another thread or around this call, `run` calls part 0 only.
+`run` calls the task for part 0 itself, while idle threads run the parts from 1 to `count - 1`. It
+does not wait for threads that have not started when part 0 ends; a task must therefore distribute
+its work dynamically, so that part 0 alone completes it. `data` begins with an i32 that counts the
+pieces of work that have been taken. If the pool is in use, by another thread or by a caller of this
+one, `run` calls part 0 only.
 
-A thread that other programs interrupt in the middle of a piece keeps the caller waiting, and
-nothing can be done but wait. Where that took much longer than a piece takes, threads do not pay
-for now, so `run` calls part 0 only for sixteen times as long as it waited, longer each time that
-it happens again, at most for a second.
+A thread that is preempted in the middle of a piece keeps the caller waiting. If that takes much
+longer than a piece, threads do not pay at present: `run` then calls part 0 only, for sixteen times
+as long as it waited, longer each time that it happens again, at most for a second.
 
-How it works: the word `state` holds a number of the run (32 bits), how many threads may enter (16)
-and how many have entered (16). A thread enters by counting itself in; the caller closes the run by
-exchanging the word and then waits for those that entered. Threads without work look at the word for
-some microseconds, then sleep. They are created by the first run that wants them.
+The word `state` holds the number of the run (32 bits), how many threads may enter (16) and how many
+have entered (16). A thread enters by incrementing the last; the caller closes the run by exchanging
+the word and then waits for the threads that entered. Idle threads poll the word for some
+microseconds, then sleep. They are created by the first run that needs them.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ MAX_THREADS = 256
 """Threads of a pool, the caller included."""
 
 _IDLE_LOOKS = 1000
-"""How often a thread looks for work before it sleeps: about 40 microseconds on x86."""
+"""Polls of an idle thread before it sleeps: about 40 microseconds on x86."""
 
 _JOIN_LOOKS = 4000
-"""How often the caller looks for the end of others before it offers its core to them."""
+"""Polls of the waiting caller before it yields its core."""
 
 _LATE_NANOSECONDS = 100_000
-"""How long the caller waits at least before threads count as late."""
+"""Threads are late if the caller waits at least this long for them."""
 
 _MOST_QUIET_NANOSECONDS = 1_000_000_000
 _MOST_DOUBLINGS = 6
@@ -48,14 +47,11 @@ _PAUSES = {
     "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
     "aarch64": ("call void @llvm.aarch64.isb(i32 15)", "declare void @llvm.aarch64.isb(i32)"),
 }
-"""The instruction with which a thread waits a moment, and its declaration."""
+"""The spin-wait hint of each architecture, and its declaration."""
 
 
 def pause_text(target: Target) -> tuple[str, str]:
-    """Return the instruction with which a thread waits a moment, and what declares it.
-
-    Nothing where none is known.
-    """
+    """Return the spin-wait hint of a machine, and its declaration; empty if it has none."""
     return _PAUSES.get(target.triple.split("-")[0], ("", ""))
 
 
@@ -63,7 +59,7 @@ def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
     """Return the LLVM text of the pool.
 
     Args:
-        target: the machine; its way to wait a moment is used, if known.
+        target: the machine; its spin-wait hint is used, if known.
         sig_setmask: the value of SIG_SETMASK on this system.
         clock: that of CLOCK_MONOTONIC.
     """

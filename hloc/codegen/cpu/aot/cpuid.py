@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hloc.lazy_dataclass import dataclass
 
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-"""Each has all that those before it have."""
+"""Each level includes those before it."""
 
 _SAVES_AVX, _SAVES_AVX512 = 0x06, 0xE6
 """Bits of register XCR0: XMM and YMM; these, masks and ZMM."""
@@ -95,7 +95,7 @@ def _cpuid(label: str, leaf: int) -> Iterator[str]:
 
 
 def _join(held: dict[str, str], level: str, test: str) -> Iterator[str]:
-    """Make `test` one of those that `level` needs; `held` has the value of all so far."""
+    """Add `test` to the conditions of `level`; `held` has the conjunction so far."""
     if level in held:
         yield f"  %{test}.and = and i1 %{held[level]}, %{test}"
         test = f"{test}.and"
@@ -103,7 +103,7 @@ def _join(held: dict[str, str], level: str, test: str) -> Iterator[str]:
 
 
 def _cumulated(held: dict[str, str]) -> Iterator[str]:
-    """Go up the levels as far as bits and saved registers reach."""
+    """Find the highest level whose bits are set and whose registers the system saves."""
     v2, v3, v4 = (held[level] for level in LEVELS[1:])
     yield f"  %has.v3 = and i1 %{v2}, %{v3}"
     yield f"  %first = zext i1 %{v2} to i32"

@@ -125,7 +125,7 @@ def _contract(interface: Interface) -> Iterator[str]:
 
 
 def _variants(interface: Interface) -> Iterator[str]:
-    """Declare what an object for several processors has more."""
+    """Yield the further declarations of an object for several processors."""
     if not interface.variants:
         return
     prefix, upper = interface.prefix, interface.prefix.upper()

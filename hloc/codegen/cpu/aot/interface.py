@@ -36,12 +36,12 @@ class CArray:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """All that the header says.
+    """The contents of the header.
 
     Attributes:
-        module_name: as HLO has it.
+        module_name: the name in the HLO text.
         static_temp: the object has its own working memory, so one thread at a time may call.
-        variants: levels of x86-64 that there is code for, lowest first; () if there is one code.
+        variants: levels of x86-64 that the object has code for, lowest first; () for one target.
         worker_bytes: memory for each thread beside the caller's, None if no kernel can be shared.
     """
 
@@ -74,10 +74,10 @@ def c_type_of(dtype: DType) -> str:
 def interface_of(
     compiled: CpuModule, prefix: str, *, static_temp: bool, variants: tuple[str, ...] = ()
 ) -> Interface:
-    """Return what a program sees of `compiled`, whose processor is the first of `variants`.
+    """Return the interface of `compiled`, whose processor is the first of `variants`.
 
     Raises:
-        UnsupportedError: an object on its own cannot do what the module asks for.
+        UnsupportedError: the module needs something that an object alone cannot do.
     """
     _refuse(compiled)
     assignment = compiled.plan.assignment

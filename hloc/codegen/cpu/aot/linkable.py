@@ -29,7 +29,7 @@ _SUPPORT = re.compile(
     r"__(aeabi|gnu|muldc|mulsc|divdc|divsc|fix|float|extend|trunc|add|sub|mul|div|udiv|mod|umod|"
     r"ashl|ashr|lshr|clz|ctz|popcount|bswap|cmp|ucmp|eq|ne|ge|gt|le|lt|unord)\w*|_GLOBAL_OFFSET_TABLE_"
 )
-"""Arithmetic that some processors lack; every C compiler brings these functions along."""
+"""Arithmetic that some processors lack: functions in the runtime library of every C compiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Library:
     """A module compiled ahead of time.
 
     Attributes:
-        needs: symbols that the program must bring: functions of libc, libm and the compiler; in
-            WebAssembly they are imports.
+        needs: symbols that the program must provide: functions of libc, libm and the compiler's
+            runtime library; in WebAssembly they are imports.
     """
 
     interface: Interface
@@ -57,12 +57,12 @@ def build_library(
 
     Args:
         compiled: for the lowest of `processors`, if there are any.
-        prefix: begins the names, "" takes the module's.
+        prefix: prefix of all names; "" for the module's name.
         static_temp: as in `Interface`.
         processors: levels of x86-64 that the object has code for; it chooses when it is called.
 
     Raises:
-        UnsupportedError: an object on its own cannot do what the module asks for.
+        UnsupportedError: the module needs something that an object alone cannot do.
         HloError: there are too many constants, or processors that cannot be told apart.
     """
     levels = levels_of(processors)
@@ -105,7 +105,7 @@ def _units(compiled: CpuModule) -> list[tuple[str, int]]:
 def _only_visible(
     module: llvm.ModuleRef, names: Sequence[str], machine: llvm.TargetMachine
 ) -> bytes:
-    """Return the object of `module` in which only functions `names` can be seen from outside."""
+    """Return the object of `module` in which only functions `names` are visible."""
     for function in module.functions:
         if not function.is_declaration and function.name not in names:
             function.linkage = "internal"

@@ -28,15 +28,15 @@ _WORDS = """
     virtual void volatile wchar_t while write xor xor_eq y0 y1 yn
 """
 _RESERVED = frozenset(_WORDS.split())
-"""Keywords of C and C++ and names of their libraries, which a function must not take."""
+"""Keywords of C and C++ and names of their libraries, which a function must not have."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
 def prefix_of(module_name: str) -> str:
-    """Return a C identifier for the functions of a module: `jit_f` as it is, `my-net.v2` safely.
+    """Return a C identifier for the functions of a module: `jit_f` unchanged, `my-net.v2` escaped.
 
-    Names that had to be changed much or are long end in a digest, so two modules do not meet.
+    Names that are changed much or are long end in a digest, so that two modules do not collide.
     """
     name = re.sub(r"[^A-Za-z0-9]+", "_", module_name).strip("_")
     if not name:
@@ -50,10 +50,10 @@ def prefix_of(module_name: str) -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return `prefix` if C and C++ take it.
+    """Return `prefix` if it is valid in C and C++.
 
     Raises:
-        HloError: they do not.
+        HloError: it is not.
     """
     if not _IDENTIFIER.fullmatch(prefix) or "__" in prefix or len(prefix) > 4 * _LONGEST:
         raise HloError(

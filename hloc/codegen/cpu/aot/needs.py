@@ -18,9 +18,9 @@ _FUNCTION, _TABLE, _MEMORY, _GLOBAL, _TAG = range(5)
 
 
 def needed_symbols(data: bytes) -> tuple[str, ...]:
-    """Return the names that an object expects from elsewhere, sorted.
+    """Return the undefined symbols of an object, sorted.
 
-    ELF of 32 and 64 bits and WebAssembly are read; objects of another format yield nothing.
+    Reads ELF of 32 and 64 bits and WebAssembly; returns () for other formats.
     """
     if data.startswith(b"\0asm"):
         return tuple(sorted(_imported_functions(data)))

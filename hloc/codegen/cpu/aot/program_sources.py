@@ -37,7 +37,8 @@ def program_sources(interface: Interface) -> dict[str, str]:
 def _table(interface: Interface) -> Iterator[str]:
     """Yield the lines of `table.c`.
 
-    It declares what it calls, and leaves out the header: its inline function may have any name.
+    It declares the functions that it calls and does not include the header, whose inline function
+    may have any name.
     """
     prefix = interface.prefix
     yield '#include "program.h"'

@@ -54,10 +54,10 @@ def entry_of(level: str) -> str:
 
 
 def initialize_choice() -> None:
-    """Let LLVM read the instructions that ask a processor.
+    """Initialise LLVM's assembler for the CPUID instructions.
 
     Raises:
-        UnsupportedError: hloc runs on another machine, whose instructions alone LLVM reads here.
+        UnsupportedError: the host is no x86-64; llvmlite assembles for the host only.
     """
     arch = host_target().triple.split("-")[0]
     if arch != "x86_64":
@@ -69,7 +69,7 @@ def initialize_choice() -> None:
 
 
 def choice_text(levels: Sequence[str]) -> str:
-    """Return the functions that choose among `levels`, which go up."""
+    """Return the functions that choose among `levels`, in ascending order."""
     lines = [
         f"@{_KNOWN} = internal global i32 0, align 4",
         "",
@@ -108,8 +108,8 @@ def variant_module(
 ) -> llvm.ModuleRef:
     """Return one module of `units` (texts and levels) for `target` in `context`.
 
-    Only the entry function can be seen from outside, by the name of `entry_of`. Each function
-    names its processor, so that variants can lie in one module.
+    Only the entry function is visible, by the name of `entry_of`. Each function has its own
+    `target-cpu`, so that variants can share a module.
     """
     machine = create_target_machine(target, max(code_level(level) for _, level in units))
     linked, *others = (

@@ -20,10 +20,10 @@ from hloc.errors import HloError
 from hloc.memory.buffer_assignment import ConstantArray
 
 MAX_CONSTANT_BYTES = 1 << 30
-"""Text of more constants than that needs more memory than it is worth."""
+"""Most bytes of constants in an object; more would take too much memory as text."""
 
 BAD_TEMP, BAD_ARRAYS, BAD_PROCESSOR = 1, 2, 3
-"""What the function returns for working memory, lists of arrays, or processors that do not do."""
+"""Results of the function for invalid temporary memory, array lists, or processors."""
 
 _CALL = "hloc.call"
 _GIVEN = "ptr %inputs, ptr %outputs, ptr %temp"
@@ -68,7 +68,7 @@ def wrapper_text(plan: Plan, interface: Interface) -> str:
 
 
 def _only(head: str, threads: str, interface: Interface) -> Iterator[str]:
-    """Yield a function that calls the only code there is."""
+    """Yield a function that calls the only variant."""
     yield f"define {head} nounwind {{"
     yield f"  %status = tail call i32 @{_CALL}({_GIVEN}, ptr {threads}, ptr @{ENTRY})"
     yield "  ret i32 %status"
@@ -94,7 +94,7 @@ def _chosen(head: str, threads: str, interface: Interface) -> Iterator[str]:
 
 
 def _each_variant(interface: Interface) -> Iterator[str]:
-    """Yield a function for each variant, and one that tells which is the best."""
+    """Yield a function for each variant, and one that returns the number of the best one."""
     for level in interface.variants:
         yield f"define i32 @{interface.prefix}_run_{symbol_of(level)}({_GIVEN}) nounwind {{"
         yield f"  %status = tail call i32 @{_CALL}({_GIVEN}, ptr null, ptr @{entry_of(level)})"

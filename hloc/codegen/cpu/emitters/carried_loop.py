@@ -1,4 +1,4 @@
-"""Loops that carry running values in registers from one iteration to the next."""
+"""Loops with loop-carried values in registers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 
 
 class CarriedLoop:
-    """A loop being written: its turn stands between making one and `close`.
+    """A loop that is being emitted: its body is the code between the constructor and `close`.
 
     Attributes:
-        values: the names of what is carried, as the turn finds it.
+        values: names of the carried values at the start of an iteration.
     """
 
     def __init__(self, w: RoutineWriter, carried: Sequence[tuple[str, str]]) -> None:
-        """Begin the turn.
+        """Begin the body, which runs at least once.
 
         Args:
             w: writes the function.
-            carried: type and first value of all that is carried; there is one turn at least.
+            carried: type and initial value of each carried value.
         """
         self._fn, self._carried, self._before = w.fn, carried, w.fn.block
         self._head, self._after = w.fn.new_block(), w.fn.new_block()
@@ -29,7 +29,7 @@ class CarriedLoop:
         self._slots = [w.fn.reserve_line() for _ in carried]
 
     def close(self, later: Sequence[str], again: str) -> None:
-        """End the turn, which has no branches: carry `later` on as long as `again` is true."""
+        """End the body, which has no branches: repeat it with `later` while `again` is true."""
         fn = self._fn
         fn.branch(again, self._head, self._after)
         phis = zip(self._slots, self.values, self._carried, later, strict=True)

@@ -38,7 +38,7 @@ class _Loops:
     Attributes:
         groups: numbers of the results with equal sizes, one nest for each group.
         is_flat: all arrays have their elements at the same positions in memory.
-        rows: rows of all arrays that make one row but for numbers that they share.
+        rows: rows of all arrays that can be processed as one row with shared values.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 def _emit(loops: _Loops, k: KernelContext) -> None:
     """Write the loops, one nest per group of results with equal sizes."""
     elements = sum(shape.elements for shape in array_leaves(k.inst.shape))
-    k.body.keeps_loops = elements > _FEW_ELEMENTS  # they are for LLVM to make vectors of
+    k.body.keeps_loops = elements > _FEW_ELEMENTS  # LLVM is to vectorise them
     lanes = repeated_rows.lanes_for(k, loops.rows) if loops.rows else None
     if loops.rows is not None and lanes is not None:
         repeated_rows.emit(k, loops.rows, lanes)
@@ -137,16 +137,16 @@ def _nest(
         write(tuple(at))
 
 
-# ---------------------------------------------------------------- loops from boundary to boundary
+# ---------------------------------------------------------------- loops between boundaries
 
 _MOST_COPIES = 150
-"""Instructions that all copies of a kernel's body together may have."""
+"""Most instructions in all copies of a kernel's body together."""
 
 
 def _edges(k: KernelContext, order: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """Return the positions at which the loops of dimensions are split, for few instructions.
+    """Return the positions at which the loops of dimensions are split, for small kernels.
 
-    The fastest dimension comes first: there each test costs LLVM the vectors.
+    The fastest dimension comes first: a test in its loop prevents vectorisation.
     """
     members = len(k.inst.called[0].instructions) if k.inst.is_a("fusion") else 1
     result: dict[int, tuple[int, ...]] = {}
@@ -168,7 +168,7 @@ def _split_nest(
     first_range: tuple[IndexValue, IndexValue],
     write: Callable[[Index], None],
 ) -> None:
-    """Write the loops, one for each stretch of a dimension between two of its `edges`."""
+    """Emit the loops, one for each range of a dimension between two of its `edges`."""
     stretches = [pairwise((0, *edges.get(dim, ()), dims[dim])) for dim in order]
     for parts in product(*stretches):
         index: list[IndexValue] = [0] * len(dims)
@@ -206,7 +206,7 @@ def _stream_rows(
 
 
 def _repeated(inst: Instruction) -> RepeatedRows | None:
-    """Return the rows of `inst` that are one row but for numbers that all share."""
+    """Return the rows of `inst` that can be processed as one row with shared values."""
     rows = repeated_rows.repeated_rows(inst)
     if rows is None or any(not fits_shape(leaf, rows.shape) for leaf in array_leaves(inst.shape)):
         return None

@@ -1,7 +1,7 @@
-"""Loops over arrays whose rows are shorter than a vector, with numbers that all rows share.
+"""Loops over arrays whose rows are shorter than a vector, with values that all rows share.
 
-`x + bias` of f32[1000,10] has rows of ten. All arrays are walked through as one row of whole
-vectors; the numbers that all rows share are repeated in a table until they fill whole vectors too.
+`x + bias` of f32[1000,10] has rows of ten. All arrays are processed as one row of whole vectors;
+the shared values are repeated in a table until they fill whole vectors, too.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FEWEST_ELEMENTS = 2048
 
 @dataclass(frozen=True, slots=True)
 class RepeatedRows:
-    """A fusion that such a loop can make.
+    """A fusion that such a loop supports.
 
     Attributes:
-        shape: of all arrays but those that make the shared numbers.
+        shape: of all arrays except those of shared values.
         size: elements of a row.
-        shared: broadcasts of rows of shared numbers.
+        shared: broadcasts of rows of shared values.
     """
 
     shape: ArrayShape
@@ -40,7 +40,7 @@ class RepeatedRows:
 
 
 def repeated_rows(inst: Instruction) -> RepeatedRows | None:
-    """Return what is repeated in a fusion; None if rows are not in order or nothing is shared."""
+    """Return the repeated rows of a fusion; None if it is not row-major or shares nothing."""
     if not inst.is_a("fusion"):
         return None
     body: Computation = inst.called[0]
@@ -53,7 +53,7 @@ def repeated_rows(inst: Instruction) -> RepeatedRows | None:
 
 
 def makers(rows: RepeatedRows) -> frozenset[Instruction]:
-    """Return the members that only make the shared numbers."""
+    """Return the members that are used for shared values only."""
     found: set[Instruction] = set()
     waiting = [member.operands[0] for member in rows.shared]
     while waiting:
@@ -65,7 +65,7 @@ def makers(rows: RepeatedRows) -> frozenset[Instruction]:
 
 
 def _is_shared(member: Instruction, shape: ArrayShape) -> bool:
-    """True for the broadcast of an array along all dimensions but its own, the last ones."""
+    """True for a broadcast whose operand has the last dimensions."""
     if not member.is_a("broadcast") or member.array.dims != shape.dims:
         return False
     operand, rank = member.operands[0].array, shape.rank
@@ -107,7 +107,7 @@ def _outermost(shape: ArrayShape) -> int:
 
 
 def _table(k: KernelContext, member: Instruction, period: int) -> IrArray:
-    """Return the row that `member` repeats, as often as fills the period."""
+    """Return the row that `member` repeats, repeated to the length of the period."""
     operand = member.operands[0]
     size = operand.array.elements
     pointer = k.b.allocate(operand.array.dtype, period)
@@ -128,7 +128,7 @@ def _write(
     position: IndexValue,
     place: IndexValue,
 ) -> None:
-    """Make the elements at a position, which is at `place` of the tables."""
+    """Compute the elements at a position, for which `place` is the index in the tables."""
     sources = k.frame.sources
     k.frame.sources = {
         **sources,

@@ -50,7 +50,7 @@ _FLOAT_PRODUCTS: tuple[_Types, ...] = (
     ((F16, F16), F32),
     ((F64, F64), F64),
 )
-"""Element types of the operands and of the result, for products of few rows too."""
+"""Element types of the operands and of the result, also for gemms of few rows."""
 
 _PACKED_PRODUCTS: tuple[_Types, ...] = (
     *_FLOAT_PRODUCTS,
@@ -63,11 +63,11 @@ _PACKED_PRODUCTS: tuple[_Types, ...] = (
 )
 
 _DEPTHS = (64, 63)
-"""Some instructions take k by twos or fours: a depth that lets them, and one that does not."""
+"""Some instructions consume 2 or 4 steps of k: a depth that is a multiple, and one that is not."""
 
 
 def packed_routines(target: Target) -> Iterator[Routines]:
-    """Yield micro-kernels and packing for all element types, tiles and orders in memory."""
+    """Yield micro-kernels and packing for all element types, tiles and forms in memory."""
     for sources, result in _PACKED_PRODUCTS:
         for arithmetic in _arithmetics(sources, result, target):
             forms = _forms(arithmetic)
@@ -86,7 +86,7 @@ def packed_routines(target: Target) -> Iterator[Routines]:
 
 
 def _forms(arithmetic: Arithmetic) -> tuple[str, ...]:
-    """Return how operands lie in memory whose packing differs."""
+    """Return the forms in memory that have different packing."""
     if arithmetic.is_matrix:
         return ANY, LINES, RUNS
     return (ANY, LINES, RUNS, LONG, PIECES) if arithmetic.group == 1 else (ANY, LINES, RUNS, LONG)
@@ -95,7 +95,7 @@ def _forms(arithmetic: Arithmetic) -> tuple[str, ...]:
 def _arithmetics(
     sources: tuple[DType, DType], result: DType, target: Target
 ) -> dict[Arithmetic, None]:
-    """Return the ways to multiply that such products use."""
+    """Return the arithmetics of such gemms."""
     axis = Axis(64, 1, 1, 1)
     samples = (
         PackedGemm((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result)
@@ -105,7 +105,7 @@ def _arithmetics(
 
 
 def streaming_routines(target: Target) -> Iterator[Routines]:
-    """Yield products of few rows whose right-hand side streams through."""
+    """Yield gemms of few rows that stream the right-hand side."""
     for (sources, result), rows in product(_FLOAT_PRODUCTS, range(1, STREAM_ROWS + 1)):
         yield stream_routines(rows, 0, False, sources, result, target)
         for unroll in (u for u in UNROLLS if u <= max(SPLATS // rows, 1)):
@@ -115,7 +115,7 @@ def streaming_routines(target: Target) -> Iterator[Routines]:
 
 
 def inner_product_routines(target: Target) -> Iterator[Routines]:
-    """Yield products of few rows whose operands both lie along k; of up to 8 narrow rows."""
+    """Yield gemms of few rows whose operands are contiguous along k; up to 8 rows if narrow."""
     rests = tuple(product((False, True), repeat=2))
     for sources, result in _FLOAT_PRODUCTS:
         total = F64 if result is F64 else F32
@@ -123,7 +123,7 @@ def inner_product_routines(target: Target) -> Iterator[Routines]:
         for rows in range(1, most + 1):
             yield copy_routine(rows, sources[0], total, target)
             for rest, left in product(rests, dict.fromkeys((sources[0], total))):
-                # Rows that were copied are of the type of sums.
+                # Copied rows have the type of the sums.
                 yield inner_routines(rows, rest, (left, sources[1]), result, target)
 
 

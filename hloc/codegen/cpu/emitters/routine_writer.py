@@ -18,9 +18,9 @@ from hloc.dtypes import S64
 
 
 class RoutineWriter:
-    """A function in its final form being written, with the same tools as a kernel.
+    """A function that is being emitted, with the same tools as a kernel.
 
-    Where there are `lanes`, the builder also writes vectors of `lanes` elements.
+    With `lanes`, the builder also emits vectors of `lanes` elements.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RoutineWriter:
         return self.fn.finish()
 
     def unit_text(self) -> str:
-        """Return the unit of this function alone, with what it declares."""
+        """Return the unit of this function alone, with its declarations."""
         return "\n".join([*self.fn.declarations, "", self.text()])
 
     @contextmanager
@@ -63,7 +63,7 @@ def routine_unit(
     level: int = FINAL_FORM,
     lanes: int = 0,
 ) -> Routines:
-    """Return a unit of one function, whose text `write` makes when it is first needed."""
+    """Return a unit of one function; `write` generates its text on demand."""
 
     def text() -> str:
         w = RoutineWriter(name, parameters, target, lanes)
@@ -74,7 +74,7 @@ def routine_unit(
 
 
 def named_parameters(reads: str = "", writes: str = "", numbers: str = "") -> tuple[str, ...]:
-    """Return parameters by names: arrays only read, others, none of which overlap, and integers."""
+    """Return parameters by names: read-only arrays, other arrays (none overlap), and integers."""
     return (
         *(f"ptr noalias readonly %{name}" for name in reads.split()),
         *(f"ptr noalias %{name}" for name in writes.split()),

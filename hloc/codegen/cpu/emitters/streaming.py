@@ -1,7 +1,7 @@
 """Large results bypass the caches, by non-temporal stores.
 
 Such a store writes a whole aligned vector, so a part of a loop begins and ends with ordinary
-stores, which may overlap their neighbours; results may therefore not overwrite operands. Sums of
+stores, which may overlap the adjacent ones; results may therefore not overwrite operands. Sums of
 arrays of 64 to 256 MB take 0.6 to 0.7 of the time, and the next reader is no slower: the caches
 would have evicted the beginning anyway.
 """
@@ -20,19 +20,19 @@ from hloc.dtypes import S64
 from hloc.shapes import ArrayShape, array_leaves
 
 STREAMED_BYTES = 64 << 20
-"""Smallest size of results for which it surely pays; the last cache is often shared with others."""
+"""Smallest result for which it surely pays; the last-level cache is often shared."""
 
 _ROW_VECTORS = 32
-"""Fewest vectors of a row for which the two at its ends do not count."""
+"""Fewest vectors of a row for which the cost of its two ends is negligible."""
 
 
 def streaming_lanes(k: KernelContext, shape: ArrayShape, neighbours: int) -> Lanes | None:
-    """Return what writes the lanes of a kernel whose result goes past the caches, else None.
+    """Return the lanes of a kernel whose result bypasses the caches, else None.
 
     Args:
         k: the kernel.
         shape: of its result.
-        neighbours: elements that lie side by side.
+        neighbours: number of contiguous elements.
     """
     lanes = lanes_of(k)
     if lanes is None or not k.target.triple.startswith("x86_64"):
@@ -50,15 +50,15 @@ def stream(
     stop: IndexValue,
     write: Callable[[IndexValue], None],
 ) -> None:
-    """Write neighbours of which there are enough for a vector.
+    """Write contiguous elements, at least a vector.
 
     Args:
         lanes: from `streaming_lanes`.
         output: the result.
         index: of the first element.
-        dim: the dimension whose elements lie side by side.
+        dim: the contiguous dimension.
         stop: the end along it.
-        write: writes the elements at the positions along it that it is given.
+        write: writes the elements at given positions along it.
     """
     k, math, fn = lanes.k, lanes.k.math, lanes.k.fn
     start = index[dim]
@@ -83,5 +83,5 @@ def stream(
 
 
 def end_streaming(k: KernelContext) -> None:
-    """Let everybody who hears of the end of the kernel see what it wrote."""
+    """Emit a store fence, so that threads that see the end of the kernel see its stores."""
     k.fn.call("void", "@llvm.x86.sse.sfence")

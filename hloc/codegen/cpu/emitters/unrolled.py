@@ -1,4 +1,4 @@
-"""Results of few elements, made without loops (`kernels/unrolling.py`)."""
+"""Results of few elements, computed without loops (`kernels/unrolling.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hloc.shapes import ArrayShape, array_leaves, leaves
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan one piece of code for all elements, None if they are too many."""
+    """Plan straight-line code for all elements, None if they are too many."""
     shapes = array_leaves(inst.shape)
     largest = max(shapes, key=lambda shape: shape.elements, default=None)
     if largest is None or not is_generated(inst):

@@ -1,4 +1,4 @@
-"""Vectors of neighbouring elements from and to memory, with conversions of floats and integers."""
+"""Loads and stores of vectors of contiguous elements, with conversions of floats and integers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def first_lanes(w: RoutineWriter, count: IndexValue, lanes: int) -> str:
 
 
 def _suffix(dtype: DType, lanes: int) -> str:
-    """Return the type of a vector as names of intrinsics have it."""
+    """Return the suffix of intrinsics for a vector."""
     return f"{suffix_of(REPRESENTATIONS[dtype].memory, lanes)}.p0"
 
 
 def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -> str:
-    """Load neighbours; those that the mask leaves out are zero and not touched."""
+    """Load contiguous elements; masked-off elements are zero and not accessed."""
     kind, size = vector_type(dtype, lanes), dtype.storage_bytes
     if not mask:
         return w.fn.value(f"load {kind}, ptr {at}, align {size}")
@@ -43,7 +43,7 @@ def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -
 
 
 def store_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str, value: str) -> None:
-    """Store neighbours, but for those that the mask leaves out."""
+    """Store contiguous elements, except masked-off ones."""
     kind, size = vector_type(dtype, lanes), dtype.storage_bytes
     if not mask:
         w.fn.line(f"store {kind} {value}, ptr {at}, align {size}")
@@ -60,7 +60,7 @@ def prefetch_ahead(
     ahead: IndexValue,
     cache_level: int = 2,
 ) -> None:
-    """Ask for the lines of memory with the elements that lie `ahead` of some places."""
+    """Prefetch the cache lines of the elements `ahead` of some offsets."""
     for place in places:
         offset = w.math.mul(w.math.add(place, ahead), dtype.storage_bytes)
         w.b.prefetch_at(w.math.moved(pointer, offset), cache_level)
@@ -106,7 +106,7 @@ def widened(w: RoutineWriter, value: str, lanes: int) -> str:
 
 
 def rounded(w: RoutineWriter, value: str, source: DType, wanted: DType, lanes: int) -> str:
-    """Return a vector of f32 as bits of `wanted`, bf16 or f16; others stay."""
+    """Return a vector of f32 rounded to bits of `wanted`, bf16 or f16; others are unchanged."""
     fn = w.fn
     if source is wanted:
         return value

@@ -1,8 +1,8 @@
 """Attention: dot, mask, softmax and dot as one kernel, one block of queries at a time.
 
 Keys and values of a batch element are packed into panels once. For each block of queries, all
-scores are computed, masked and turned into weights in place; the weighted sums of the values are
-divided at the end. Keys that a causal mask hides from a whole block are skipped.
+scores are computed, masked and replaced by weights; the weighted sums of the values are
+normalised at the end. Keys that a causal mask hides from a whole block are skipped.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hloc.ir.instruction import Instruction
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a fusion that is an attention: a loop over the blocks of queries in all batch elements.
 
-    Scratch memory holds tables, panels and a block of queries, scores and results. Every part of
-    the loop packs the panels of a batch element.
+    Scratch memory holds tables, panels and a block of queries, scores and results. Every thread's
+    part of the loop packs the panels of a batch element.
     """
     found = attention_plan(inst)
     if found is None:
@@ -90,7 +90,7 @@ class _Kernel:
     def _are_finite(self, pointer: str, values: Instruction) -> Value:
         """Return whether all values of a batch element are finite.
 
-        A weight of 0 makes NaN of others, so then no key may be left out.
+        A weight of 0 times an infinity or NaN is NaN, so otherwise no key may be skipped.
         """
         b, math, plan = self.b, self.math, self.plan
         loops = [(plan.key.size, plan.value_key), (plan.value.size, plan.value.rhs)]
@@ -164,10 +164,10 @@ class _Kernel:
     def _visible(
         self, batch: dict[int, IndexValue], first: IndexValue, count: IndexValue
     ) -> IndexValue:
-        """Make the logits of the keys that count; return the end of these keys.
+        """Compute the logits of the visible keys; return the end of these keys.
 
-        First come those that the mask does not hide from the whole block. They are all if each
-        row has one so large that the weight of what is hidden is exactly 0, and values are finite.
+        The keys that the mask does not hide from the whole block come first. The others are skipped
+        if each row has a logit so large that hidden weights are exactly 0, and values are finite.
         """
         b, math, mask, keys = self.b, self.math, self.plan.mask, self.plan.key.size
         assert mask is not None
@@ -197,4 +197,4 @@ class _Kernel:
 
 
 EMITTER = Emitter("attention", plan)
-"""Both products of attention and the softmax between them."""
+"""Both gemms of attention and the softmax between them."""

@@ -1,4 +1,4 @@
-"""The two products of attention: keys and values in panels, a block of queries against them."""
+"""The two gemms of attention: a block of queries times packed panels of keys and values."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from hloc.dtypes import F32, DType
 from hloc.lazy_dataclass import dataclass
 
 COLUMN_PANELS = 2
-"""Panels of keys that stay in the first-level cache while all rows of a block pass."""
+"""Panels of keys that stay in the L1 cache while all rows of a block are multiplied."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelMemory:
-    """Scratch memory of one product.
+    """Scratch memory of one gemm.
 
     Attributes:
-        offsets, steps: tables of where columns and steps of k are in the operand.
-        panel: of one tile's rows.
+        offsets, steps: tables of the offsets of columns and steps of k in the operand.
+        panel: panel of the rows of one tile.
     """
 
     offsets: Value
@@ -39,14 +39,14 @@ class PanelMemory:
 
 
 class PanelSide:
-    """The right-hand side of a product in panels; rows lie one after the other in scratch memory.
+    """The packed right-hand side of a gemm; rows are contiguous in scratch memory.
 
-    Vectors read rows where they are, matrix registers want them in panels, too.
+    Vector kernels read rows in place; matrix registers need them in panels, too.
 
     Attributes:
         rows_dtype: type of the elements of rows.
         width: columns of a panel.
-        height: rows that are made at a time; rows beyond those of a block are made, too.
+        height: rows of a tile; the last tile of a block computes further rows that are ignored.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class PanelSide:
             k.use(unit)
 
     def fill_tables(self) -> None:
-        """Write where columns and steps of k are in the operand."""
+        """Write the tables of the offsets of columns and steps of k in the operand."""
         if self.form != LINES:
             fill_table(self.k, self.memory.offsets, (self.column,), (self.column.rhs,))
         fill_table(self.k, self.memory.steps, self.depth, [axis.rhs for axis in self.depth])
 
     def padded(self, steps: IndexValue) -> IndexValue:
-        """Return the steps of k that panels of `steps` hold: zeros follow in matrix registers."""
+        """Return the steps of k in panels of `steps`: matrix registers need padding by zeros."""
         if not self.is_matrix:
             return steps
         math, multiple = self.math, self.multiple
@@ -108,8 +108,8 @@ class PanelSide:
 
         Args:
             first: the first of the rows.
-            rows_at: table of where rows are from there.
-            steps_at: table of where steps of k are in a row.
+            rows_at: table of the offsets of rows.
+            steps_at: table of the offsets of steps of k in a row.
             steps: of k.
         """
         if not self.is_matrix:
@@ -127,14 +127,14 @@ class PanelSide:
         sizes: tuple[IndexValue, int, IndexValue],
         adds: IndexValue = 0,
     ) -> None:
-        """Write a row of whole tiles.
+        """Emit the call for a row of whole tiles.
 
         Args:
             rows: from `rows`.
             panels: of the columns.
             out: first element of the first row.
-            sizes: steps of k, elements from row to row of `out`, columns, which fill panels.
-            adds: not 0 to add to what is in `out`.
+            sizes: steps of k, row stride of `out` in elements, columns, a multiple of the panel's.
+            adds: not 0 to accumulate into `out`.
         """
         steps, row, columns = sizes
         units = self.math.div(self.padded(steps), self.multiple)
@@ -144,7 +144,7 @@ class PanelSide:
 
 
 def _column_form(p: PackedGemm, arithmetic: Arithmetic) -> str:
-    """Return how columns lie in memory: one axis, evenly spaced."""
+    """Return the form of the columns in memory: one axis with a stride."""
     if p.columns[0].rhs == 1:
         return LINES
     run = arithmetic.depth_multiple if arithmetic.is_matrix else RUN * arithmetic.group
@@ -153,7 +153,7 @@ def _column_form(p: PackedGemm, arithmetic: Arithmetic) -> str:
 
 
 def fill_table(k: KernelContext, table: Value, axes: Sequence[Axis], steps: Sequence[int]) -> None:
-    """Write the places of all positions along some axes."""
+    """Write the offsets of all positions along some axes."""
     sizes = [axis.size for axis in axes]
     strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
     with k.body.nest(sizes, list(range(len(sizes)))) as at:
@@ -162,16 +162,16 @@ def fill_table(k: KernelContext, table: Value, axes: Sequence[Axis], steps: Sequ
 
 
 class AttentionGemms:
-    """Both products of an attention and the memory they work in.
+    """Both gemms of an attention and their scratch memory.
 
     Attributes:
-        memory: where everything begins that `AttentionPlan.layout` lists.
+        memory: offsets of the parts that `AttentionPlan.layout` lists.
     """
 
     def __init__(self, k: KernelContext, plan: AttentionPlan) -> None:
         self.k, self.plan, self.math, self.body = k, plan, k.math, k.body
         places, _ = plan.layout()
-        # Spare room of results, in which scratch memory may lie, is not aligned.
+        # Scratch memory may be in an idle output, which is not aligned.
         scratch = pointer_value(k.math.aligned(k.scratch.text, ALIGNMENT))
         self.memory = {name: k.b.offset_pointer(scratch, at) for name, at in places.items()}
         attention, rows = plan.attention, plan.block_rows
@@ -205,11 +205,11 @@ class AttentionGemms:
 
     @property
     def weights(self) -> Value:
-        """Where the weights are: in the place of the scores if they have their type."""
+        """The address of the weights: that of the scores if both have one type."""
         return self.memory["weights" if self.values.is_matrix else "scores"]
 
     def fill_tables(self) -> None:
-        """Write all tables of places."""
+        """Write all tables of offsets."""
         self.keys.fill_tables()
         self.values.fill_tables()
         plan = self.plan
@@ -231,7 +231,7 @@ class AttentionGemms:
         return self.math.minimum(DEPTH_BLOCK, self.math.sub(end, first))
 
     def _value_panels(self, first: IndexValue) -> str:
-        """Return where the panels of the values from key `first` on begin."""
+        """Return the address of the panels of the values of key `first` and later ones."""
         width = self.values.width
         columns = -(-self.plan.value.size // width) * width
         offset = self.math.mul(first, columns * self.values.bytes)
@@ -240,7 +240,7 @@ class AttentionGemms:
     def make_scores(self, rows: IndexValue, start: IndexValue, stop: IndexValue) -> None:
         """Write the scores of the block's first `rows` queries and the keys in [start, stop).
 
-        `start` begins a panel of keys; what follows the last key in its panel is written, too.
+        `start` is the start of a panel of keys; the rest of the last panel is written, too.
         """
         math, side, plan = self.math, self.keys, self.plan
         depth, height, width = plan.attention.depth, side.height, side.width

@@ -11,19 +11,19 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 BLOCK_ROWS, MATRIX_BLOCK_ROWS, MIN_BLOCK_ROWS = 48, 64, 16
-"""Queries that are taken together, whole tiles of most heights; fewer if there are many keys.
+"""Queries per block, a multiple of most tile heights; fewer if there are many keys.
 
 The second is for types that matrix registers multiply.
 """
 
 BLOCK_BYTES = 1 << 19
-"""Size of the scores of a block, which stay in the second-level cache."""
+"""Most bytes of the scores of a block, which stay in the L2 cache."""
 
 DEPTH_BLOCK = 512
-"""Keys whose weighted values are summed at a time; longer sums of f32 would lose accuracy."""
+"""Keys per block of a weighted sum; longer sums of f32 would lose accuracy."""
 
 ALIGNMENT = 64
-"""Panels begin where vectors do."""
+"""Alignment of panels: that of vectors."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,19 +44,19 @@ class AttentionPlan(AttentionLoops):
 
     @property
     def score_row(self) -> int:
-        """Elements from one row of scores to the next."""
+        """Row stride of the scores, in elements."""
         return _rounded(self.key.size, 16) + MAX_TILE
 
     @property
     def result_row(self) -> int:
-        """Elements from one row of the block's result to the next."""
+        """Row stride of the block's result, in elements."""
         return _rounded(self.value.size, 16) + MAX_TILE
 
     def layout(self) -> tuple[dict[str, int], int]:
-        """Return where everything begins in scratch memory, and the size of all, in bytes.
+        """Return the offsets of all parts of scratch memory, and the total size, in bytes.
 
-        There is room for every way to multiply that some machine has, and for alignment: places
-        count from the first aligned byte.
+        The sizes suffice for the gemms of every machine, and for alignment: offsets count from the
+        first aligned byte.
         """
         rows = self.block_rows + MAX_ROWS
         keys, depth = self.key.size, self.attention.depth

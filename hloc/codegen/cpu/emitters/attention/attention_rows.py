@@ -1,7 +1,7 @@
 """The rows of attention: scores to weights in place, and weighted values to the result.
 
-Each element runs the code of the fused instructions; values that are in memory or already computed
-replace their instructions.
+Each element is computed by the code of the fused instructions; values in memory, or already
+computed, replace their instructions.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.attention_match import reads_no_array
 
 Position = Mapping[int, IndexValue]
-"""Where something is along the axes."""
+"""Index by axis."""
 
 _VANISHING = 110.0
-"""How far below the largest logit the weight of another is exactly 0, even in f32."""
+"""A logit that is smaller than the largest one by this much has weight 0 exactly, even in f32."""
 
 _MAXIMUM_COPIES = 4
-"""Running maxima, none of which waits for another: finding one takes longer than a logit."""
+"""Independent running maxima: the latency of a maximum exceeds the time for a logit."""
 
 
 class AttentionRows:
-    """Writes loops over the rows of a block.
+    """Emits loops over the rows of a block.
 
     Attributes:
-        lacks_large: slot of a flag: in some row the logit of hidden keys may still count beside the
-            largest one. Only for causal masks.
+        lacks_large: slot of a flag: in some row, hidden keys may have weights other than 0. Only
+            for causal masks.
     """
 
     def __init__(self, k: KernelContext, plan: AttentionPlan, products: AttentionGemms) -> None:
@@ -73,7 +73,7 @@ class AttentionRows:
         rows: IndexValue,
         keys: tuple[IndexValue, IndexValue],
     ) -> None:
-        """Turn scores into logits and find the largest of each row; `lacks_large` is kept up."""
+        """Replace scores by logits, find the largest of each row, and update `lacks_large`."""
         inst, b = self.attention.maximum, self.b
         with self.body.loop(0, rows) as row:
             at = {**batch, **self.position(self.math.add(first, row))}
@@ -86,7 +86,7 @@ class AttentionRows:
                 self._compare(found, self.plan.mask.hidden)
 
     def _candidate(self, row_at: Position, row: IndexValue, key: IndexValue) -> Value:
-        """Put a logit in the place of its score; return what the largest one is found among."""
+        """Replace a score by its logit; return the value for the row's maximum."""
         a, b = self.attention, self.b
         place, at = self._score_place(row, key), {**row_at, a.key: key}
         score = b.convert(b.load(self.scores, F32, place), a.scores.array.dtype)
@@ -103,7 +103,7 @@ class AttentionRows:
         *,
         is_whole: bool = False,
     ) -> None:
-        """Add the element of every key in a range, which may be whole vectors, to `total`."""
+        """Accumulate the element of every key in a range, by vectors if possible, in `total`."""
         first, stop = keys
         if self.lanes is not None:
             total.spread(self.lanes.b, copies)
@@ -126,7 +126,7 @@ class AttentionRows:
         element: Callable[[IndexValue], Value],
         step: int,
     ) -> IndexValue:
-        """Add `step` vectors of keys at a time; return the first key that is left."""
+        """Accumulate `step` vectors of keys at a time; return the first remaining key."""
         assert self.lanes is not None
         assert total.lanes is not None
         math, count = self.math, self.lanes.count
@@ -148,7 +148,7 @@ class AttentionRows:
         keys: tuple[IndexValue, IndexValue],
         element: Callable[[IndexValue], Value],
     ) -> None:
-        """Add the keys that are left, less than a vector; what follows them does not count."""
+        """Accumulate the remaining keys, less than a vector, with the other lanes masked."""
         assert self.lanes is not None
         assert total.lanes is not None
         if _is_empty(*keys):
@@ -161,7 +161,7 @@ class AttentionRows:
         total.lanes.counted = None
 
     def _compare(self, largest: Value, constant: Instruction) -> None:
-        """Note if a logit of `constant` may still count beside the largest one of a row."""
+        """Set the flag if a logit of `constant` may have a weight other than 0 in a row."""
         b = self.b
         hidden = b.convert(self._value(constant, {}, {}), F32)
         distance = b.fsub(b.convert(largest, F32), hidden)
@@ -175,7 +175,7 @@ class AttentionRows:
         rows: IndexValue,
         stop: IndexValue,
     ) -> None:
-        """Turn logits into weights that are not divided yet, and find the divisor of each row."""
+        """Replace logits by unnormalised weights, and compute the divisor of each row."""
         a, b = self.attention, self.b
         end = self._whole_vectors(stop) if self.fills_vectors else stop
         with self.body.loop(0, rows) as row:
@@ -191,7 +191,7 @@ class AttentionRows:
             b.store(self.divisors, row, b.convert(divisor, F32))
 
     def _addend(self, row_at: Position, row: IndexValue, largest: Value, key: IndexValue) -> Value:
-        """Store the weight of a key; return what is added up of it."""
+        """Store the weight of a key; return the addend of the divisor."""
         a, b = self.attention, self.b
         place, at = self._score_place(row, key), {**row_at, a.key: key}
         logit = b.convert(b.load(self.scores, F32, place), a.logits.array.dtype)
@@ -215,7 +215,7 @@ class AttentionRows:
             self._write_element(row, column, self.math.add(start, self.math.mul(column, step)))
 
     def _divide(self, rows: IndexValue) -> None:
-        """Divide the sums where they are; there is room for whole vectors behind every row."""
+        """Divide the sums in place; rows are padded to whole vectors."""
         b, lanes = self.b, self.lanes.count if self.lanes else 1
         size = -(-self.plan.value.size // lanes) * lanes
         with self.body.loop(0, rows) as row:
@@ -227,7 +227,7 @@ class AttentionRows:
     def _result_place(
         self, batch: Mapping[int, IndexValue], first: IndexValue, row: IndexValue
     ) -> IndexValue:
-        """Return where the result of a row begins."""
+        """Return the address of the result of a row."""
         at = {**batch, **self.position(self.math.add(first, row))}
         axes = [axis for axis in at if axis in self.plan.result]
         return self.math.linear([at[x] for x in axes], [self.plan.result[x] for x in axes])
@@ -244,7 +244,7 @@ class AttentionRows:
         """Return the end of the last vector of some keys.
 
         Logits of -inf after the last key add nothing to a sum, and whole vectors are much faster
-        than keys one by one: 1.9 ms, not 2.9, for all of 48x197x197.
+        than single keys: 1.9 ms instead of 2.9 for an attention of 48x197x197.
         """
         lanes = self.k.target.vector_bits // F32.bits
         math = self.math
@@ -261,5 +261,5 @@ class AttentionRows:
 
 
 def _is_empty(start: IndexValue, stop: IndexValue) -> bool:
-    """True if there is nothing from `start` to `stop`, as is known now."""
+    """True if the range from `start` to `stop` is empty at compile time."""
     return isinstance(start, int) and isinstance(stop, int) and start >= stop

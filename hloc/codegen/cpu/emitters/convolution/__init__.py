@@ -1,1 +1,1 @@
-"""Convolutions: as matrix products of windows, and direct ones for few channels per group."""
+"""Convolutions: as gemms of gathered windows, and direct ones for few channels per group."""

@@ -1,4 +1,4 @@
-"""Large convolutions as matrix products.
+"""Large convolutions as gemms (im2col).
 
 For one row of the result, the input elements under every window are gathered into a matrix
 `[position in the row, window element and input feature]` (im2col), which is multiplied by a packed
@@ -31,10 +31,10 @@ from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
 MIN_ROWS, MIN_DEPTH, MIN_COLUMNS = 4, 16, 16
-"""Sizes of the matrices below which a direct convolution is as good."""
+"""For smaller matrices, a direct convolution is as fast."""
 
 SHORT_ROW = 16
-"""Rows below this leave to the batch to be the row, if that is longer."""
+"""Rows shorter than this run along the batch instead, if that is longer."""
 
 MAX_BYTES = 1 << 25
 """Most scratch memory for matrix and panel."""
@@ -44,8 +44,8 @@ class _Sizes:
     """The sizes of the matrices of one convolution.
 
     Attributes:
-        row_dim: the dimension of the result that makes the rows.
-        input_row_dim: the dimension of the input that goes with it.
+        row_dim: the dimension of the result along which rows run.
+        input_row_dim: the corresponding dimension of the input.
         depth: window elements times input features of a group.
         columns: output features of a group.
     """
@@ -73,7 +73,7 @@ class _Sizes:
 
     @property
     def outer_dims(self) -> list[int]:
-        """The dimensions of the result that rows are counted by."""
+        """The other dimensions of the result, which enumerate the rows."""
         places = (self.labels.output_batch, *self.labels.output_spatial)
         return [d for d in places if d != self.row_dim]
 
@@ -87,7 +87,7 @@ class _Sizes:
 
     @property
     def is_large(self) -> bool:
-        """True if the product pays."""
+        """True if a gemm pays."""
         return (
             self.rows >= MIN_ROWS
             and self.depth >= MIN_DEPTH
@@ -99,7 +99,8 @@ class _Sizes:
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a large convolution: scratch memory for computed operands, the matrix and a panel.
 
-    Every part of the outermost loop, over a dimension beside the row, packs all panels.
+    Every thread's part of the outermost loop, over another dimension than the row, packs all
+    panels.
     """
     root = root_of(inst)
     sizes = _Sizes(root)
@@ -168,7 +169,7 @@ class _Writer:
             self.panel.store(self.math, (self._step(within, channel), j), value)
 
     def _step(self, within: list[IndexValue], channel: IndexValue) -> IndexValue:
-        """Return the place of a window element and input feature in the depth of the product."""
+        """Return the index k of a window element and input feature."""
         at: IndexValue = 0
         for w, size in zip(within, self.s.window_sizes, strict=True):
             at = self.math.add(self.math.mul(at, size), w)
@@ -202,7 +203,7 @@ class _Writer:
         within: list[IndexValue],
         row: IndexValue,
     ) -> tuple[Value, list[IndexValue]]:
-        """Return whether there is an input element, and its index but for the feature."""
+        """Return whether the input element exists, and its index except for the feature."""
         s = self.s
         at = list(at)
         at[s.row_dim] = row
@@ -226,7 +227,7 @@ class _Writer:
         row: IndexValue,
         channel: IndexValue,
     ) -> None:
-        """Copy one element, or write zero where there is none."""
+        """Copy one element, or write zero if it does not exist."""
         s, math, b = self.s, self.math, self.b
         first = 0 if s.batch_groups > 1 else math.mul(group, s.inputs)
         source = list(index)

@@ -1,10 +1,9 @@
-"""Convolutions of a dilated input, without the products of the holes.
+"""Convolutions of a dilated input, without multiplications by the holes.
 
-A window with stride 1 over an input with `n - 1` holes between its elements meets input elements
-with every n-th of its own elements; which ones depends on the output position modulo `n`. So each
-of the `n` residues is a packed product with a part of the kernel. Its results are dense in scratch
-memory and are copied to every n-th position of the result. Threads share batch elements and
-residues.
+In a window with stride 1 over an input with `n - 1` holes between its elements, every n-th element
+meets an input element; which ones depends on the output position modulo `n`. So each of the `n`
+residues is a packed gemm with a part of the kernel. Its results are dense in scratch memory and are
+copied to every n-th position of the result. Threads share batch elements and residues.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ from hloc.memory.heap import aligned_bytes
 from hloc.shapes import dense_strides
 
 MAX_PARTS = 9
-"""Most places between the elements that have a product each."""
+"""Most residues, each of which is a gemm."""
 
 MIN_WORK = 1 << 18
-"""Fewest multiplications of a batch element that are worth a product for each part."""
+"""Fewest multiplications per batch element for which a gemm per residue pays."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the results at one place between the elements need, along one dimension.
+    """One residue along one dimension.
 
     Attributes:
-        results: how many there are; every `holes`-th from number `place` on.
-        first, elements: of the window, and how many it meets.
-        before: elements of the input by which the first window begins too early.
+        results: their number; every `holes`-th one from number `place` on.
+        first, elements: first window element that meets an input element, and number of these.
+        before: input elements by which the first window begins before the input.
     """
 
     place: int
@@ -66,12 +65,12 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The product of one place in all dimensions.
+    """The gemm of one residue in all dimensions.
 
     Attributes:
-        lhs, rhs: where input (or its copy) and kernel begin, in elements.
-        dims: of the results of one batch element.
-        out: where they begin in the result.
+        lhs, rhs: offsets in the input (or its copy) and the kernel, in elements.
+        dims: sizes of the results of one batch element.
+        out: their offset in the result.
     """
 
     product: PackedGemm
@@ -83,7 +82,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class DilatedGemm:
-    """A convolution as products of each batch element; `apart` are strides of their results."""
+    """A convolution as gemms per batch element; `apart` are the strides of their results."""
 
     parts: tuple[_Part, ...]
     padded: Padded | None
@@ -93,14 +92,14 @@ class DilatedGemm:
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for the copy of the input, for results and for what is packed."""
+        """Bytes for the copy of the input, for results and for packed panels."""
         packed = max(part.product.scratch_bytes for part in self.parts)
         return self.padded_bytes + self.result_bytes + packed
 
 
 @lru_cache(REMEMBERED)
 def dilated_gemm(c: Convolution) -> DilatedGemm | None:
-    """Return how `c` is made; None if its input has no holes, or products are not worth it."""
+    """Return `c` as gemms; None if its input has no holes, or gemms do not pay."""
     holes = [d.base_dilation for d in c.window]
     is_plain = all(d.base_dilation == 1 or d.stride == d.window_dilation == 1 for d in c.window)
     if not 1 < prod(holes) <= MAX_PARTS or not is_plain or c.batch_groups > 1:
@@ -127,7 +126,7 @@ def dilated_gemm(c: Convolution) -> DilatedGemm | None:
 
 
 def _places(d: WindowDimension, results: int) -> list[_Place]:
-    """Return the places along a dimension of `results` results; one if there are no holes."""
+    """Return the residues along a dimension of `results` results; one if there are no holes."""
     if d.base_dilation == 1:
         return [_Place(0, results, 0, d.size, d.pad_low)]
     holes, found = d.base_dilation, []
@@ -140,7 +139,7 @@ def _places(d: WindowDimension, results: int) -> list[_Place]:
 
 
 def _padding(c: Convolution, places: Sequence[Sequence[_Place]]) -> Padded | None:
-    """Return the copy of the input of one batch element, with room around it; None for none."""
+    """Return the padded copy of the input of one batch element; None if none is needed."""
     dims, low = list(c.lhs.dims), [0] * c.lhs.rank
     dims[c.dims.input_batch] = 1
     needed = False
@@ -183,7 +182,7 @@ def _part(c: Convolution, padded: Padded | None, at: Sequence[_Place]) -> _Part 
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a convolution with holes that is worth the products, which threads share."""
+    """Plan a convolution with holes for which gemms, which threads share, pay."""
     c = convolution_of(inst)
     found = None if c is None else dilated_gemm(c)
     if c is None or found is None:
@@ -198,10 +197,10 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> None:
-    """Write the loop over batch elements and places: a product, and the copy of its results."""
+    """Emit the loop over batch elements and residues: a gemm, and the copy of its results."""
     math = k.math
     if offset == 0:
-        k.level = 0  # little runs outside the routines
+        k.level = 0  # almost all time is spent in the routines
     lhs, rhs = operand_arrays(k)
     out, batch = k.output, c.dims.output_batch
     results_at = offset + found.padded_bytes

@@ -1,10 +1,10 @@
 """Convolution of any rank, with strides, dilations, groups and reversed windows.
 
-Large convolutions are matrix products (`convolution_gemm`). Otherwise a strip of the result along
-its fastest dimension (features, a spatial dimension or the batch) stays in the first-level cache
-while the loops run over window and input features. Along a spatial strip, the range that a window
-element can reach is computed beforehand, so the inner loop has no bounds checks; in a dilated input
-it visits every n-th element.
+Large convolutions are gemms (`convolution_gemm`). Otherwise a strip of the result along its fastest
+dimension (features, a spatial dimension or the batch) stays in the L1 cache while the loops run
+over window and input features. Along a spatial strip, the range that a window element can reach is
+computed beforehand, so the inner loop has no bounds checks; in a dilated input it visits every n-th
+element.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 
 STRIP = 256
-"""Elements of the result that are worked on at a time."""
+"""Elements of the result per strip."""
 
 _REGISTERS = 8
 """Vectors of output features that are summed in registers at a time."""
 
 _FEWEST_LANES = 4
 _CHAINS = 4
-"""Sums of one register that grow side by side, since each waits for its last addition."""
+"""Independent accumulators per register, to hide the latency of additions."""
 
 _FEWEST_IN_BLOCK = 64
-"""Input features that are summed in registers before they go to the f64 total of a long sum, at
-least; fewer are summed in f64 at once."""
+"""Fewest input features that are summed in registers before they are added to the f64 total of a
+long sum; fewer are summed in f64."""
 
 _UNROLLED_WINDOW = 8
 _UNROLLED_INPUTS = 8
-"""Most elements of a window, and input features per group, whose loop is unrolled."""
+"""Most window elements, and input features per group, whose loop is unrolled."""
 
 
 def _is_counted(d: WindowDimension) -> bool:
-    """True if the elements that a window element reaches lie evenly: no holes, or steps of 1."""
+    """True if the elements that a window element reaches have one stride: no holes, or stride 1."""
     return d.base_dilation == 1 or d.stride == 1
 
 
@@ -59,8 +59,8 @@ class _Loops:
     """The dimensions of the result.
 
     Attributes:
-        strip: along which strips lie.
-        outer: those with loops of their own, features apart.
+        strip: the dimension of strips.
+        outer: dimensions with loops of their own, except features.
         is_shared: threads share the first of these.
     """
 
@@ -135,9 +135,9 @@ class _Writer:
             self._strips(at, first, per_group, group)
 
     def _lanes(self) -> int:
-        """Return how many features are summed in registers at a time, 0 for strips in memory.
+        """Return how many features are accumulated in registers, 0 for strips in memory.
 
-        Their products must lie side by side, with one input feature for all or one for each.
+        Their kernel elements must be contiguous, with one input feature for all or one for each.
         """
         lhs, rhs, labels = self.lhs, self.rhs, self.labels
         span = self.outputs // self.groups
@@ -155,7 +155,7 @@ class _Writer:
         return lanes if lanes >= _FEWEST_LANES else 0
 
     def _vector_strips(self, at: list[IndexValue], per_group: int, lanes: int) -> None:
-        """Run over the output features, `lanes` at a time, of which LLVM makes registers."""
+        """Run over the output features, `lanes` at a time, which LLVM keeps in registers."""
         self.k.level = FINAL_WITH_SLOTS
         m, fn = self.math, self.k.fn
         kind = f"<{lanes} x {REPRESENTATIONS[self.dtype].memory}>"
@@ -313,7 +313,7 @@ class _Writer:
         begin = m.sub(d.pad_low, m.mul(w, d.window_dilation))
         if d.base_dilation > 1:
             holes = d.base_dilation
-            past = m.sub(first, begin)  # into the dilated input; the next element may be further on
+            past = m.sub(first, begin)  # position in the dilated input, perhaps in a hole
             skipped = m.rem(m.sub(holes, m.rem(m.maximum(past, 0), holes)), holes)
             low = m.add(m.maximum(m.sub(0, past), 0), skipped)
             high = m.sub((size - 1) * holes + 1, past)
@@ -382,7 +382,7 @@ class _Writer:
 
 
 class _LongTotal:
-    """The f64 totals of a long sum of f32 in registers, to which blocks of it are added."""
+    """The f64 totals of a long sum of f32, to which blocks of it are added."""
 
     def __init__(self, writer: _Writer, lanes: int) -> None:
         self.k, self.inputs = writer.k, writer.inputs
@@ -390,12 +390,12 @@ class _LongTotal:
         self.slot = self.k.fn.allocate(self.wide)
 
     def clear(self) -> None:
-        """Begin at zero."""
+        """Set the totals to zero."""
         self.k.fn.line(f"store {self.wide} zeroinitializer, ptr {self.slot}")
 
     @contextmanager
     def blocks(self, slot: str) -> Iterator[IndexValue]:
-        """Loop over the input features; the sums in `slot` are moved here after every block."""
+        """Loop over the input features; the sums in `slot` are added to the totals per block."""
         k, fn = self.k, self.k.fn
         with k.body.loop(0, self.inputs, SUM_BLOCK) as first:
             with k.body.loop(first, block_end(k, first, self.inputs, SUM_BLOCK)) as channel:

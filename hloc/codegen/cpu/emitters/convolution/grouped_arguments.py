@@ -1,4 +1,4 @@
-"""The numbers that `grouped_routine` needs about a convolution."""
+"""The integer arguments of `grouped_routine`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import astuple, fields
 from hloc.lazy_dataclass import dataclass
 
 SPATIAL_DIMS = 3
-"""Convolutions of fewer dimensions have windows of 1 along the others."""
+"""Convolutions of fewer spatial dimensions have windows of size 1 along the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class OuterDim:
-    """A dimension of the result that has a loop: the batch, or what `SpatialDim` adds to.
+    """A dimension of the result that has a loop: the batch, or that of a `SpatialDim`.
 
     Attributes:
         size: of the result.
         part_step, part_rest: a thread's part from `begin` to `end` is that from `begin * part_step`
             to `end * part_step + part_rest`.
-        lhs, out: elements from one index to the next.
+        lhs, out: strides in elements.
     """
 
     size: int
@@ -31,13 +31,13 @@ class OuterDim:
 
 @dataclass(frozen=True, slots=True)
 class SpatialDim:
-    """A dimension along which there is a window.
+    """A spatial dimension.
 
     Attributes:
         outer: its loop.
         held: size of the input.
         window, stride, pad, dilation: of the window.
-        rhs: elements of the kernel from one window element to the next; may be negative.
+        rhs: stride in the kernel, in elements; may be negative.
     """
 
     outer: OuterDim
@@ -51,11 +51,11 @@ class SpatialDim:
 
 OUTER = len(fields(OuterDim))
 SPATIAL = OUTER + len(fields(SpatialDim)) - 1
-"""Numbers of one dimension."""
+"""Number of arguments of one dimension."""
 
 
 def grouped_numbers(features: int, batch: OuterDim, spatial: Sequence[SpatialDim]) -> list[int]:
-    """Return all numbers for the routine."""
+    """Return all integer arguments of the routine."""
     found = [features, *astuple(batch)]
     for d in spatial:
         found += [*astuple(d.outer), d.held, d.window, d.stride, d.pad, d.dilation, d.rhs]

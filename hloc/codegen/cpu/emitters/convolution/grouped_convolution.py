@@ -1,4 +1,4 @@
-"""Which convolutions of small groups `grouped_routine` computes, and the call."""
+"""Recognises convolutions of small groups that `grouped_routine` computes, and emits the call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEWEST_FEATURES = 4
 
 
 def call_grouped(k: KernelContext, lhs: IrArray, rhs: IrArray, shared: int | None) -> bool:
-    """Write the call of the routine; false if it does not serve.
+    """Emit the call of the routine; return False if it does not support the convolution.
 
     Args:
         k: the kernel of a convolution.
@@ -65,7 +65,7 @@ def call_grouped(k: KernelContext, lhs: IrArray, rhs: IrArray, shared: int | Non
     routine = grouped_routine(form, k.target)
     k.use(routine)
     if not operand_bytes(k.inst):
-        k.level = 0  # little runs outside the routine
+        k.level = 0  # almost all time is spent in the routine
     kernel = k.b.offset_pointer(rhs.pointer, offset * form.dtype.storage_bytes)
     table = f"ptr {number_table(k, numbers)}"
     k.b.call_routine(routine.name, (lhs.pointer, kernel, out.pointer), k.begin, k.end, table)
@@ -73,7 +73,7 @@ def call_grouped(k: KernelContext, lhs: IrArray, rhs: IrArray, shared: int | Non
 
 
 def is_long_sum(root: Instruction) -> bool:
-    """Tell whether elements of a convolution in f32 or narrower are long sums (`LONG_SUM`)."""
+    """True if elements of a convolution in f32 or narrower are long sums (`LONG_SUM`)."""
     a, kernel = root.attributes, root.operands[1].array
     sizes = [d.size for d in (a.window or Window()).dimensions]
     addends = prod(sizes) * kernel.dims[a.dim_labels.kernel_input_feature]
@@ -85,7 +85,7 @@ def _window(k: KernelContext) -> tuple[WindowDimension, ...]:
 
 
 def _form(k: KernelContext, lhs: IrArray, rhs: IrArray) -> GroupForm | None:
-    """Return the form of the routine, None if features do not lie side by side, or are many."""
+    """Return the form of the routine, None if features are not contiguous, or are many."""
     a, out = k.root.attributes, k.output
     labels, groups = a.dim_labels, a.feature_group_count
     dtype, features = out.dtype, out.dims[labels.output_feature]

@@ -35,11 +35,11 @@ MAX_INPUTS = 8
 """Most input features of a group for which they are moved between lanes."""
 
 _CHUNK, _CHUNK_OF_FEW = 4, 2
-"""Vectors of output features whose sums are in registers at a time, of 32 or of 16."""
+"""Vectors of accumulators of output features, on machines with 32 or with 16 registers."""
 
 _PLACES = 4
-"""Places of the result along the last dimension that are summed side by side: they share the
-kernel, if their windows lie inside."""
+"""Positions along the last dimension that are computed together: they share loads of the kernel, if
+their windows lie inside the input."""
 
 _LISTED_FEATURES = (1, 2, 4)
 """Input and output features per group of routines that programs are likely to call."""
@@ -49,7 +49,7 @@ _PARAMETERS = (*named_parameters("lhs rhs", "out", "begin end"), "ptr noalias re
 
 @dataclass(frozen=True, slots=True)
 class GroupForm:
-    """What the text of a routine depends on: features per group, and their type."""
+    """The parameters of a routine's text: features per group, and their type."""
 
     inputs: int
     outputs: int
@@ -71,11 +71,11 @@ def grouped_routine(form: GroupForm, target: Target) -> Routines:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """The part of the window along one dimension that lies inside, for one place of the result.
+    """The part of the window along one dimension that is inside, for one position of the result.
 
     Attributes:
-        low, high: window elements.
-        step, rhs: elements of input and kernel from one to the next.
+        low, high: range of window elements.
+        step, rhs: strides in input and kernel.
     """
 
     low: IndexValue
@@ -86,11 +86,11 @@ class _Reach:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Places of the result that are summed side by side.
+    """Positions of the result that are computed together.
 
     Attributes:
-        source, to: where in input and result the first one is.
-        inputs, results: how far the others are.
+        source, to: address of the first one in input and result.
+        inputs, results: offsets of the others.
         reaches: the part of the window, by dimension.
     """
 
@@ -103,12 +103,12 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """How the last dimension is cut: single places, whole blocks of them, then single ones.
+    """A partition of the last dimension: single positions, whole blocks, single positions.
 
     Attributes:
-        first: where it begins.
-        before, blocks: single places before the blocks, and how many blocks.
-        count: all pieces.
+        first: the first position.
+        before, blocks: number of single positions before the blocks, and of blocks.
+        count: number of all pieces.
     """
 
     first: IndexValue
@@ -135,7 +135,7 @@ class _Writer:
         self.features: Value
 
     def write(self) -> None:
-        """Write the loops over the places of the result."""
+        """Write the loops over the positions of the result."""
         w, body, math = self.w, self.body, self.math
         features, size, step, rest, lhs, out = (w.offset("%numbers", i) for i in range(1 + OUTER))
         self.features = features
@@ -159,7 +159,7 @@ class _Writer:
                 self._piece(pieces, piece, last, (source, to), reaches)
 
     def _pieces(self, d: Sequence[Value]) -> _Pieces:
-        """Return how a thread's part of the last dimension is cut."""
+        """Return the partition of a thread's part of the last dimension."""
         math = self.math
         first, stop = self._part(*d[:3])
         _, _, _, _, _, held, window, stride, pad, dilation, _ = d
@@ -181,7 +181,7 @@ class _Writer:
         places: tuple[IndexValue, IndexValue],
         reaches: Sequence[_Reach],
     ) -> None:
-        """Write one place, or a block of them."""
+        """Write one position, or a block of them."""
         math = self.math
         behind = math.maximum(math.sub(number, pieces.before), 0)
         passed = math.minimum(behind, pieces.blocks)
@@ -202,7 +202,7 @@ class _Writer:
         places: tuple[IndexValue, IndexValue],
         reaches: Sequence[_Reach],
     ) -> None:
-        """Write `count` places from index `i` of the last dimension on."""
+        """Write `count` positions from index `i` of the last dimension."""
         math = self.math
         _, _, _, lhs, out, _, window, stride, pad, dilation, rhs = d
         if count == 1:
@@ -229,9 +229,9 @@ class _Writer:
         return math.mul(argument("%begin"), step), math.minimum(size, end)
 
     def _reach(self, d: Sequence[Value], i: IndexValue) -> tuple[_Reach, IndexValue]:
-        """Return the reach at index `i`, and where in the input the window begins, maybe before.
+        """Return the reach at index `i`, and the input offset of the window, perhaps negative.
 
-        Few windows are not all inside, so that few need to divide.
+        Divisions run only for the few windows that are not completely inside.
         """
         math, fn = self.math, self.fn
         _, _, _, lhs, _, held, window, stride, pad, dilation, rhs = d
@@ -259,7 +259,7 @@ class _Writer:
         return Value(S64, self.fn.index_arithmetic("div", above, y.text))
 
     def _features(self, block: _Block) -> None:
-        """Run over the output features, as many vectors at a time as there still are."""
+        """Run over the output features, in chunks of as many vectors as remain."""
         math = self.math
         target = self.w.b.target
         has_many = target.vector_bits == 512 or target.triple.startswith("aarch64")
@@ -279,14 +279,14 @@ class _Writer:
             self._chunk(1, first, mask, held, block)
 
     def _chunk(self, count: int, first: IndexValue, mask: str, held: str, block: _Block) -> None:
-        """Sum up `count` vectors of output features from `first` on, and write them.
+        """Compute `count` vectors of output features, and write them.
 
         Args:
-            count: how many.
+            count: number of vectors.
             first: the first feature.
-            mask: the lanes of outputs that there are, "" for all.
-            held: the same of inputs.
-            block: where.
+            mask: the valid lanes of outputs, "" for all.
+            held: the valid lanes of inputs.
+            block: the positions.
         """
         fn, math, body = self.fn, self.math, self.body
         channel = math.mul(math.div(first, self.form.outputs), self.form.inputs)
@@ -314,7 +314,7 @@ class _Writer:
         masks: tuple[str, str],
         block: _Block,
     ) -> None:
-        """Add the products of one window element to the sums, by place and vector."""
+        """Add the products of one window element to the accumulators, by position and vector."""
         fn, math, dtype = self.fn, self.math, self.form.dtype
         source = self._moved_to("%lhs", places[0])
         kernel: list[str] = []
@@ -339,7 +339,7 @@ class _Writer:
                 fn.line(f"store {self.kind} {total}, ptr {row[number]}")
 
     def _moved(self, inputs: str, number: int) -> str:
-        """Return input `number` of its group in every lane."""
+        """Broadcast input `number` of each group to the lanes of the group."""
         form = self.form
         places = [lane // form.outputs * form.inputs + number for lane in range(self.lanes)]
         if places == list(range(self.held)):

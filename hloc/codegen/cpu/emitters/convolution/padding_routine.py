@@ -26,7 +26,7 @@ from hloc.dtypes import U8, U16, U32, U64, DType
 from hloc.lazy_dataclass import dataclass
 
 _LISTED_LOOPS = 5
-"""Loops of routines that few programs need more than."""
+"""Most loops of the listed routines; few programs need more."""
 
 _ELEMENTS: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64}
 _HEAD = 4
@@ -34,20 +34,20 @@ _HEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """How an array is copied: lines of `count` elements that go `distance` apart, by `axes`."""
+    """A copy of an array as lines of `count` elements with stride `distance`, by `axes`."""
 
     count: int
     distance: int
     axes: tuple[Axis, ...]
 
     def numbers(self, size_bytes: int, first: int) -> list[int]:
-        """Return the numbers for the routine, given the bytes to clear and the first place."""
+        """Return the integer arguments of the routine; the first element goes to offset `first`."""
         rest = [x for axis in self.axes for x in (axis.size, axis.lhs, axis.out)]
         return [size_bytes, first, self.count, self.distance, *rest]
 
 
 def lines_of(dims: Sequence[int], source: Sequence[int], target: Sequence[int]) -> Lines:
-    """Return the longest lines of an array, given its strides before and after."""
+    """Return the longest lines of an array, given its strides in source and target."""
     order = sorted(range(len(dims)), key=lambda d: (-source[d], d))
     order = [d for d in order if dims[d] != 1]
     count, distance = 1, 1
@@ -63,14 +63,14 @@ def lines_of(dims: Sequence[int], source: Sequence[int], target: Sequence[int]) 
 def copy_lines(
     k: KernelContext, source: IrArray, target: IrArray, first: int = 0, size_bytes: int = 0
 ) -> None:
-    """Copy all of `source`, the first element to place `first` of `target`.
+    """Clear `target` and copy `source` into it.
 
     Args:
         k: the kernel.
         source: in memory.
-        target: its strides say how far apart the elements of `source` go.
-        first: where the first one goes.
-        size_bytes: of `target` that become zero before.
+        target: its strides are those of the copied elements.
+        first: offset of the first element in `target`.
+        size_bytes: bytes of `target` that are cleared.
     """
     lines = lines_of(source.dims, source.strides, target.strides)
     routine = padding_routine(source.dtype.storage_bytes, len(lines.axes), k.target)

@@ -1,10 +1,10 @@
 """Fourier transforms of the last one to three dimensions, along each of them in turn.
 
 Several rows are transformed at once, one per lane of a vector: they are interleaved in scratch
-memory, real and imaginary parts apart, and go through Stockham's passes, one per factor of the
-length. A real row of even length is transformed as a complex row of half the length. Lengths with a
-large prime factor are computed as convolutions by transforms of smoother lengths (Bluestein); the
-longest of them, whose passes would be quadratic, are refused.
+memory, with real and imaginary parts in separate arrays, and run through Stockham's passes, one per
+factor of the length. A real row of even length is transformed as a complex row of half the length.
+Lengths with a large prime factor are computed as convolutions by transforms of smoother lengths
+(Bluestein); the longest of them, whose passes would be quadratic, are refused.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _PIECE = 16
 """Rows that one thread transforms at a time: a multiple of the lanes of every machine."""
 
 _BLOCK = 16
-"""Elements of a row that are brought in or written before those of the next row."""
+"""Elements of a row that are loaded or stored before those of the next row."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a transform: scratch memory for two sets of rows, a table, perhaps a spectrum.
 
-    Threads share pieces of rows unless more than one dimension is transformed; every part begins
-    with the table.
+    Threads share the rows unless more than one dimension is transformed; every part computes the
+    table.
     """
     if not is_transform(inst):
         return None
@@ -85,7 +85,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _emit_zeros(k: KernelContext) -> None:
-    """Write the sums of no terms."""
+    """Write zeros, the transforms of empty rows."""
     zero = k.b.const_element(k.output.dtype, k.output.dtype.numpy.type(0))
     with k.body.nest(k.output.dims, range(len(k.output.dims))) as at:
         k.output.store(k.math, tuple(at), zero)
@@ -113,8 +113,8 @@ class _Writer(RowCalls):
     """Writes the passes.
 
     Attributes:
-        all_vectors: nothing was written so far that LLVM should turn into vectors.
-        all_calls: nor anything that runs often outside of routines.
+        all_vectors: the code so far has nothing that LLVM should vectorise.
+        all_calls: nor loops outside of routines.
     """
 
     def __init__(self, k: KernelContext, is_shared: bool) -> None:
@@ -126,7 +126,7 @@ class _Writer(RowCalls):
         self.all_calls = True
 
     def along(self, a: Axis, source: Instruction | IrArray, target: IrArray) -> None:
-        """Transform all rows of one dimension; what lies outside `target` is not written."""
+        """Transform all rows of one dimension; elements outside `target` are not written."""
         dims, axis, n = a.dims, a.axis, a.n
         shape = source.array if isinstance(source, Instruction) else None
         order = loop_order(shape) if shape else [d for d in range(len(dims)) if dims[d] != 1]
@@ -193,7 +193,7 @@ class _Writer(RowCalls):
     def _elements(
         self, size: int, width: IndexValue, in_order: bool
     ) -> Iterator[tuple[IndexValue, IndexValue]]:
-        """Run the region for every element of the rows; `in_order` if a row lies in one piece."""
+        """Run the region for every element of the rows; `in_order` if rows are contiguous."""
         body, m = self.body, self.math
         if not in_order:
             with body.loop(0, size) as i, body.loop(0, width) as lane:
@@ -242,7 +242,7 @@ class _Writer(RowCalls):
     # ---------------------------------------------------------------- passes
 
     def _tabulate(self, n: int) -> None:
-        """Make the table of exp(-2 pi i t / n), or its conjugate for inverses."""
+        """Compute the table of exp(-2 pi i t / n), or its conjugate for inverses."""
         if n <= MOST_TABULATED:
             angles = np.arange(n) * (2 * pi / n)
             sine = np.sin(angles) if self.inverse else -np.sin(angles)
@@ -298,8 +298,8 @@ class _Writer(RowCalls):
     ) -> None:
         """Call a pass from rows number `half`; see `pass_routine`.
 
-        The results of the passes before lie side by side, in every row: with few rows, vectors
-        hold several of them.
+        The results of earlier passes are contiguous in every row: with few rows, vectors hold
+        several of them.
         """
         machine, (done, rest) = self.k.target, steps
         pointers = (*self.parts_of(self.rows[half]), *self.parts_of(self.rows[1 - half]), *table)
@@ -316,7 +316,7 @@ class _Writer(RowCalls):
         )
 
     def _convolved(self, size: int) -> Rows:
-        """Transform rows as a convolution, which two transforms of a better length make.
+        """Transform rows as a convolution, by two transforms of a smoother length.
 
         With c[k] = exp(-pi i k**2 / size), X[k] is c[k] times the sum of all x[j] c[j] conj c[k-j].
         The second transform is that of conjugates, so that both have the same passes.
@@ -339,7 +339,7 @@ class _Writer(RowCalls):
         return self.rows[half]
 
     def _smooth(self, half: int, length: int, waves: tuple[Value, Value]) -> int:
-        """Transform rows number `half`, of a length with small factors; return where they are."""
+        """Transform rows number `half`, of smooth length; return the number of the results."""
         done, rest = 1, length
         for factor in factors(length):
             rest //= factor
@@ -360,14 +360,14 @@ class _Writer(RowCalls):
     def _long_pass(
         self, size: int, stride: int, factor: int, rows: tuple[Rows, Rows], steps: tuple[int, int]
     ) -> None:
-        """Take a pass by its definition, for factors too large to write out.
+        """Emit a pass by its definition, for factors too large to unroll.
 
         Args:
             size: length of the transform.
-            stride: length of the table over `size`.
+            stride: length of the table divided by `size`.
             factor: that of the pass.
-            rows: where elements are and where they go.
-            steps: what the passes before have done, and what is left for those after.
+            rows: source and target.
+            steps: products of the factors of the passes before and after.
         """
         (source, target), (done, rest) = rows, steps
         self.all_calls = False
@@ -387,7 +387,7 @@ class _Writer(RowCalls):
                     target.store(at, self.butterflies.add(target.load(at), term))
 
     def _joined(self, rows: Rows, n: int) -> Rows:
-        """Return the first half of the spectrum of real rows whose pairs were transformed."""
+        """Return the half spectrum of real rows that were transformed as complex pairs."""
         target = self.rows[0] if rows is self.rows[1] else self.rows[1]
         pointers = (*self.parts_of(rows), *self.parts_of(target), *self.table)
         self.call(joining_routine(self.form), pointers, n // 2)

@@ -27,12 +27,12 @@ FROM_ROWS = ("ptr noalias %from_real", "ptr noalias %from_imag")
 TO_ROWS = ("ptr noalias %to_real", "ptr noalias %to_imag")
 
 LISTED_FACTORS = (2, 3, 4, 5, 7, 8, 11, 13)
-"""Factors of the lengths that most programs use: those that are written out."""
+"""Factors of the lengths that most programs use; all are unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows side by side: element i of all of them, then element i + 1."""
+    """Interleaved rows: element i of all of them, then element i + 1."""
 
     v: Vectors
     real: Value
@@ -46,21 +46,21 @@ class Rows:
         self.v.store(self.imag, at, x[1])
 
     def beginning_at(self, at: IndexValue) -> Rows:
-        """Return the same rows without what lies before `at`."""
+        """Return the rows from element `at` on."""
         real, imag = (self.v.b.moved(part, self.v.dtype, at) for part in (self.real, self.imag))
         return Rows(self.v, real, imag)
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """Which rows: real numbers of `dtype`, in `lanes` lanes of a machine."""
+    """The form of rows: real numbers of `dtype`, in `lanes` lanes of a machine."""
 
     dtype: DType
     lanes: int
     target: Target
 
     def widened(self, count: int) -> RowForm:
-        """Return the widest vectors that hold whole numbers of `count` neighbours of all rows."""
+        """Return the widest form whose vectors divide `count` consecutive elements of all rows."""
         lanes, most = self.lanes, self.target.vector_bytes // self.dtype.storage_bytes
         while 2 * lanes <= most and self.lanes * count % (2 * lanes) == 0:
             lanes *= 2
@@ -68,19 +68,19 @@ class RowForm:
 
 
 def place(m: IndexMath, i: IndexValue, lanes: int) -> IndexValue:
-    """Return where element `i` of the rows lies."""
+    """Return the offset of element `i` of the rows."""
     return m.mul(i, lanes)
 
 
 def table_entry(v: Vectors, table: tuple[Value, Value], at: IndexValue) -> Complex:
-    """Return number `at` of a table of cosines and sines in all lanes."""
+    """Return entry `at` of a table of cosines and sines, in all lanes."""
     index = at if isinstance(at, Value) else Value(S64, str(at))
     cosine, sine = (v.b.load(part, v.dtype, index) for part in table)
     return v.splat(cosine), v.splat(sine)
 
 
 class _Routine:
-    """One function being written, with vectors for the rows."""
+    """One function that is being emitted, with vectors for the rows."""
 
     def __init__(self, form: RowForm, w: RoutineWriter) -> None:
         self.w, self.lanes = w, form.lanes
@@ -98,16 +98,16 @@ class _Routine:
 def _routine(
     form: RowForm, name: str, parameters: tuple[str, ...], write: Callable[[_Routine], None]
 ) -> Routines:
-    """Return a routine whose text is written when it is first needed."""
+    """Return a routine whose text is generated on demand."""
     full_name = f"fft_{form.dtype.name}_{form.lanes}_{name}"
     return routine_unit(full_name, parameters, lambda w: write(_Routine(form, w)), form.target)
 
 
 @cache
 def pass_routine(form: RowForm, factor: int, inverse: bool, is_last: bool) -> Routines:
-    """Return one pass of Stockham's way.
+    """Return one pass of Stockham's algorithm.
 
-    With x the rows from which and y those to which it goes, and w entry `stride` of the table,
+    With x the source rows and y the target rows, and w entry `stride` of the table,
     y[j + done (q + factor s)] is w**(q s done) times element q of the transform of all
     x[j + done (s + rest p)]. In the last pass `rest` is 1.
     """
@@ -141,7 +141,7 @@ def pass_routine(form: RowForm, factor: int, inverse: bool, is_last: bool) -> Ro
 
 @cache
 def joining_routine(form: RowForm) -> Routines:
-    """Return what makes the first half of the spectrum of real rows whose pairs were transformed.
+    """Return the routine for the half spectrum of real rows that were transformed as pairs.
 
     With z the transform of x[2i] + i x[2i + 1], of length `half`, and w = exp(-pi i / half), it is
     (z[k] + conj z[-k]) / 2 - i w**k (z[k] - conj z[-k]) / 2.
@@ -167,7 +167,7 @@ def joining_routine(form: RowForm) -> Routines:
 
 @cache
 def turning_routine(form: RowForm, conjugate: bool) -> Routines:
-    """Return what multiplies element i of rows by number i of a table, and conjugates it or not."""
+    """Return the routine that multiplies rows by a table, and conjugates them or not."""
     name = f"turned{'_conjugate' if conjugate else ''}"
 
     def write(r: _Routine) -> None:
@@ -182,10 +182,10 @@ def turning_routine(form: RowForm, conjugate: bool) -> Routines:
 
 @cache
 def entering_routine(form: RowForm, pairs: bool) -> Routines:
-    """Return what brings rows in, a square of floats at a time.
+    """Return the routine that loads rows, a square block of floats at a time.
 
-    Row number i begins at `from` plus entry i of `starts`, and has so many floats, at least one
-    vector of them; `pairs` are complex numbers, else imaginary parts are zero.
+    Row number i begins at `from` plus entry i of `starts`, and has at least one vector of floats;
+    `pairs` are complex numbers, else imaginary parts are zero.
     """
     parameters = ("ptr noalias %from", "ptr %starts", *TO_ROWS, "i64 %floats")
 
@@ -209,7 +209,7 @@ def entering_routine(form: RowForm, pairs: bool) -> Routines:
 
 @cache
 def leaving_routine(form: RowForm, pairs: bool) -> Routines:
-    """Return what writes rows to a result, times a number; arguments as for `entering_routine`."""
+    """Return the routine that stores rows times a number; arguments as for `entering_routine`."""
     number_type = REPRESENTATIONS[form.dtype].memory
     parameters = (*FROM_ROWS, "ptr noalias %to", "ptr %starts", "i64 %floats")
 
@@ -234,10 +234,10 @@ def leaving_routine(form: RowForm, pairs: bool) -> Routines:
 
 @cache
 def gathering_routine(form: RowForm, pairs: bool) -> Routines:
-    """Return what brings `width` rows in, an element at a time.
+    """Return the routine that loads `width` rows, an element at a time.
 
     Row number i begins at `from` plus entry i of `starts`, and has `count` elements `step` floats
-    apart. Imaginary parts are `second` floats behind real ones if there are `pairs`, else zero.
+    apart. With `pairs`, imaginary parts are `second` floats after real ones, else they are zero.
     """
     sizes = ("i64 %count", "i64 %step", "i64 %second", "i64 %width")
 
@@ -257,7 +257,7 @@ def gathering_routine(form: RowForm, pairs: bool) -> Routines:
 
 @cache
 def scattering_routine(form: RowForm, pairs: bool) -> Routines:
-    """Return what writes rows to a result, times a number; arguments as for `gathering_routine`."""
+    """Return the routine that stores rows times a number; arguments as for `gathering_routine`."""
     number_type = REPRESENTATIONS[form.dtype].memory
     sizes = ("i64 %count", "i64 %step", "i64 %second", "i64 %width")
 
@@ -278,7 +278,7 @@ def scattering_routine(form: RowForm, pairs: bool) -> Routines:
 
 @contextmanager
 def _elements(r: _Routine) -> Iterator[tuple[Value, Value]]:
-    """Run the region for every element of `width` rows: its place in the array, and that here."""
+    """Run the region for every element of `width` rows; yields its offset in the array and here."""
     m = r.m
     with r.body.loop(0, argument("%count")) as i, r.body.loop(0, argument("%width")) as lane:
         start = r.w.offset("%starts", lane)
@@ -288,10 +288,10 @@ def _elements(r: _Routine) -> Iterator[tuple[Value, Value]]:
 
 @cache
 def table_routine(dtype: DType, target: Target) -> Routines:
-    """Return what makes a table of cosines and sines of `count` angles, in rising order.
+    """Return the routine for a table of cosines and sines of `count` angles, in ascending order.
 
-    It multiplies those of the first `block` angles by that of the angle with which each of the
-    `blocks` begins; these are of f64. Both counts are multiples of `TABLE_UNIT`.
+    It multiplies those of the first `block` angles by that of the first angle of each of `blocks`,
+    in f64. Both counts are multiples of `TABLE_UNIT`.
     """
     lanes = target.vector_bytes // F64.storage_bytes
     tables = [f"ptr noalias %{name}" for name in ("cosines", "sines")]
@@ -325,7 +325,7 @@ def table_routine(dtype: DType, target: Target) -> Routines:
 
 @contextmanager
 def _columns(r: _Routine) -> Iterator[IndexValue]:
-    """Run the region for every `lanes` floats of the rows; the last ones may come twice."""
+    """Run the region for every vector of floats of the rows; the last two may overlap."""
     floats = argument("%floats")
     with r.body.loop(0, floats, r.lanes) as column:
         yield r.m.minimum(column, r.m.sub(floats, r.lanes))

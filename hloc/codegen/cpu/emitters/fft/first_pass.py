@@ -1,7 +1,7 @@
-"""The first pass of one row of a Fourier transform: neighbours of the row fill the vectors.
+"""The first pass of one row of a Fourier transform: consecutive elements fill the vectors.
 
-Later passes find results of earlier ones side by side (`RowForm.widened`); the first one finds
-single elements, and the results of neighbours lie `factor` apart, which a transposition mends.
+Later passes find results of earlier ones in contiguous memory (`RowForm.widened`). The first pass
+computes consecutive elements, whose results are `factor` apart, and transposes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FACTORS = (4, 8)
 
 
 def has_first_pass(dtype: DType, factor: int, rest: int, target: Target) -> bool:
-    """True if `first_pass_routine` takes the first pass of a row of `factor * rest` elements."""
+    """True if `first_pass_routine` supports the first pass of a row of `factor * rest` elements."""
     return factor in _FACTORS and rest >= _lanes(dtype, factor, target)
 
 
@@ -33,7 +33,7 @@ def _lanes(dtype: DType, factor: int, target: Target) -> int:
 
 @cache
 def first_pass_routine(dtype: DType, factor: int, inverse: bool, target: Target) -> Routines:
-    """Return `pass_routine` for one row, where nothing is done yet; the same sums."""
+    """Return the first `pass_routine` of one row; it computes the same sums."""
     lanes = _lanes(dtype, factor, target)
 
     def write(w: RoutineWriter) -> None:

@@ -1,4 +1,4 @@
-"""How the rows of a Fourier transform come in from arrays and go out, by calls of routines."""
+"""Calls of the routines that load and store the rows of a Fourier transform."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ RowPlace: TypeAlias = Callable[[IndexValue], Place]
 
 
 class RowCalls:
-    """Writes calls for some rows at a time, one in each lane.
+    """Emits calls for some rows at a time, one in each lane.
 
     Attributes:
         part: the type of real and imaginary parts.
-        rows: two sets of rows in scratch memory; they come in to the first.
-        starts: a table for routines.
+        rows: two sets of rows in scratch memory; loads go to the first.
+        starts: the table of row offsets for routines.
     """
 
     def __init__(self, k: KernelContext) -> None:
@@ -57,7 +57,7 @@ class RowCalls:
     # ---------------------------------------------------------------- rows in vectors
 
     def has_vectors(self, array: IrArray, axis: int, size: int) -> bool:
-        """True if rows of `size` elements lie in one piece and are long enough."""
+        """True if rows of `size` elements are contiguous and long enough."""
         floats = size * (2 if array.dtype.is_complex else 1)
         return (
             component_of(array.dtype) is self.part
@@ -67,7 +67,7 @@ class RowCalls:
         )
 
     def vectors_in(self, array: IrArray, place: RowPlace, a: Axis, halves: bool) -> None:
-        """Bring rows in; `halves` takes pairs for complex numbers."""
+        """Load rows; `halves` reads pairs of real numbers as complex numbers."""
         pairs = halves or array.dtype.is_complex
         self.call(
             entering_routine(self.form, pairs),
@@ -86,13 +86,13 @@ class RowCalls:
     # ---------------------------------------------------------------- rows by elements
 
     def is_strided(self, array: IrArray, axis: int, size: int) -> bool:
-        """True if rows of `size` elements lie evenly spaced, in the type of the passes."""
+        """True if the elements of rows have one stride, and the type of the passes."""
         return component_of(array.dtype) is self.part and array.dims[axis] == size
 
     def gathered(
         self, array: IrArray, place: RowPlace, axis: int, width: IndexValue, halves: bool
     ) -> None:
-        """Bring `width` rows in; `halves` takes pairs for complex numbers."""
+        """Load `width` rows; `halves` reads pairs of real numbers as complex numbers."""
         step = array.strides[axis]
         sizes = (array.dims[axis], step, 0, width)
         if array.dtype.is_complex:
@@ -123,12 +123,12 @@ class RowCalls:
         )
 
     def _scale(self, n: int) -> str:
-        """Return what results are multiplied by, as an argument."""
+        """Return the factor of the results, as an argument."""
         number = self.b.const(self.part, 1 / n if self.inverse else 1)
         return f"{REPRESENTATIONS[self.part].memory} {number.text}"
 
     def _starts(self, array: IrArray, place: RowPlace) -> Value:
-        """Return a table of where the rows begin, in floats."""
+        """Return the table of row offsets, in floats."""
         m, scale = self.math, 2 if array.dtype.is_complex else 1
         for lane in range(self.lanes):
             start = m.mul(m.linear(place(lane)(0), array.strides), scale)

@@ -1,1 +1,1 @@
-"""Matrix products: packing, micro-kernels, products of few rows or columns, epilogues."""
+"""Gemms: packing, micro-kernels, gemms of few rows or columns, epilogues."""

@@ -37,8 +37,8 @@ class BlockPacking:
 
         Args:
             w: the function.
-            p: what it makes; elements keep their type, but for f32 that become bf16.
-            by_unit: true for columns, whose units lie side by side in memory of the panel.
+            p: the form of the panel; elements keep their type, except that f32 may become bf16.
+            by_unit: true for columns, whose units are contiguous in the panel.
         """
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.p, self.by_unit = p, by_unit
@@ -53,7 +53,7 @@ class BlockPacking:
     def gather(self) -> None:
         """Pack one panel from anywhere, with `GATHER_PARAMETERS`.
 
-        What lies side by side is looked for along k, and of columns along these first.
+        Contiguous runs are sought along k; for columns, first along the columns.
         """
         math = self.math
         if not self.by_unit:
@@ -70,14 +70,14 @@ class BlockPacking:
 
     @contextmanager
     def _all_blocks(self) -> Iterator[tuple[IndexValue, str]]:
-        """Run the region for all blocks: the first step of k, and where the block goes."""
+        """Run the region for all blocks; yields the first step of k, and the block's address."""
         math = self.math
         with self.body.loop(0, self.depth, self.steps) as first:
             place = math.mul(math.div(first, self.steps), self.block_bytes)
             yield first, self.math.moved("%to", place)
 
     def _pieces_of_columns(self, i: IndexValue, pieces: GatherRuns) -> None:
-        """Pack 16 columns that lie side by side in a few pieces."""
+        """Pack 16 columns that are contiguous in a few pieces."""
         math = self.math
         with self._all_blocks() as (first, block), self.body.loop(0, MATRIX_UNITS) as unit:
             offsets, valid = self._unit(first, unit)
@@ -89,7 +89,7 @@ class BlockPacking:
             self._store(block, place, self._words(vectors, SIDE))
 
     def _block(self, start: IndexValue, stop: IndexValue, first: IndexValue, block: str) -> None:
-        """Pack some rows or columns of a block, of which all or some pieces lie along k."""
+        """Pack some rows or columns of a block, with contiguous runs along k where possible."""
         math = self.math
         left = math.minimum(math.sub(self.depth, first), self.steps)
         pieces = find_gather_runs(self.w, "%steps", first, left, self.steps)
@@ -201,7 +201,7 @@ class BlockPacking:
                 self._store(block, math.mul(math.add(i, r), ROW_BYTES), line)
 
     def _unit(self, first: IndexValue, unit: IndexValue) -> tuple[list[Value], list[Value]]:
-        """Return where the elements of a unit begin, and which of them there are."""
+        """Return the addresses of the elements of a unit, and which of them exist."""
         math, group = self.math, self.p.group
         last = math.sub(self.depth, 1)
         steps = [math.add(math.add(first, math.mul(unit, group)), e) for e in range(group)]
@@ -232,7 +232,7 @@ class BlockPacking:
     # ---- lines
 
     def _words(self, vectors: list[str], size: int) -> str:
-        """Return units of `size` rows or columns, given each of their elements by itself."""
+        """Return units of `size` rows or columns, given a vector for each of their elements."""
         joined = interleaved(self.w, vectors, size, self.element)
         kind = f"<{size * self.p.group} x {self.element}>"
         return self.fn.value(f"bitcast {kind} {joined} to <{size} x i32>")
@@ -243,7 +243,7 @@ class BlockPacking:
         return self._parts(vector, size) if source is F32 else vector
 
     def _parts(self, vector: str, size: int) -> str:
-        """Return the wanted part of each f32: what the nearest bf16 of infinity leaves is 0."""
+        """Return the requested bf16 part of each f32; the rest of an infinity is 0, not NaN."""
         fn, kind = self.fn, f"<{size} x float>"
         nearest = rounded(self.w, vector, F32, BF16, size)
         if not self.p.part:

@@ -1,4 +1,4 @@
-"""Matrix products: any dimension numbers, layouts and element types.
+"""Gemms of any dimension numbers, layouts and element types.
 
 The loops are those of `gemm_problem`, which also covers convolutions whose window is one element.
 Rows are multiplied by panels of columns (`panel_gemm`), packed if there are many rows; few rows
@@ -54,17 +54,17 @@ from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 MAX_PANEL_BYTES = 1 << 26
-"""Panels above this size are read where they are."""
+"""Larger panels are not packed."""
 
 
 RoutineGemm: TypeAlias = PackedGemm | GemvStreaming | InnerGemm
-"""A product that a routine makes."""
+"""A gemm that a routine computes."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a product: by a routine, else by loops whose outermost one threads share.
+    """Plan a gemm: by a routine, else by loops whose outermost one threads share.
 
-    Operands that fused producers compute go to scratch memory, again in every part of the loop.
+    Every thread computes operands with fused producers into scratch memory.
     """
     if not is_gemm(root_of(inst)):
         return None
@@ -94,7 +94,7 @@ def _outermost(*loops: Axis) -> int:
 
 
 def micro_gemm(inst: Instruction) -> RoutineGemm | None:
-    """Return how routines compute the root of `inst`, None if they do not."""
+    """Return the gemm by which routines compute the root of `inst`, None if they do not."""
     return _routine_gemm(inst, gemm_problem_of(inst))
 
 
@@ -119,7 +119,7 @@ def _first_routine(
 
 
 def _packed_panel_bytes(p: GemmProblem, dtype: DType) -> int:
-    """Return room for a panel of columns; 0 if panels are read where they are."""
+    """Return the size of a packed panel of columns; 0 if panels are not packed."""
     if prod(axis.size for axis in p.rows) < MIN_ROWS_TO_PACK:
         return 0
     depth = prod(axis.size for axis in p.contracted)
@@ -156,7 +156,7 @@ def _emit_panels(p: GemmProblem, exchanged: bool, pack_at: int | None, k: Kernel
 
 
 def _emit_zeros(k: KernelContext) -> None:
-    """Write the sums of no products."""
+    """Write zeros: sums of no products."""
     with k.body.loop(0, prod(k.output.dims)) as position:
         k.b.store(k.output.pointer, position, k.b.const(k.output.dtype, 0))
 
@@ -172,7 +172,7 @@ class _Writer:
     def _loops(
         self, stack: ExitStack, axes: tuple[Axis, ...], at: tuple[IndexValue, ...], first: bool
     ) -> tuple[IndexValue, ...]:
-        """Open a loop per axis; return the positions in lhs, rhs and out."""
+        """Open a loop per axis; return the offsets in lhs, rhs and out."""
         for number, axis in enumerate(axes):
             outermost = first and number == 0
             start, stop = (self.k.begin, self.k.end) if outermost else (0, axis.size)
@@ -199,7 +199,7 @@ class _Writer:
     # ---- contiguous k
 
     def inner_gemms(self) -> None:
-        """One sum per element of the result, along memory on both sides."""
+        """Emit an inner product per element of the result, contiguous on both sides."""
         b, p = self.b, self.p
         slot = b.allocate(self.dtype)
         with ExitStack() as stack:
@@ -216,7 +216,7 @@ class _Writer:
     # ---- panels of columns
 
     def panels(self, pack_at: int | None) -> None:
-        """Rows through panels of columns, k inside."""
+        """Emit the loops over panels of columns and rows, with k innermost."""
         p, math = self.p, self.math
         row, column, others = row_axis(p), column_axis(p), other_columns(p)
         depth = prod(axis.size for axis in p.contracted)
@@ -265,7 +265,7 @@ class _Writer:
         width: IndexValue,
         by_rows: bool,
     ) -> LoadFunction:
-        """Copy a panel, along the memory it comes from; return how to read the copy."""
+        """Pack a panel in memory order of the operand; return how to read it."""
         panel = panel_at(self.k, offset_bytes, strip, depth, self.dtype)
         outer, inner = (depth, width) if by_rows else (width, depth)
         with self.body.loop(0, outer) as i, self.body.loop(0, inner) as j:
@@ -274,7 +274,7 @@ class _Writer:
         return lambda kk, column: panel.load(self.math, (kk, column))
 
     def _depth_offset(self, kk: IndexValue, side: str) -> IndexValue:
-        """Return how far step `kk` of all contracted dimensions moves in one array."""
+        """Return the offset of step `kk` of all contracted dimensions in one array."""
         axes = self.p.contracted
         index = self.math.delinear(kk, [axis.size for axis in axes])
         strides = [axis.lhs if side == "lhs" else axis.rhs for axis in axes]

@@ -1,4 +1,4 @@
-"""Products of few rows: their axes, and how threads share them."""
+"""Gemms of few rows: their axes, and how threads share them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class FewRows:
     Attributes:
         outer: loops around it, slowest first.
         row: the axis of rows, of size 1 if there is none.
-        depth: that of k.
-        exchanged: the sides changed places.
+        depth: the axis k.
+        exchanged: the two sides are swapped.
     """
 
     COLUMN_PIECE: ClassVar[int]
-    """Columns that threads count by."""
+    """Granularity of the columns that threads share."""
 
     outer: tuple[Axis, ...]
     row: Axis
@@ -40,12 +40,12 @@ class FewRows:
 
     @property
     def pieces(self) -> int:
-        """In how many pieces threads share the product: steps of the outermost loop, or columns."""
+        """Number of pieces that threads share: iterations of the outermost loop, or columns."""
         return self.outer[0].size if self.outer else -(-self.column.size // self.COLUMN_PIECE)
 
     @property
     def repeated_bytes(self) -> int:
-        """The side that every thread reads whole."""
+        """Bytes of the side that every thread reads."""
         return self.row.size * self.depth.size * self.sources[0].storage_bytes
 
 

@@ -13,10 +13,10 @@ from hloc.codegen.llvm.writer import FunctionWriter
 
 
 class FinishContext(KernelContext):
-    """The function being written; all but scratch memory and the part to run is as in the kernel.
+    """The function that is being emitted: as its kernel, but without scratch memory and range.
 
     Attributes:
-        kernel: to which it belongs.
+        kernel: the kernel that it belongs to.
     """
 
     def __init__(self, kernel: KernelContext) -> None:
@@ -35,7 +35,7 @@ class FinishContext(KernelContext):
         return fn
 
     def close(self) -> str:
-        """Add the function to its kernel; return the pointer that it must be called with."""
+        """Add the function to its kernel; return the context pointer for its calls."""
         kernel = self.kernel.fn
         for text in (*self.fn.declarations, self._definition()):
             kernel.declare(text)

@@ -18,14 +18,14 @@ from hloc.codegen.llvm.target import Target
 
 
 def pack_gathered(w: RoutineWriter, p: Packing, *, runs: int = 0, pieces: bool = False) -> None:
-    """Write a function that packs one panel, row by row, from anywhere.
+    """Emit a function that packs one panel, row by row, from arbitrary offsets.
 
     Args:
         w: the function, with `GATHER_PARAMETERS`.
-        p: what it makes.
-        runs: k lies in runs of at least so many units, `RUN` or `LONG_RUN`, which are moved by
-            vectors, some rows at a time; 0 if it does not.
-        pieces: some rows at a time mostly lie side by side; a unit is one element.
+        p: the form of the panel.
+        runs: k consists of contiguous runs of at least this many units, `RUN` or `LONG_RUN`, which
+            are moved by vectors, some rows at a time; 0 if not.
+        pieces: groups of rows are mostly contiguous; a unit is one element.
     """
     body, math, b = w.body, w.math, w.b
     units = math.div(argument("%depth"), p.group)
@@ -34,7 +34,7 @@ def pack_gathered(w: RoutineWriter, p: Packing, *, runs: int = 0, pieces: bool =
     is_square = False
     if runs:
         rows = _rows_at_once(p, b.target, runs)
-        # What squares have too much repeats the last row: a panel holds whole squares.
+        # Surplus rows of a square block repeat the last row: a panel has whole blocks.
         is_square = rows == LONG_RUN
         reach = math.add(count, rows - 1) if is_square else count
         first = math.mul(math.div(reach, rows), rows)
@@ -67,7 +67,7 @@ def pack_gathered(w: RoutineWriter, p: Packing, *, runs: int = 0, pieces: bool =
 
 
 def _rows_at_once(p: Packing, target: Target, runs: int) -> int:
-    """Return how many rows are packed at a time where k lies in runs."""
+    """Return how many rows are packed at a time if k consists of runs."""
     is_square = runs == LONG_RUN and p.width % LONG_RUN == 0 and target.vector_bits == 512
     whole_words = p.source is p.packed and p.group == 1 and p.packed.storage_bytes == 4
     return LONG_RUN if is_square and whole_words else RUN
@@ -82,7 +82,7 @@ def _pack_long_runs(
     units: IndexValue,
     count: IndexValue,
 ) -> None:
-    """Pack many units of some rows, with one question if all of them follow each other."""
+    """Pack many units of some rows, with a single test if they are one contiguous run."""
     math = w.math
     is_run, broken, step, end = _find_run(w, p, unit, units, LONG_RUN)
     with w.body.when(is_run):
@@ -97,7 +97,7 @@ def _pack_long_runs(
 def _find_run(
     w: RoutineWriter, p: Packing, unit: IndexValue, units: IndexValue, length: int
 ) -> tuple[Value, Value, Value, IndexValue]:
-    """Return if `length` units follow each other, and if not, where they begin, and their end."""
+    """Return whether `length` units are contiguous; if not, start and end of the first run."""
     math = w.math
     end = math.minimum(math.add(unit, length), units)
     last = math.sub(math.mul(end, p.group), 1)
@@ -116,7 +116,7 @@ def _pack_run(
     unit: IndexValue,
     step: IndexValue,
 ) -> None:
-    """Pack units of some rows that follow each other, from place `step` of every row on."""
+    """Pack contiguous units of some rows, from offset `step` of every row."""
     math = w.math
     size = len(bases)
     rows = [_run(w, p, math.add(base, step), size) for base in bases]
@@ -133,7 +133,7 @@ def _pack_runs(
     unit: IndexValue,
     units: IndexValue,
 ) -> None:
-    """Pack some units of some rows: as vectors if they follow each other in memory."""
+    """Pack some units of some rows: as vectors if they are contiguous."""
     is_run, broken, step, end = _find_run(w, p, unit, units, RUN)
     with w.body.when(is_run):
         _pack_run(w, p, bases, i, unit, step)
@@ -154,7 +154,7 @@ def _pack_unit(
 
 
 def _pack_piece(w: RoutineWriter, p: Packing, i: IndexValue, units: IndexValue) -> None:
-    """Pack some rows: as vectors if they lie side by side."""
+    """Pack some rows: as vectors if they are contiguous."""
     math = w.math
     bases = [w.offset("%offsets", math.add(i, r)) for r in range(RUN)]
     side_by_side = math.compare("EQ", math.sub(bases[-1], bases[0]), RUN - 1)
@@ -181,7 +181,7 @@ def _unit_type(p: Packing, count: int) -> str:
 
 
 def _run(w: RoutineWriter, p: Packing, place: IndexValue, size: int) -> str:
-    """Load `size` units of one row that follow each other."""
+    """Load `size` contiguous units of one row."""
     vector = load_vector(w, p, size * p.group, place)
     if p.group == 1:
         return vector

@@ -1,7 +1,7 @@
 """Table offsets that fall into a few contiguous pieces, each read with one masked load.
 
-Element l of a piece is at its base plus l, so all offsets that differ from their index by the same
-amount belong to one piece, wherever the others begin.
+Element l of a piece is at its base plus l, so all offsets with the same difference to their index
+belong to one piece.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from hloc.dtypes import PRED, S64
 from hloc.lazy_dataclass import dataclass
 
 MOST_PIECES = 4
-"""Most runs for which several loads are better than one for each element."""
+"""Most pieces for which a load per piece is faster than one per element."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatherRuns:
-    """How some entries of a table lie.
+    """The pieces of some entries of a table.
 
     Attributes:
-        parts: for each piece its base and the mask of its lanes; no lanes for what is not needed.
-        is_one, are_several, are_few, are_many: if there are 1, 2 to `MOST_PIECES`, either, or more.
+        parts: base and lane mask of each piece; unused pieces have an empty mask.
+        is_one, are_several, are_few, are_many: whether there are 1, 2 to `MOST_PIECES`, either of
+            these, or more.
     """
 
     parts: tuple[tuple[IndexValue, str], ...]
@@ -37,21 +38,21 @@ class GatherRuns:
 
     @property
     def whole(self) -> GatherRuns:
-        """The same where one piece is all."""
+        """The same, given that there is a single piece."""
         return replace(self, parts=self.parts[:1])
 
 
 def find_gather_runs(
     w: RoutineWriter, table: str, first: IndexValue, count: IndexValue, size: int
 ) -> GatherRuns:
-    """Write the search for pieces.
+    """Emit the search for pieces.
 
     Args:
         w: the routine.
-        table: the pointer to its places.
+        table: pointer to the table of offsets.
         first: the first entry.
-        count: how many entries there are, at least one.
-        size: how many fit into a vector.
+        count: number of entries, at least one.
+        size: entries per vector.
     """
     fn, math = w.fn, w.math
     kind, flags, bits = f"<{size} x i64>", f"<{size} x i1>", f"i{size}"

@@ -1,4 +1,4 @@
-"""The numbers that the loops around micro-kernels (`gemm_loops`) need about a product."""
+"""The integer arguments of the loops around micro-kernels (`gemm_loops`)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GemmArguments:
-    """What the loops must know of a product.
+    """Sizes, blocks and strides of a gemm.
 
     Attributes:
-        rows, columns, depth: its size.
-        products: how many there are, all of `outer`.
+        rows, columns, depth: size of the gemm.
+        products: number of gemms, the product of the sizes of `outer`.
         outer_step, outer_rest, row_step ...: a thread's part from `begin` to `end` is that from
-            `begin * step` to `end * step + rest`; 0 and everything for what is not shared.
+            `begin * step` to `end * step + rest`; 0 and the size for what is not shared.
         deep: steps of k of a block.
         span: steps of k that are packed at once.
         block: columns that are packed at once.
         height, width: of a tile.
         operand_bytes, result_bytes, lhs_bytes, rhs_bytes: sizes of elements.
-        multiple: steps of k that the micro-kernel takes at a time.
-        row_distance: elements of the result from one row to the next.
-        panel, panels: where packed rows and columns are, in bytes after the tables.
-        part_bytes: of a panel of rows.
+        multiple: steps of k per iteration of the micro-kernel.
+        row_distance: row stride of the result in elements.
+        panel, panels: offsets of packed rows and columns, in bytes after the tables.
+        part_bytes: size of a panel of rows.
     """
 
     rows: int
@@ -56,10 +56,10 @@ class GemmArguments:
 
 
 FIELDS = tuple(field.name for field in fields(GemmArguments))
-"""The numbers before all others."""
+"""The first arguments."""
 
 AXES = tuple(f"{name}_axes" for name in ("outer", "row", "column", "left", "right"))
-"""For each: where in the numbers its axes begin, and how many there are."""
+"""For each, two arguments: the position of its axes among the arguments, and their number."""
 
 
 def gemm_arguments(
@@ -69,7 +69,7 @@ def gemm_arguments(
     columns: Sequence[Axis],
     depth: Sequence[Axis],
 ) -> list[int]:
-    """Return all numbers for the routine; axes are given slowest first."""
+    """Return all integer arguments; axes are given slowest first."""
     lists = (
         [x for axis in reversed(outer) for x in (axis.size, axis.lhs, axis.rhs, axis.out)],
         [x for axis in reversed(rows) for x in (axis.size, axis.lhs)],

@@ -1,7 +1,7 @@
-"""Packed products and their elementwise epilogues, computed while the sums are in the cache.
+"""Packed gemms with elementwise epilogues, computed while the sums are in the cache.
 
-The sums are accumulated in a result of the same type. Once the last block of k has been added for
-some rows, the other instructions are computed for these rows and all results are written.
+The sums are accumulated in a result of the same type. After the last block of k of some rows, the
+epilogue is computed for these rows and all results are written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def product_of(inst: Instruction) -> tuple[Instruction, WindowedGemm] | None:
 
 
 def _packed(core: Instruction) -> WindowedGemm | None:
-    """Return how packed panels make the product, None if they do not."""
+    """Return the packed form of the gemm, None if it has none."""
     if not is_gemm(core):
         return windowed_gemm.windowed_gemm(core)
     found = micro_gemm(core)
@@ -70,7 +70,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _emit(core: Instruction, gemm: WindowedGemm, k: KernelContext) -> None:
-    """Write the product with the loops over its finished rows."""
+    """Emit the gemm with the loops over its finished rows."""
     place, product = place_of(core, results_of(k.inst.called[0])), gemm.product
     lhs, rhs = (k.plain_array(operand) for operand in core.operands)
     assert place is not None
@@ -86,7 +86,7 @@ def _emit(core: Instruction, gemm: WindowedGemm, k: KernelContext) -> None:
 
 
 class _Rows:
-    """Makes the results of rows whose sums are final."""
+    """Computes the results of rows whose sums are final."""
 
     def __init__(
         self, k: KernelContext, core: Instruction, place: int, columns: int, width: int
@@ -97,7 +97,7 @@ class _Rows:
         self.width = width
 
     def finish(self, row_step: int) -> None:
-        """Write the results of some columns of some rows, which lie `row_step` elements apart."""
+        """Write the results of some columns of some rows, with row stride `row_step`."""
         first, rows, columns = (argument(name) for name in ("%first", "%rows", "%columns"))
         k, math = self.k, self.k.math
         with k.body.loop(0, rows) as row:
@@ -116,9 +116,9 @@ class _Rows:
 
     @contextmanager
     def _columns(self, start: IndexValue, columns: IndexValue) -> Iterator[IndexValue]:
-        """Run the region for the places of some columns from `start` on, several at once if it can.
+        """Run the region for some columns from `start` on, several at once if possible.
 
-        Blocks of columns begin at whole vectors, so that only the last may end within one.
+        Blocks of columns begin at multiples of a vector, so that only the last vector is partial.
         """
         k, lanes = self.k, lanes_of(self.k)
         if lanes is None or self.width % lanes.count:
@@ -140,4 +140,4 @@ class _Rows:
 
 
 EMITTER = Emitter("gemm-epilogue", plan)
-"""A product and the elementwise instructions that use it."""
+"""A gemm and the elementwise instructions that use it."""

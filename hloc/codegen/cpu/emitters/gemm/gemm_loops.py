@@ -1,11 +1,11 @@
-"""The loops around micro-kernels as a routine: products of any size through packed panels.
+"""The loops around micro-kernels as a routine: gemms of any size by packed panels.
 
     nest(lhs, rhs, out, scratch, begin, end, numbers, finish, context, tiles, columns, rows ...)
 
-`numbers` holds everything that depends on the product: the fields of `GemmArguments`, then axes as
+`numbers` holds everything that depends on the gemm: the fields of `GemmArguments`, then axes as
 `offset_table` reads them, fastest first. Micro-kernel and packing are passed as pointers, so that
-products of all element types share one routine. `finish`, if not null, is called for rows whose
-sums are final.
+gemms of all element types share one routine. `finish`, if not null, is called for rows whose sums
+are final.
 
 A block of k of some columns is packed for the second-level cache and multiplied by one panel of
 rows after another, packed for the first-level cache. The sums of every block of k are added to the
@@ -41,13 +41,13 @@ from hloc.lazy_dataclass import dataclass
 _ENTRY_BYTES = 8
 
 FINISH_PARAMETERS = ("ptr %context", "i64 %first", "i64 %rows", "i64 %columns")
-"""Of the function that is called for rows whose sums are final: what the nest was given, the place
-of the first element in memory, and how many rows and columns there are."""
+"""Parameters of the function that is called for rows whose sums are final: the `context` of the
+routine, the offset of the first element, and the number of rows and columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class NestForm:
-    """What the text of the loops depends on.
+    """The parameters of the text of the loops.
 
     Attributes:
         rows, columns: how they lie in memory: `IN_PLACE`, `LINES`, `PANELS`, or otherwise.
@@ -67,7 +67,7 @@ class NestForm:
 
     @property
     def is_direct(self) -> bool:
-        """True if rows are read where they are."""
+        """True if rows are read in place."""
         return self.rows in IN_PLACE
 
     @property
@@ -81,7 +81,7 @@ def _form_name(form: str) -> str:
 
 
 def nest_routines(form: NestForm, target: Target) -> tuple[Routines, Routines]:
-    """Return the loops of one form, and what they call to make tables."""
+    """Return the loops of one form, and the routine of tables that they call."""
     return _nest(form, target), offset_table.table_routine(target)
 
 
@@ -115,7 +115,7 @@ class _Nest:
         self.panel = self.panels = ""
 
     def write(self) -> None:
-        """Write the tables, then one product after the other."""
+        """Emit the tables, then the loop over gemms."""
         self._fill_tables()
         first, last = self._part("outer", self.n["products"])
         with self.body.loop(first, last) as number:
@@ -130,7 +130,7 @@ class _Nest:
         self.fn.declare(offset_table.DECLARATION)
 
     def _fill_tables(self) -> None:
-        """Write the places of rows, columns and steps of k in the operands."""
+        """Emit the tables of offsets of rows, columns and steps of k in the operands."""
         n = self.n
         start = place = self.math.aligned("%scratch", ALIGNMENT)
         sizes = (("row", "rows"), ("column", "columns"), ("left", "depth"), ("right", "depth"))
@@ -147,7 +147,7 @@ class _Nest:
         )
 
     def _places(self, number: IndexValue) -> tuple[Value, ...]:
-        """Return where in lhs, rhs and out product `number` begins, in elements."""
+        """Return the offsets of gemm `number` in lhs, rhs and out, in elements."""
         fn, body = self.fn, self.body
         slots = [fn.allocate("i64") for _ in range(4)]
         rest, *places = slots
@@ -168,14 +168,14 @@ class _Nest:
         return tuple(Value(S64, fn.value(f"load i64, ptr {slot}")) for slot in places)
 
     def _part(self, side: str, size: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return what to compute of a side: this thread's part, or all."""
+        """Return the range of a side to compute: this thread's part, or all."""
         n, math = self.n, self.math
         step, rest = n[f"{side}_step"], n[f"{side}_rest"]
         end = math.add(math.mul(argument("%end"), step), rest)
         return math.mul(argument("%begin"), step), math.minimum(size, end)
 
     def _product(self, lhs: str, rhs: str, out: str, place: Value) -> None:
-        """Blocks of columns, blocks of k, panels of rows; `out` is element `place`."""
+        """Emit the loops over blocks of columns, blocks of k, panels of rows; `out` is at `place`."""
         n, body, math = self.n, self.body, self.math
         first_row, last_row = self._part("row", n["rows"])
         first_column, last_column = self._part("column", n["columns"])
@@ -197,14 +197,14 @@ class _Nest:
     def _steps(self, step: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the steps of k of the block that begins at `step`, and those of its panels.
 
-        In matrix registers zeros follow the last one.
+        Panels for matrix registers are padded with zeros.
         """
         n, math = self.n, self.math
         steps = math.minimum(n["deep"], math.sub(n["depth"], step))
         return steps, math.mul(self._units(steps), n["multiple"])
 
     def _units(self, steps: IndexValue) -> Value:
-        """Return how many times the micro-kernel takes `multiple` steps for so many."""
+        """Return the number of iterations of the micro-kernel, `multiple` steps each."""
         n, math = self.n, self.math
         more = math.value(math.sub(math.add(steps, n["multiple"]), 1)).text
         return Value(S64, self.fn.index_arithmetic("div", more, n["multiple"].text))
@@ -257,7 +257,7 @@ class _Nest:
             self._call("finish", ["%context"], [begin, height, count])
 
     def _panels_at(self, step: IndexValue, start: IndexValue, part: int) -> str:
-        """Return where the packed columns of the block of k from `step` on are."""
+        """Return the address of the packed columns of the block of k from `step` on."""
         n, math = self.n, self.math
         place = math.sub(step, start)
         if part:
@@ -303,7 +303,7 @@ class _Nest:
         block: tuple[IndexValue, IndexValue],
         to: str,
     ) -> None:
-        """Pack a part of the rows or columns: `lines` and `block` are where, and how many."""
+        """Pack a part of the rows or columns: `lines` and `block` are pairs of start and count."""
         (first, count), (step, steps) = lines, block
         steps_table = self.tables["left" if side == "row" else "right"]
         pointers = [self._entry(steps_table, step), to]
@@ -327,7 +327,7 @@ class _Nest:
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
-    """Yield the loops of all forms, and what they call."""
+    """Yield the loops of all forms, and the routines that they call."""
     yield offset_table.table_routine(target)
     for rows, columns, parts in product((DIRECT, LINES, ANY), (LINES, ANY, PANELS), (1, 2)):
         if parts == 1 or (rows != DIRECT and columns != PANELS):

@@ -1,4 +1,4 @@
-"""The routines of packed products: rows of tiles, and packing of rows and of columns."""
+"""The routines of packed gemms: rows of tiles, and packing of rows and of columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PANELS = "panels"
 """How rows or columns lie in memory: side by side, some side by side, with k in
 short or long runs, or otherwise. Columns in `PANELS` are packed already.
 
-Rows that are `DIRECT` are read where they lie; `DIRECT_RUNS` with k in short runs and nothing else.
+Rows that are `DIRECT` are read in place; `DIRECT_RUNS` have all of k in short runs.
 """
 
 IN_PLACE = (DIRECT, DIRECT_RUNS)
@@ -45,7 +45,7 @@ IN_PLACE = (DIRECT, DIRECT_RUNS)
 
 @dataclass(frozen=True, slots=True)
 class GemmRoutines:
-    """The functions of one product, by name, and the units in which they are.
+    """The functions of one gemm, by name, and their units.
 
     Attributes:
         tiles: the row of tiles.
@@ -73,15 +73,15 @@ def gemm_routines(
     target: Target,
     parts: int = 1,
 ) -> GemmRoutines:
-    """Return the functions of a product: a unit for each, which other products share.
+    """Return the functions of a gemm: a unit for each, which other gemms share.
 
     Args:
         arithmetic: how the micro-kernel multiplies.
-        tile: what it holds in registers.
+        tile: size of the tile in registers.
         sources: element types of the operands in memory.
-        forms: how rows and columns lie in memory.
+        forms: forms of rows and columns in memory.
         target: the machine.
-        parts: how many bf16 stand for an f32, one or two, for matrix registers.
+        parts: number of bf16 parts of an f32, one or two, for matrix registers.
     """
     width = lanes(arithmetic, target)
     is_matrix, is_direct = arithmetic.is_matrix, forms[0] in IN_PLACE
@@ -91,7 +91,7 @@ def gemm_routines(
         arithmetic.operand,
         arithmetic.group,
         tile.vectors * width,
-        # Where tiles have masks, they read no vectors after the last that counts.
+        # Tiles with masks do not read vectors after the last valid one.
         filled=width if target.vector_bits == 512 and not is_matrix else 0,
     )
     right = [
@@ -122,7 +122,7 @@ def gemm_routines(
 def matrix_columns(
     arithmetic: Arithmetic, tile: Tile, source: DType, form: str, target: Target
 ) -> Routines:
-    """Return the packing of columns for matrix registers, by itself."""
+    """Return the packing of columns for matrix registers alone."""
     width = tile.vectors * lanes(arithmetic, target)
     packed = Packing(source, arithmetic.operand, arithmetic.group, width)
     return _block_packer("columns", packed, form, width, target)
@@ -131,7 +131,7 @@ def matrix_columns(
 def _tile_units(
     arithmetic: Arithmetic, tile: Tile, row_form: str, target: Target
 ) -> list[Routines]:
-    """Return the row of tiles, then what it calls for tiles at the edge."""
+    """Return the row of tiles, then the function that it calls for edge tiles."""
     width, is_direct = lanes(arithmetic, target), row_form in IN_PLACE
     kind = arithmetic.instruction or (row_form if is_direct else "packed")
     name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
@@ -166,7 +166,7 @@ def _pack_name(side: str, p: Packing, form: str) -> str:
 
 def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
     """Return the packing of one side for matrix registers."""
-    form = form if form == LINES else ANY  # runs of k are looked for anyway
+    form = form if form == LINES else ANY  # the function searches for runs of k anyway
     name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
 
     def lines(w: RoutineWriter) -> None:

@@ -1,4 +1,4 @@
-"""How the machine multiplies packed products: its instructions, tiles, and forms of packing."""
+"""The machine-dependent choices for packed gemms: instructions, tiles, forms of packing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Time of six rows of 256 bits over that of four, f32: 0.88 for 128x768x3072, 0.94
 """
 
 IDLE_COST = 0.1
-"""Cost of a vector of a tile that the last columns leave out, in vectors of one row."""
+"""Cost of a vector of a tile that is unused at the last columns, in vectors of one row."""
 
 _WIDE_TILES: tuple[Tile, ...] = (
     Tile(12, 2),
@@ -53,7 +53,7 @@ _NARROW_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(12, 1))
 _WIDE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(8, 1))
 _NARROW_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(8, 1))
 _MATRIX_TILES: tuple[Tile, ...] = (Tile(32, 2), Tile(16, 3), Tile(48, 1))
-"""An instruction takes as long as three others, so that there must be three sums at least."""
+"""The latency of an instruction is that of three, so there must be at least three accumulators."""
 
 _BYTE_INSTRUCTIONS = {
     (S8, S8): "tdpbssd",
@@ -65,7 +65,7 @@ _BYTE_INSTRUCTIONS = {
 
 
 def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
-    """Return the best way to multiply that the machine has."""
+    """Return the best arithmetic of the machine."""
     total = sums_type(p.sources, p.result)
     assert total is not None
     depth = p.sizes[2]
@@ -86,7 +86,7 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
 
 
 def parts_of(p: PackedGemm, arithmetic: Arithmetic) -> int:
-    """Return how many bf16 stand for an element."""
+    """Return the number of bf16 parts of an element."""
     return PARTS[p.algorithm] if p.algorithm and arithmetic.is_matrix else 1
 
 
@@ -116,7 +116,7 @@ def tile_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> Tile:
 
 
 def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[Tile, ...]:
-    """Return the tiles to choose from; `direct` if rows are read where they are."""
+    """Return the tiles to choose from; `direct` if rows are read in place."""
     if arithmetic.is_matrix:
         return _MATRIX_TILES
     if target.vector_bits == 512 or target.triple.startswith("aarch64"):
@@ -125,7 +125,7 @@ def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[T
 
 
 def is_direct(p: PackedGemm, arithmetic: Arithmetic) -> bool:
-    """True if rows are better read where they are than packed."""
+    """True if reading rows in place is faster than packing them."""
     return p.sources[0] is arithmetic.operand is arithmetic.total and has_direct_columns(p)
 
 

@@ -1,7 +1,7 @@
-"""Products of few rows with a small right-hand side: sums stay in registers over all of k.
+"""Gemms of few rows with a small right-hand side: accumulators stay in registers over all of k.
 
-The function has the parameters of `stream_routine.stream_routines`. Several vectors of columns are
-summed at a time; the next ones read their rows of the right-hand side from the second-level cache.
+The function has the parameters of `stream_routines`. Several vectors of columns are computed at a
+time; later ones read their rows of the right-hand side from the L2 cache.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, S64, DType
 
 MAX_BYTES = 1 << 19
-"""Largest size of the right-hand side for which it stays in the second-level cache."""
+"""Most bytes of the right-hand side, which should stay in the L2 cache."""
 
 MAX_SUMS, MAX_VECTORS = 24, 8
-"""Registers for sums, and vectors of columns at a time."""
+"""Most accumulator registers, and vectors of columns at a time."""
 
 NARROW_ROWS = 4
-"""Rows at a time where there are half as many registers."""
+"""Rows at a time on machines with half as many registers."""
 
 
 def write_resident(
     w: RoutineWriter, rows: int, sources: tuple[DType, DType], result: DType, target: Target
 ) -> None:
-    """Write the loops over columns: as many vectors at a time as fit, half as many, ... one."""
+    """Emit the loops over columns: as many vectors at a time as fit, half as many, ... one."""
     kernel = _Resident(w, sources, result, target)
     is_wide = target.vector_bits == 512
     most, height = (MAX_SUMS, rows) if is_wide else (MAX_SUMS // 2, min(rows, NARROW_ROWS))

@@ -1,4 +1,4 @@
-"""Products of few rows: the right-hand side streams through once, several rows at a time.
+"""Gemms of few rows: the right-hand side is streamed once, several of its rows at a time.
 
 Columns are contiguous and fill whole vectors; a remainder is computed by a last vector that
 overlaps its neighbour.
@@ -20,21 +20,21 @@ from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
 
 MAX_ROWS = 11
-"""Most rows for which streaming is better than packing."""
+"""Most rows for which streaming is faster than packing."""
 
 MIN_COLUMNS, MIN_WORK = 64, 1 << 15
 
 SUM_BYTES, ROW_SUM_BYTES = 1 << 14, 1 << 17
-"""Size of the sums of a block of columns, of many rows and of one."""
+"""Bytes of the sums of a block of columns, of several rows and of one."""
 
 SPLATS = 32
 """Elements of the left-hand side that are kept in registers."""
 
 UNROLLS = (16, 8, 6, 4, 3, 2)
-"""Steps of k that are taken at a time, if they divide k; the first that fits, if none does."""
+"""Steps of k per iteration: the first that divides k; if none does, the first that fits."""
 
 COLUMN_MULTIPLE = 16
-"""The routine takes multiples of this, which every vector divides; others leave a few columns."""
+"""The routine computes a multiple of this, which all vectors divide; a few columns remain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class GemvStreaming(FewRows):
 
     @property
     def is_resident(self) -> bool:
-        """True if the right-hand side is small enough to be read again and again."""
+        """True if the right-hand side is small enough to be read repeatedly."""
         size = self.column.size * self.depth.size * self.sources[1].storage_bytes
         return self.depth.size <= DEPTH_BLOCK and size <= MAX_BYTES
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for sums and totals."""
+        """Bytes for sums and totals."""
         if self.is_resident:
             return 0
         return 2 * self.row.size * self.column_block * self.total.storage_bytes
@@ -72,7 +72,7 @@ class GemvStreaming(FewRows):
 def gemv_streaming(
     p: GemmProblem, sources: tuple[DType, DType], result: DType
 ) -> GemvStreaming | None:
-    """Return how to stream through `p`; None if it cannot be done, or is not worth it."""
+    """Return `p` as a streaming gemm; None if that is not supported, or does not pay."""
     if not sums_floats(sources, result):
         return None
     exchanged = not any(axis.rhs == 1 and axis.out == 1 for axis in p.columns)
@@ -131,6 +131,6 @@ def emit_gemv_streaming(
 
         call(whole, 0)
         if p.column.size % COLUMN_MULTIPLE:
-            # The last vector of columns reaches back to some that are done, with the same sums.
+            # The last vector overlaps finished columns, for which it computes the same sums.
             with k.body.when(k.math.compare("NE", whole, columns)):
                 call(COLUMN_MULTIPLE, k.math.sub(columns, COLUMN_MULTIPLE))

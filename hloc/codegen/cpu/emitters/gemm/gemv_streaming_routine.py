@@ -1,4 +1,4 @@
-"""The routines of products of few rows: the right-hand side streams through once.
+"""The routines of gemms of few rows: the right-hand side is streamed once.
 
     stream(lhs, rhs, out, sums, columns, depth, column_block, lhs_row, lhs_step, rhs_step,
            out_row_bytes)
@@ -27,7 +27,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, DType
 
 DEPTH_BLOCK = 1024
-"""Steps of k whose products are summed before they go to the totals."""
+"""Steps of k that are summed before they are added to the totals."""
 
 _PARAMETERS = named_parameters(
     "lhs rhs",
@@ -49,7 +49,7 @@ def stream_routines(
 
     Args:
         rows: of the left-hand side.
-        unroll: steps of k that are taken at a time; 0 if sums stay in registers.
+        unroll: steps of k per iteration; 0 if accumulators stay in registers.
         has_rest: true if `unroll` does not divide k.
         sources: element types of the operands.
         result: that of the result.
@@ -87,7 +87,7 @@ class _Stream:
         self.vector = f"<{self.lanes} x {REPRESENTATIONS[self.total].memory}>"
 
     def write(self, has_rest: bool) -> None:
-        """Blocks of columns, blocks of k."""
+        """Emit the loops over blocks of columns and blocks of k."""
         body, math = self.body, self.math
         columns, depth = argument("%columns"), argument("%depth")
         block = argument("%column_block")
@@ -157,9 +157,9 @@ class _Stream:
                 self._store(cell, halves[0])
 
     def _prefetch(self, places: list[IndexValue]) -> None:
-        """Bring the same columns of the next steps into the second-level cache.
+        """Prefetch the same columns of the next steps into the L2 cache.
 
-        Blocks of columns are short, so the processor cannot tell where the next row begins.
+        Blocks of columns are short, so hardware prefetching does not find the next row.
         """
         ahead = self.math.mul(argument("%rhs_step"), self.unroll)
         prefetch_ahead(self.w, "%rhs", self.sources[1], places, ahead)

@@ -1,6 +1,6 @@
-"""Products of few rows with both operands contiguous along k; the longer one streams through once.
+"""Gemms of few rows with both operands contiguous along k; the longer one is streamed once.
 
-Rows and columns are evenly spaced; rows that are not contiguous along k are copied first.
+Rows and columns have one stride each; rows that are not contiguous along k are copied first.
 """
 
 from __future__ import annotations
@@ -25,76 +25,76 @@ from hloc.dtypes import BF16, F16, DType
 from hloc.lazy_dataclass import dataclass
 
 MAX_ROWS, MAX_NARROW_ROWS = 20, 16
-"""Most rows for which sums along k are better than packing, and those of narrow floats.
+"""Most rows for which inner products are faster than packing, and the same for narrow floats.
 
-Time over that of packing: 0.30 for 17x200x1024 of f32, 0.65 for 20x768x384, 1.1 for 24x1000x1024;
+Time relative to packing: 0.30 for 17x200x1024 of f32, 0.65 for 20x768x384, 1.1 for 24x1000x1024;
 1.5 for 17x2048x2048 of bf16 with matrix registers.
 """
 
 MAX_SMALL_ROWS, MAX_SMALL_RESULTS, MIN_SMALL_DEPTH = 32, 3200, 96
-"""The same for rows of f32 and f64 along k if there are few elements in the result, and how many
-steps of k there must be.
+"""The same for rows of f32 and f64 contiguous along k if the result has few elements; fewest steps
+of k.
 
-Time over that of packing, f32: 0.26 for 100x17x512, 0.59 for 100x31x512, 0.6 for 31x100x1000; 1.1
-to 1.4 for 128x31x2048, 500x24x2048 and 48x48x256; 2.6 for 8 of 64x16x17.
+Time relative to packing, f32: 0.26 for 100x17x512, 0.59 for 100x31x512, 0.6 for 31x100x1000; 1.1 to
+1.4 for 128x31x2048, 500x24x2048 and 48x48x256; 2.6 for 8 of 64x16x17.
 """
 
 MATRIX_ROWS, MATRIX_COLUMNS = 6, 256
-"""Fewest rows side by side in the result, and columns, for which bf16 is better packed, for matrix
-registers.
+"""Fewest rows that are contiguous in the result, and columns, for which packing bf16 for matrix
+registers is faster.
 
-Time over that of sums along k: 0.5 for 2048x8x128, 0.6 for 500x8x1000; 1.2 to 1.5 for 512x3x100.
+Time relative to inner products: 0.5 for 2048x8x128, 0.6 for 500x8x1000; 1.2 to 1.5 for 512x3x100.
 """
 
 FEW_ROWS, FEW_STEPS = 8, 256
-"""More rows are better packed if they lie side by side in the result, or k is short.
+"""For more rows, packing is faster if they are contiguous in the result, or k is short.
 
-Time over that of packing, f32: 1.3 for 1024x16x2048, 1.8 for 16x1000x100; 0.6 for 1024x8x2048.
+Time relative to packing, f32: 1.3 for 1024x16x2048, 1.8 for 16x1000x100; 0.6 for 1024x8x2048.
 """
 
 MIN_COPY_COLUMNS, MIN_COPY_DEPTH = 32, 32
-"""Fewest columns and steps of k for which it pays to copy rows that do not lie along k."""
+"""Fewest columns and steps of k for which copying rows that are not contiguous along k pays."""
 
 SET_BYTES = 2048
-"""Rows that are a multiple of this apart share few lines of the first-level cache."""
+"""Rows with a stride that is a multiple of this map to few sets of the L1 cache."""
 
 MIN_DEPTH, MIN_WORK = 16, 1 << 12
-"""Sizes below which short code matters more than fast code."""
+"""Smaller gemms get the compact code, not the fast code."""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerGemm(FewRows):
-    """A product of few rows along k.
+    """A gemm of few rows as inner products.
 
     Attributes:
-        copied: rows are copied so that they lie along k, as elements of the type of sums.
+        copied: rows are copied to be contiguous along k, in the type of the sums.
     """
 
     COLUMN_PIECE: ClassVar[int] = 48
-    """A multiple of those that stream through together."""
+    """A multiple of the columns of a tile."""
 
     copied: bool
 
     @property
     def row_parts(self) -> tuple[int, ...]:
-        """How many rows a call of the routine takes: all, or a half."""
+        """Rows per call of the routine: all, or halves."""
         rows = self.row.size
         return (rows,) if rows <= MAX_ROWS else (-(-rows // 2), rows // 2)
 
     @property
     def copied_row(self) -> int:
-        """Elements from a row of the copy to the next: whole lines, which fall into many sets."""
+        """Row stride of the copy in elements: whole cache lines that map to many cache sets."""
         size = -(-self.depth.size // 16) * 16
         return size + 16 if size * 4 % SET_BYTES == 0 else size
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for the copy; sums are in registers."""
+        """Bytes for the copy; accumulators are in registers."""
         return self.row.size * self.copied_row * self.total.storage_bytes if self.copied else 0
 
 
 def inner_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> InnerGemm | None:
-    """Return how to multiply along k; None if it cannot be done, or is not worth it."""
+    """Return `p` as inner products; None if that is not supported, or does not pay."""
     if not sums_floats(sources, result):
         return None
     if len(p.contracted) != 1 or len(p.rows) > 1 or len(p.columns) > 1:
@@ -167,7 +167,7 @@ def _call(
     columns: IndexValue,
     places: Sequence[str],
 ) -> None:
-    """Call the routine for some rows from row `first` on; `places` are those of the first."""
+    """Call the routine for some rows from row `first` on; `places` are offsets of the first."""
     lanes = k.target.vector_bits // p.total.bits
     has_rests = p.column.size % tile_of(rows)[1] != 0, p.depth.size % lanes != 0
     sources = (p.total, p.sources[1]) if p.copied else p.sources
@@ -192,7 +192,7 @@ def _call(
 
 
 def _copy(k: KernelContext, p: InnerGemm, rows: str, copy: str) -> None:
-    """Copy the rows so that they lie along k."""
+    """Copy the rows so that they are contiguous along k."""
     routine = copy_routine(p.row.size, p.sources[0], p.total, k.target)
     k.use(routine)
     numbers = (p.depth.size, p.row.lhs, p.depth.lhs, p.copied_row)

@@ -1,4 +1,4 @@
-"""The routines of products along k: sums of several rows and columns in registers.
+"""The routines of inner products: accumulators of several rows and columns in registers.
 
     inner(lhs, rhs, out, columns, depth, lhs_row, rhs_row, out_row_bytes, out_column_bytes)
 
@@ -33,14 +33,14 @@ TILE_ROWS, TILE_SUMS = 8, 24
 """Rows that are multiplied at a time, and rows times columns."""
 
 TILE_COLUMNS = (4, 3, 2)
-"""Columns that stream through at the same time, as many as fit."""
+"""Columns of a tile: the most that fit."""
 
 LONG_DEPTH = 1 << 14
-"""Steps of k that are summed in one register; longer sums are made of blocks of this many, so that
-no lane is a chain of more than a few thousand additions."""
+"""Most steps of k that are summed in one register; longer sums consist of blocks of this many, so
+that no lane is the sum of more than a few thousand terms."""
 
 SUMMED_TOGETHER = 4
-"""Vectors whose lanes are added up at the same time."""
+"""Vectors whose lanes are reduced at the same time."""
 
 _PARAMETERS = named_parameters(
     "lhs rhs", "out", "columns depth lhs_row rhs_row out_row_bytes out_column_bytes"
@@ -50,7 +50,7 @@ _COPY_PARAMETERS = named_parameters("from", "to", "depth from_row from_step to_r
 
 @cache
 def copy_routine(rows: int, source: DType, total: DType, target: Target) -> Routines:
-    """Return the function that copies `rows` rows, which lie anywhere, so that they lie along k."""
+    """Return the function that copies `rows` rows so that they are contiguous along k."""
 
     def write(w: RoutineWriter) -> None:
         math = w.math
@@ -67,7 +67,7 @@ def copy_routine(rows: int, source: DType, total: DType, target: Target) -> Rout
 
 
 def tile_of(rows: int) -> tuple[int, int]:
-    """Return how many rows and columns are multiplied at a time; the columns divide a piece."""
+    """Return rows and columns of a tile; the columns divide `InnerGemm.COLUMN_PIECE`."""
     tile = -(-rows // -(-rows // TILE_ROWS))
     return tile, next(width for width in TILE_COLUMNS if width * tile <= TILE_SUMS)
 
@@ -85,11 +85,11 @@ def inner_routines(
 
     Args:
         rows: of the left-hand side.
-        has_rests: if whole tiles leave columns over, and whole vectors steps of k.
+        has_rests: whether columns remain after whole tiles, and steps of k after whole vectors.
         sources: element types of the operands.
         result: that of the result.
         target: the machine.
-        is_long: if there are more steps of k than `LONG_DEPTH`.
+        is_long: whether there are more steps of k than `LONG_DEPTH`.
     """
     types = "_".join(dtype.name for dtype in (*sources, result))
     rests = "".join(
@@ -126,7 +126,7 @@ class _Inner:
         self.has_masks = target.has("avx512bw")
 
     def write(self, rest_of_columns: bool, rest_of_depth: bool) -> None:
-        """Some columns at a time, and some rows of those."""
+        """Emit the loops over tiles of columns and rows."""
         math = self.math
         self.rest_of_depth = rest_of_depth
         tile, width = tile_of(self.rows)
@@ -225,7 +225,7 @@ class _Inner:
         return self.fn.value(f"fadd {self.vector} {left}, {right}")
 
     def _end_of_whole(self) -> IndexValue:
-        """Return how many steps of k whole vectors cover."""
+        """Return the number of steps of k in whole vectors."""
         return self.math.mul(self.math.div(argument("%depth"), self.lanes), self.lanes)
 
     def _whole(
@@ -255,9 +255,9 @@ class _Inner:
         return new
 
     def _prefetch(self, places: list[IndexValue]) -> None:
-        """Bring the same steps of the next columns into the first-level cache.
+        """Prefetch the same steps of the next columns into the L1 cache.
 
-        They are read as fast as they are multiplied, if memory is asked for them ahead.
+        With prefetching, the gemm runs at the speed of memory.
         """
         ahead = self.math.mul(argument("%rhs_row"), len(places))
         prefetch_ahead(self.w, "%rhs", self.sources[1], places, ahead, cache_level=1)
@@ -268,9 +268,9 @@ class _Inner:
         )
 
     def _summed(self, vectors: list[str]) -> list[Value]:
-        """Return the sum of the lanes of each: halves are added until one lane is left.
+        """Return the sum of the lanes of each vector: halves are added until one lane is left.
 
-        Some vectors share the work: after two steps, a part of one vector belongs to each.
+        Several vectors share the additions: after two steps, one vector has a part of each.
         """
         return [
             value
@@ -304,7 +304,7 @@ class _Inner:
         ]
 
     def _folded(self, x: str, y: str, lanes: list[int], shift: int) -> str:
-        """Return `lanes` of two vectors, plus those that come `shift` later."""
+        """Return `lanes` of two vectors plus the lanes `shift` after them."""
 
         def chosen(offset: int) -> str:
             mask = ", ".join(f"i32 {lane + offset}" for lane in lanes)

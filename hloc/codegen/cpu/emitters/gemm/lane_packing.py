@@ -33,7 +33,7 @@ def can_gather(p: Packing, lanes: int, target: Target) -> bool:
 
 
 class LanePacking:
-    """Writes a function that packs one panel of columns; it has `GATHER_PARAMETERS`."""
+    """Emits a function that packs one panel of columns, with `GATHER_PARAMETERS`."""
 
     def __init__(self, w: RoutineWriter, p: Packing, lanes: int) -> None:
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
@@ -41,7 +41,7 @@ class LanePacking:
         self.vector = vector_type(p.source, lanes)
 
     def write(self) -> None:
-        """Write the loop over the registers of a panel: some whole, then one that is not."""
+        """Emit the loop over the registers of a panel: whole ones, then a partial one."""
         math, count = self.math, argument("%count")
         whole = math.mul(math.div(count, self.lanes), self.lanes)
         with self.body.loop(0, whole, self.lanes) as i:
@@ -60,7 +60,7 @@ class LanePacking:
             self._gather(i, math.sub(count, i))
 
     def _broken(self, i: IndexValue, first: Value, places: str) -> None:
-        """Move columns of which some follow the first and the others come before the last."""
+        """Move columns in two contiguous runs, one from the first and one up to the last."""
         fn, math, lanes = self.fn, self.math, self.lanes
         last = self.w.offset("%offsets", math.add(i, lanes - 1))
         second = math.value(math.sub(last, lanes - 1))
@@ -82,17 +82,17 @@ class LanePacking:
             self._gather(i, lanes)
 
     def _places(self, i: IndexValue, mask: str) -> str:
-        """Return where the columns from `i` on begin."""
+        """Return the offsets of the columns from `i` on."""
         table = self.b.address(pointer_value("%offsets"), S64, self.math.value(i))
         return load_lanes(self.w, table, S64, self.lanes, mask)
 
     def _starts(self, places: str, step: int) -> str:
-        """Return where a line would begin whose elements, `step` apart, lie at `places`."""
+        """Return, per lane, the start of a line with stride `step` that has it at `places`."""
         numbers = ", ".join(f"i64 {lane * step}" for lane in range(self.lanes))
         return self.fn.value(f"sub <{self.lanes} x i64> {places}, <{numbers}>")
 
     def _equal(self, places: str, wanted: Value) -> str:
-        """Return which of some places are `wanted`."""
+        """Return the lanes in which `places` equals `wanted`."""
         fn, kind = self.fn, f"<{self.lanes} x i64>"
         one = fn.value(f"insertelement {kind} poison, i64 {wanted.text}, i64 0")
         order = f"<{self.lanes} x i32> zeroinitializer"
@@ -105,7 +105,7 @@ class LanePacking:
         return Value(PRED, self.fn.call("i1", name, (kind, flags)))
 
     def _steps(self, i: IndexValue, load: Callable[[Value], str]) -> None:
-        """Move every step of k; `load` returns a register, given the place of a step."""
+        """Move every step of k; `load` returns a register, given the offset of a step."""
         math = self.math
         with self.body.loop(0, argument("%depth")) as step:
             value = load(self.w.offset("%steps", step))
@@ -114,7 +114,7 @@ class LanePacking:
             store_lanes(self.w, to, self.p.packed, self.lanes, "", value)
 
     def _line(self, first: Value, step: int, place: Value) -> str:
-        """Load elements that lie `step` apart, none beside them."""
+        """Load elements with stride `step`, without reading beyond the last."""
 
         def load(shift: int) -> str:
             at = self.math.add(self.math.add(first, place), shift)
@@ -130,7 +130,7 @@ class LanePacking:
         return self.fn.value(f"shufflevector {self.vector} {low}, {self.vector} {high}, {order}")
 
     def _gather(self, i: IndexValue, count: IndexValue) -> None:
-        """Move columns that lie anywhere; those behind the last are zero."""
+        """Gather columns at any offsets; columns after the last are zero."""
         fn, lanes, size = self.fn, self.lanes, self.p.source.storage_bytes
         mask = first_lanes(self.w, count, lanes)
         kind, bits = vector_type(self.p.source, lanes), self.p.source.bits

@@ -26,7 +26,7 @@ _REGISTER_BYTES = SIDE * ROW_BYTES
 
 
 class MatrixTiles:
-    """Writes one micro-kernel: a row of tiles, whose rows are packed."""
+    """Emits one micro-kernel: a row of tiles, with packed rows."""
 
     def __init__(self, w: RoutineWriter, arithmetic: Arithmetic, tile: Tile) -> None:
         self.w, self.fn, self.body, self.math = w, w.fn, w.body, w.math
@@ -57,7 +57,7 @@ class MatrixTiles:
         self.call("tilerelease", "")
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
-        """Sum up one tile and write it: whole ones straight into the result, if types allow."""
+        """Compute one tile and store it, directly into the result if whole and of its type."""
         fn = self.fn
         full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
         full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
@@ -80,7 +80,7 @@ class MatrixTiles:
             self.copy.move(out, columns)
 
     def _transfer(self, name: str, pointer: str, row_bytes: str) -> None:
-        """Load or store all sums; rows lie `row_bytes` apart."""
+        """Load or store all sums, with row stride `row_bytes`."""
         fn = self.fn
         for i, row in enumerate(self.sums):
             if i:
@@ -99,7 +99,7 @@ class MatrixTiles:
             self.multiply_block(a, str(ROW_BYTES), b)
 
     def multiply_block(self, a: str, row_bytes: str, b: str) -> None:
-        """Add the products of one block of k; rows of the left-hand side lie `row_bytes` apart."""
+        """Add the products of one block of k; the left-hand side has row stride `row_bytes`."""
         for i, number in enumerate(self.left):
             if i:
                 step = self.fn.value(f"mul i64 {row_bytes}, {SIDE}")
@@ -115,13 +115,13 @@ class MatrixTiles:
         self.call("tileloadd64", "i8, ptr, i64", str(number), pointer, row_bytes)
 
     def call(self, name: str, types: str, *arguments: str) -> None:
-        """Call an instruction of AMX."""
+        """Emit an AMX instruction, an intrinsic call."""
         kinds = types.split(", ") if types else []
         self.fn.call("void", f"@llvm.x86.{name}", *zip(kinds, arguments, strict=True))
 
 
 def _configuration() -> str:
-    """Return the memory that describes the registers: all of them are whole."""
+    """Return the tile configuration: all registers have their full size."""
     data = bytearray(64)
     data[0] = 1  # the palette
     for register in range(_REGISTERS):

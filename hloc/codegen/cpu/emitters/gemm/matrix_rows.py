@@ -37,7 +37,7 @@ def row_tiles(arithmetic: Arithmetic, tile: Tile, target: Target) -> Routines:
 
 
 class _RowTiles(MatrixTiles):
-    """Writes the micro-kernel whose rows lie `%a_row_bytes` apart."""
+    """Emits the micro-kernel whose rows have stride `%a_row_bytes`."""
 
     def __init__(self, w: RoutineWriter, arithmetic: Arithmetic, tile: Tile) -> None:
         super().__init__(w, arithmetic, tile)
@@ -45,7 +45,7 @@ class _RowTiles(MatrixTiles):
         self.whole = self._whole_blocks()
 
     def _whole_blocks(self) -> IndexValue:
-        """Copy what is no whole tile to the edge; return how many blocks of k stay."""
+        """Copy partial tiles to the edge; return the number of blocks of k to read in place."""
         fn, math = self.fn, self.math
         is_whole = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
         blocks = math.value(math.div(argument("%depth_bytes"), ROW_BYTES)).text
@@ -63,7 +63,7 @@ class _RowTiles(MatrixTiles):
         return whole
 
     def multiply(self, panel: str) -> None:
-        """Run over the blocks of k where they are, then over those at the edge."""
+        """Run over the blocks of k in place, then over those at the edge."""
         math, width_bytes = self.math, self.width * ROW_BYTES
         with self.body.loop(0, self.whole) as step:
             a = self.math.moved("%a", math.mul(step, ROW_BYTES))

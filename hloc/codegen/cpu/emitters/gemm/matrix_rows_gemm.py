@@ -1,4 +1,4 @@
-"""Products of few columns in matrix registers: which ones, and the loops around `matrix_rows`.
+"""Gemms of few columns in matrix registers: the choice of these, and loops around `matrix_rows`.
 
 The columns are packed once for all of k, by the routines of `packed_gemm`; rows are read in place.
 """
@@ -34,12 +34,12 @@ from hloc.memory.heap import aligned_bytes
 MIN_DEPTH_BYTES = 2 * ROW_BYTES
 """Smallest size of a row for which this pays.
 
-Time over that of packed rows: 1.2 for 2048x5x16 of bf16, 1.3 for 12 of 31x8x500.
+Time relative to packed rows: 1.2 for 2048x5x16 of bf16, 1.3 for 12 of 31x8x500.
 """
 
 
 def reads_rows(p: PackedGemm, target: Target) -> bool:
-    """True if matrix registers read the rows of `p` where they are: there is a whole tile."""
+    """True if matrix registers read the rows of `p` in place; there is at least one whole tile."""
     arithmetic = arithmetic_of(p, target)
     if not stays_in_rows(p) or not arithmetic.is_matrix:
         return False
@@ -88,13 +88,13 @@ class _Rows:
         self.columns_at, self.steps_at, self.edge, self.panels = pointers
 
     def fill_tables(self) -> None:
-        """Write the places of columns and steps of k in the right-hand side."""
+        """Write the tables of offsets of columns and steps of k in the right-hand side."""
         if self.form != LINES:
             self._fill(self.columns_at, self.p.columns)
         self._fill(self.steps_at, self.p.depth)
 
     def _fill(self, table: Value, axes: Sequence[Axis]) -> None:
-        """Write the places of all positions along some axes."""
+        """Write the offsets of all positions along some axes."""
         numbers = [x for axis in reversed(axes) for x in (axis.size, axis.rhs)]
         pairs = number_table(self.k, numbers)
         self.k.b.call_routine(self.table.name, (table, pairs), len(axes))

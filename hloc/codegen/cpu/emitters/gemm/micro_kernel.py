@@ -1,15 +1,15 @@
-"""Micro-kernels: a tile of the result in registers while the loop runs over k in packed panels.
+"""Micro-kernels: a tile of the result stays in registers over the loop along k in packed panels.
 
     tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
 
-`a` holds one unit per row and step, each panel several vectors per step; a unit is one element of
-k, or the few that one instruction multiplies and sums. One tile after another along a row of panels
-is added to `out`, or stored if `adds` is false; tiles at the edge write only `rows` and `columns`.
+`a` has one unit per row and step, each panel several vectors per step; a unit is one element of k,
+or the few that one instruction multiplies and sums. Tile after tile along a row of panels is added
+to `out`, or stored if `adds` is false; edge tiles write only `rows` and `columns`.
 
     direct_tiles(lhs, rows_at, lhs_steps, panels, out, ...)
 
-reads rows in place, at the sum of two table entries, which beats packing when there are few
-columns. Where steps of k are contiguous, several share one table entry.
+reads rows in place, at the sum of two table entries, which is faster than packing for few columns.
+Contiguous steps of k share a table entry.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ PACKED_PARAMETERS = (*named_parameters("a panels", *_OTHERS), "i1 %adds")
 DIRECT_PARAMETERS = (*named_parameters("lhs rows_at lhs_steps panels", *_OTHERS), "i1 %adds")
 
 RUN_STEPS = 4
-"""Steps of k that are taken at a time where all of k consists of such runs."""
+"""Steps of k per iteration if all of k consists of such runs."""
 
 MAX_PARTIAL_SUMS = 24
-"""Registers for sums up to which even and odd steps have sums of their own: few sums wait for each
-other."""
+"""With at most this many accumulators, even and odd steps have separate ones, to hide latency."""
 
 
 class MicroKernel:
-    """Writes the function of a row of tiles.
+    """Emits the function of a row of tiles.
 
-    Tiles at the edge and those that are added go through a copy and the function `edge`.
+    Edge tiles, and tiles that are added, go through a copy and the function `edge`.
     """
 
     def __init__(
@@ -61,12 +60,12 @@ class MicroKernel:
 
         Args:
             w: the function.
-            edge: name of the function for tiles at the edge.
+            edge: name of the function for edge tiles.
             arithmetic: how units are multiplied.
-            tile: what is in registers.
+            tile: size of the tile in registers.
             direct: rows are not packed.
-            unroll: steps of k that are taken at a time: `RUN_STEPS` if all of k are runs of so
-                many that follow each other in every row, else 1.
+            unroll: steps of k per iteration: `RUN_STEPS` if all of k consists of runs of that many
+                contiguous steps, else 1.
         """
         target = w.b.target
         self.w, self.edge = w, edge
@@ -78,7 +77,7 @@ class MicroKernel:
         self.has_masks = target.vector_bits == 512
         self.element = REPRESENTATIONS[arithmetic.total].memory
         self.vector = f"<{self.lanes} x {self.element}>"
-        # The instruction takes unsigned bytes on one side; one more row sums up the excess.
+        # The instruction takes unsigned bytes on one side; one more row sums the bias.
         self.is_biased = arithmetic.operand is S8
         # Units of several elements are moved as integers.
         self.unit = self.element if arithmetic.group == 1 else "i32"
@@ -89,7 +88,7 @@ class MicroKernel:
         self.rows_at = self._row_pointers() if direct else []
 
     def _row_pointers(self) -> list[str]:
-        """Return where the rows of the tile begin; those beyond the last are the last."""
+        """Return the addresses of the tile's rows; rows beyond the last repeat the last."""
         last = self.math.sub(argument("%rows"), 1)
         pointers = []
         for i in range(self.tile.rows):
@@ -113,7 +112,7 @@ class MicroKernel:
                 self._write_tile(b, out, math.value(columns))
 
     def _write_tiles(self, b: str, out: str, columns: Value) -> None:
-        """Write a tile for every number of vectors that `columns` may fill, the last by a mask."""
+        """Emit a tile for every number of vectors that `columns` may fill, the last one masked."""
         math, vectors = self.math, self.tile.vectors
         for count in range(vectors, 0, -1):
             least, most = (count - 1) * self.lanes, count * self.lanes
@@ -123,9 +122,9 @@ class MicroKernel:
                 self._write_masked(b, out, columns, count)
 
     def _write_masked(self, b: str, out: str, columns: Value, count: int) -> None:
-        """Write the loop over k for some vectors, then the tile.
+        """Emit the loop over k for some vectors, then the store of the tile.
 
-        It goes straight into the result if its rows are whole and nothing is added.
+        A tile with all its rows that is not added is stored directly into the result.
         """
         fn = self.fn
         sums = self._loop(b, count)
@@ -145,7 +144,7 @@ class MicroKernel:
         fn.start_block(after)
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
-        """Write the loop over k, then the tile: straight into the result, or through a copy."""
+        """Emit the loop over k, then the store of the tile: directly, or through a copy."""
         fn, copy = self.fn, self.copy
         sums = self._loop(b, self.tile.vectors)
         full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
@@ -185,7 +184,7 @@ class MicroKernel:
     def _store_tile(
         self, sums: list[list[str]], target: str, step: str, last_mask: str = ""
     ) -> None:
-        """Write a tile as elements of the result, rows `step` bytes apart."""
+        """Store a tile as elements of the result, with row stride `step` in bytes."""
         fn, result = self.fn, self.arithmetic.result
         for row in sums:
             for j, total in enumerate(row):
@@ -197,7 +196,7 @@ class MicroKernel:
             target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
 
     def _keep_tile(self, sums: list[list[str]], copy: str) -> None:
-        """Write a tile of sums into memory of its own."""
+        """Store a tile of sums into the copy."""
         for i, row in enumerate(sums):
             for j, total in enumerate(row):
                 place = self.fn.value(f"getelementptr i8, ptr {copy}, i64 {self._offset(i, j)}")
@@ -243,7 +242,7 @@ class MicroKernel:
     def _step(
         self, sums: list[list[str]], a: str, b: str, offset: str, number: int
     ) -> list[list[str]]:
-        """Add the products of step `number` of those that are taken together."""
+        """Add the products of step `number` of an iteration."""
         tile = self.tile
         right = [self._load_panel(b, number * tile.vectors + j) for j in range(len(sums[0]))]
         new = []

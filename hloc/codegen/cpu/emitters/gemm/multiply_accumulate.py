@@ -21,7 +21,7 @@ def has_pair_sums(target: Target) -> bool:
 
 
 def excess_units(lanes: int) -> str:
-    """Return what packed units of signed bytes have too much, 128 in every byte."""
+    """Return the bias of packed units of signed bytes, 128 in every byte."""
     return "<" + ", ".join(["i32 -2139062144"] * lanes) + ">"
 
 

@@ -28,7 +28,7 @@ DECLARATION = declaration(NAME, _PARAMETERS)
 
 @cache
 def table_routine(target: Target) -> Routines:
-    """Return what writes the places of all positions along some axes."""
+    """Return the routine that writes the offsets of all positions along some axes."""
     return routine_unit(NAME, _PARAMETERS, _write, target, FINAL_WITH_SLOTS)
 
 

@@ -1,4 +1,4 @@
-"""The loops around a routine of products: batches, and axes that are not rows, columns or k."""
+"""The loops around a gemm routine: batches, and axes that are not rows, columns or k."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hloc.codegen.kernels.gemm_problem import Axis
 def outer_loops(
     k: KernelContext, axes: Sequence[Axis], at: tuple[IndexValue, ...], *, shared: bool
 ) -> Iterator[tuple[IndexValue, ...]]:
-    """Run the region for every step of `axes`; yields the places in both sides and the result.
+    """Run the region for every index of `axes`; yields the offsets in both sides and the result.
 
     Args:
         k: the kernel.
         axes: the loops, slowest first.
-        at: the places of the first step.
+        at: the offsets of the first index.
         shared: threads share the first loop.
     """
     with ExitStack() as stack:

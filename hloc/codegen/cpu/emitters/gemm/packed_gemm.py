@@ -1,7 +1,7 @@
-"""Products through packed panels and micro-kernels: their axes and block sizes.
+"""Gemms by packed panels and micro-kernels: their axes and block sizes.
 
-The columns of the result are contiguous and its rows evenly spaced. Axes that fit neither become
-loops around the routine. Tables describe everything else about the operands.
+The columns of the result are contiguous and its rows have one stride. Other axes become loops
+around the routine. Tables of offsets describe the operands.
 """
 
 from __future__ import annotations
@@ -16,76 +16,76 @@ from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.lazy_dataclass import dataclass
 
 DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
-"""Most columns for which rows are read where they are: of any rows, and of rows along k."""
+"""Most columns for which rows are read in place: of any rows, and of rows contiguous along k."""
 
 DEPTH_BLOCK = 384
-"""Steps of k that are packed at a time; fewer than would make long sums of f32 inaccurate."""
+"""Steps of k per packed block; few enough for accurate sums of f32."""
 
 DIRECT_DEPTH_BLOCK = 1024
-"""The same for few columns, whose rows are read where they are: long pieces of them stream better.
+"""The same for few columns, whose rows are read in place: long runs stream better.
 
-Time over that of 512 steps: 0.90 for 1024x16x2048 of f32, 0.96 for 1024x32x2048, 0.95 for
+Time relative to 512 steps: 0.90 for 1024x16x2048 of f32, 0.96 for 1024x32x2048, 0.95 for
 1024x128x2048, 0.92 for 512x32x4096.
 """
 
 STREAMED_COLUMNS, STREAMED_DEPTH_BLOCK = 16, 2048
-"""The same for so few columns that memory sets the pace, if k is taken by runs: even and odd steps
-have sums of their own, so that sums are no longer.
+"""The same for so few columns that the gemm is memory-bound, if k consists of runs: even and odd
+steps have separate accumulators, so that no accumulator sums more terms.
 
-Time over that of 1024 steps: 0.93 for 1024x16x2048 of f32.
+Time relative to 1024 steps: 0.93 for 1024x16x2048 of f32.
 """
 
 COLUMN_BLOCK = 1024
 """Columns that are packed at a time."""
 
 PANEL_BYTES = 1 << 20
-"""Size of packed columns if all of k is packed at a time."""
+"""Most bytes of packed columns if all of k is packed at once."""
 
 MIN_WHOLE_COLUMNS = 128
 """Fewest columns for which all of k is packed at once, so that the result is written once.
 
-Time over that of one block of k after the other, f32: 0.84 for 1024x1024x1024, 0.97 for
-2048x2048x2048. Rows must not be packed for every block of columns again: 1.3 for a transposed
-left-hand side, 1.2 to 1.4 with matrix registers.
+Time relative to blocks of k, f32: 0.84 for 1024x1024x1024, 0.97 for 2048x2048x2048. Rows must not
+be packed again for every block of columns: 1.3 for a transposed left-hand side, 1.2 to 1.4 with
+matrix registers.
 """
 
 MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 1024, 1 << 20, 128
 """The same for matrix registers: bytes of a row, of packed columns, and fewest columns."""
 
 MAX_TILE, MAX_ROWS = 64, 48
-"""No tile has more columns, and no more rows."""
+"""Most columns and rows of a tile."""
 
 ROW_PIECE, COLUMN_PIECE = 32, 64
-"""Rows and columns that threads count by: few tiles do not fit into them."""
+"""Granularity of the rows and columns that threads share; most tile sizes divide it."""
 
 MIN_OUTER_PIECES = 8
-"""Fewest steps of the outermost loop for which threads share it, and not one product."""
+"""Fewest iterations of the outermost loop for which threads share it and not each gemm."""
 
 MAX_DEPTH_MULTIPLE = 64
-"""Steps of k to whose multiples panels may be filled up."""
+"""Panels may be padded to a multiple of this many steps of k."""
 
 ALIGNMENT = 64
-"""Bytes of a cache line; tables and panels begin at one."""
+"""Size of a cache line, the alignment of tables and panels."""
 
 _NARROW_FLOATS = (BF16, F16)
 
 PARTS = {"dot_bf16_bf16_f32": 2, "dot_bf16_bf16_f32_x3": 2}
-"""How many bf16 stand for an f32 in algorithms that matrix registers follow faster than f32.
+"""Number of bf16 parts of an f32, for algorithms that are faster in matrix registers than in f32.
 
-One would do for the first, but XLA:CPU makes that in f32, and its answers are wanted. Time over
-that of f32 for three parts, `dot_bf16_bf16_f32_x6`: 1.4 to 1.6.
+One part would do for the first, but XLA:CPU computes that in f32, and results should agree. Time
+relative to f32 with three parts, `dot_bf16_bf16_f32_x6`: 1.4 to 1.6.
 """
 
 BYTE_PRODUCTS = tuple(product((S8, U8), repeat=2))
 """Element types of both sides that matrix registers multiply as bytes."""
 
 PART_PAIRS = ((1, 0), (0, 1), (0, 0))
-"""Parts of both sides whose products are summed, the smallest first."""
+"""Pairs of parts of both sides whose products are summed, the smallest first."""
 
 MAX_IN_ROWS_BYTES = 128
-"""Most columns, times bytes of an element, for which matrix registers read rows where they are.
+"""Most columns, times bytes of an element, for which matrix registers read rows in place.
 
-Time over that of packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x1000, 0.7 to 0.86 for
+Time relative to packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x1000, 0.7 to 0.86 for
 2048x128x2048 and 2048x128x1000, 1.35 for 2048x500x1000; 0.67 for 2048x17x500 of bf16, 1.12 for
 1000x100x1000.
 """
@@ -93,12 +93,12 @@ Time over that of packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x100
 
 @dataclass(frozen=True, slots=True)
 class PackedGemm:
-    """A product as the routine takes it.
+    """A gemm in the form of the routine.
 
     Attributes:
         outer: loops around the routine, slowest first.
         rows, columns, depth: axes of the two sides and of k, slowest first.
-        algorithm: of a dot of f32 that may be less accurate than f32, "" if it may not.
+        algorithm: of a dot of f32 that may be less accurate than f32, else "".
     """
 
     outer: tuple[Axis, ...]
@@ -122,7 +122,7 @@ class PackedGemm:
     def shared(self) -> str:
         """What threads share: the outermost loop (`outer`), `columns` or `rows`.
 
-        Each thread packs all of the side that is not shared, so that is the smaller one.
+        Each thread packs all of the other side, so the larger side is shared.
         """
         rows, columns, _ = self.sizes
         if self.outer and self.outer[0].size >= MIN_OUTER_PIECES:
@@ -131,14 +131,14 @@ class PackedGemm:
 
     @property
     def pieces(self) -> int:
-        """In how many pieces threads share the product."""
+        """Number of pieces that threads share."""
         rows, columns, _ = self.sizes
         pieces = {"columns": -(-columns // COLUMN_PIECE), "rows": -(-rows // ROW_PIECE)}
         return self.outer[0].size if self.shared == "outer" else pieces[self.shared]
 
     @property
     def repeated_bytes(self) -> int:
-        """What every thread writes into its tables and packs: the side that is not shared."""
+        """Bytes that every thread writes: its tables, and the packed side that is not shared."""
         rows, columns, depth = self.sizes
         packed = {"outer": 0, "columns": rows * depth, "rows": columns * depth}
         size = self.result.storage_bytes
@@ -151,7 +151,7 @@ class PackedGemm:
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for the tables, a panel of rows and the packed columns, on every machine."""
+        """Bytes for the tables, a panel of rows and the packed columns, on every machine."""
         vectors = (MAX_ROWS + MAX_TILE) * (8 if self.result is F64 else 4)
         largest = 0
         for size, (columns, depth, keeps_depth) in (
@@ -182,25 +182,25 @@ def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
 
 
 def has_direct_columns(p: PackedGemm) -> bool:
-    """True if there are few enough columns for reading rows where they are."""
+    """True if there are few enough columns for reading rows in place."""
     most = DIRECT_RUN_COLUMNS if p.depth[-1].lhs == 1 else DIRECT_COLUMNS
     return p.sizes[1] <= most
 
 
 def _are_in_place(p: PackedGemm) -> bool:
-    """True if vectors read rows where they are, on every machine."""
+    """True if vectors read rows in place, on every machine."""
     is_line = [axis.lhs for axis in p.rows] == [1]
     is_plain = p.sources[0] is sums_type(p.sources, p.result)
     return is_plain and not is_line and has_direct_columns(p)
 
 
 def has_matrices(p: PackedGemm) -> bool:
-    """True if matrix registers multiply the elements as they are."""
+    """True if matrix registers multiply the elements without conversion."""
     return p.sources in BYTE_PRODUCTS or p.sources == (BF16, BF16)
 
 
 def stays_in_rows(p: PackedGemm) -> bool:
-    """True if matrix registers read the rows where they are: packing would be most of the work."""
+    """True if matrix registers read the rows in place, as packing would be most of the work."""
     lies_along_k = len(p.rows) == len(p.depth) == 1 and p.depth[0].lhs == 1
     return (
         has_matrices(p)
@@ -210,14 +210,14 @@ def stays_in_rows(p: PackedGemm) -> bool:
 
 
 def is_in_runs(p: PackedGemm) -> bool:
-    """True if all of k lies in rows by runs."""
+    """True if all of k consists of contiguous runs in the rows."""
     return p.depth[-1].lhs == 1 and p.depth[-1].size % RUN_STEPS == 0
 
 
 def blocks_of(p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, bool]:
-    """Return columns and steps of k of a block, and if all blocks of k are packed at once.
+    """Return columns and steps of k of a block, and whether all blocks of k are packed at once.
 
-    Narrow results are written once, so that there is a single block of k.
+    Narrow results are rounded once, so they have a single block of k.
     """
     return _matrix_blocks(p) if arithmetic.is_matrix else _vector_blocks(p)
 
@@ -249,6 +249,6 @@ def _matrix_blocks(p: PackedGemm) -> tuple[int, int, bool]:
 
 
 def _even_part(size: int, most: int, multiple: int) -> int:
-    """Return the size of even parts of at most `most`, but for what makes it a multiple."""
+    """Return the size of equal parts of at most `most`, rounded up to a multiple."""
     even = -(-size // -(-size // most))
     return -(-even // multiple) * multiple

@@ -1,7 +1,7 @@
-"""Products through packed panels and micro-kernels: the call of the loops around them.
+"""Gemms by packed panels and micro-kernels: the call of the loops around them.
 
-`packed_gemm` chooses tiles and blocks; the loops are a routine (`gemm_loops`), which receives all
-it needs about the operands as numbers.
+`packed_gemm` chooses tiles and blocks; the loops are a routine (`gemm_loops`), whose arguments
+describe the operands.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ rows.
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What is done to sums as soon as they are final.
+    """The epilogue of a gemm, called for sums that are final.
 
     Attributes:
-        sums: where they lie.
-        function: what to call, with `FINISH_PARAMETERS`.
-        context: the pointer that it gets.
+        sums: memory of the sums.
+        function: name of the function, with `FINISH_PARAMETERS`.
+        context: the pointer that is passed to it.
     """
 
     sums: IrArray
@@ -62,8 +62,8 @@ def emit_packed(
 ) -> None:
     """Write the call of the loops; the kernel's extent is that of `p.pieces`.
 
-    The product is the kernel's only result, or what `epilogue` works on; or else all of it goes to
-    `whole`, whatever the kernel's part.
+    The gemm is the kernel's only result, or the input of `epilogue`; or all of it is written to
+    `whole`, independent of the kernel's part.
     """
     if p.exchanged:
         lhs, rhs = rhs, lhs
@@ -94,12 +94,12 @@ def number_table(k: KernelContext, numbers: Sequence[int]) -> str:
 
 
 def row_distance(p: PackedGemm) -> int:
-    """Return the elements of the result from one row to the next."""
+    """Return the row stride of the result in elements."""
     return max(min((axis.out for axis in p.rows), default=1), 1)
 
 
 def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
-    """Return the sizes and blocks of a product."""
+    """Return the sizes and blocks of a gemm."""
     arithmetic = arithmetic_of(p, target)
     tile = tile_of(p, arithmetic, target)
     rows, columns, depth = p.sizes
@@ -141,5 +141,5 @@ def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
 
 
 def _share(p: PackedGemm, side: str, piece: int, size: int) -> tuple[int, int]:
-    """Return how a thread's part of a side follows from its part of the kernel."""
+    """Return factor and offset from a thread's part of the kernel to its part of a side."""
     return (piece, 0) if p.shared == side else (0, size)

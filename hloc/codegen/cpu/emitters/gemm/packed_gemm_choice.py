@@ -1,4 +1,4 @@
-"""Which products go through packed panels, and which of their axes are rows and columns."""
+"""Chooses the gemms that use packed panels, and which of their axes are rows and columns."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import F32, DType
 
 MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 12, 3, 8, 1 << 15
-"""Sizes below which products of few rows are better than packing."""
+"""For smaller sizes, gemms of few rows are faster than packing."""
 
 LEAST_ROWS, LEAST_SHALLOW_ROWS, LEAST_LINE_DEPTH, LEAST_WORK = 8, 24, 3, 1 << 12
-"""Sizes below which plain loops are better too: rows along k, rows and steps of k of fewer than
-`MIN_DEPTH` steps if columns lie side by side, and multiplications if they do not, where plain loops
-have no vectors.
+"""For smaller sizes, plain loops are faster: rows contiguous along k; rows and steps of k below
+`MIN_DEPTH` if columns are contiguous; multiplications if they are not, where plain loops are not
+vectorised.
 
-Time over that of plain loops, f32: 0.05 for 256x512x3, 0.73 for 2048x500x5, 1.7 for 500x100x2; 0.10
+Time relative to plain loops, f32: 0.05 for 256x512x3, 0.73 for 2048x500x5, 1.7 for 500x100x2; 0.10
 for 12x12x192; 0.27 for 197 of 8x256x32, 1.4 for 17 of 4x197x31.
 """
 
 LEAST_COLUMNS, LEAST_ROW_COLUMNS, LEAST_SHALLOW_COLUMNS = 12, 31, 64
 """The same for columns: of `MIN_ROWS` rows, of fewer, and with fewer than `MIN_DEPTH` steps of k.
 
-Time over that of plain loops, f32: 1.0 for 128x128x5, 2.3 for 512x17x4.
+Time relative to plain loops, f32: 1.0 for 128x128x5, 2.3 for 512x17x4.
 """
 
 MIN_BYTE_ROWS = 4
 """The same for bytes, which streaming would have to widen."""
 
 MIN_LINES = 96
-"""Fewest rows that lie side by side for which they are packed by themselves."""
+"""Fewest contiguous rows for which they are packed by themselves."""
 
 LEAST_IN_ROWS, LEAST_NARROW_IN_ROWS = 3, 16
 LEAST_IN_ROWS_RESULTS, LEAST_IN_ROWS_DEPTH = 40, 32
-"""Rows of bytes and of bf16, elements of the result and steps of k below which plain loops are
-better than matrix registers, rows being along k and columns few.
+"""For fewer rows of bytes and of bf16, elements of the result or steps of k, plain loops are faster
+than matrix registers, if rows are contiguous along k and columns are few.
 
-Time over that of plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 0.9 for 3x31x512;
+Time relative to plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 0.9 for 3x31x512;
 1.0 to 1.6 for 100x3x17, 1.8 for 2x17x1000; 2.2 for 3x17x2048 of bf16.
 """
 
@@ -52,7 +52,7 @@ Time over that of plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100,
 def packed_gemm(
     p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str = ""
 ) -> PackedGemm | None:
-    """Return how the routine computes `p`; None if it cannot, or is not worth it."""
+    """Return `p` as a packed gemm; None if that is not supported, or does not pay."""
     found = _as_packed(p, sources, result, algorithm)
     if found is None:
         return None
@@ -65,7 +65,7 @@ def packed_gemm(
 def small_packed_gemm(
     p: GemmProblem, sources: tuple[DType, DType], result: DType
 ) -> PackedGemm | None:
-    """Return the same for products that nothing but plain loops would take otherwise."""
+    """Return the same for gemms whose only alternative is plain loops."""
     found = _as_packed(p, sources, result)
     if found is None:
         return None
@@ -93,7 +93,7 @@ def small_packed_gemm(
 def _as_packed(
     p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str = ""
 ) -> PackedGemm | None:
-    """Return `p` as the routine takes it, None if it cannot."""
+    """Return `p` in the form of the routine, None if the routine does not support it."""
     if sums_type(sources, result) is None or not p.contracted:
         return None
     exchanged = not any(axis.out == 1 for axis in p.columns)
@@ -113,7 +113,7 @@ def _as_packed(
 
 
 def _chain(axes: Sequence[Axis], step: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """Return the axes that together are evenly spaced in the result by `step`, and the others."""
+    """Return the axes that together have stride `step` in the result, and the others."""
     chain: list[Axis] = []
     for axis in sorted(axes, key=lambda axis: axis.out):
         if axis.out == step:

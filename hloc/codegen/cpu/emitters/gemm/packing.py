@@ -1,9 +1,9 @@
-"""Packing: the operands of a product in the order in which micro-kernels read them.
+"""Packing: the operands of a gemm in the order in which micro-kernels read them.
 
 A panel holds several rows (or columns) of an operand: for every step of k, one unit of each. An
 element's offset is the table entry of its row plus that of k, so the same code packs transposed
-operands and the windows of convolutions. A panel at the edge is padded with zeros: they only reach
-sums that nobody reads, but stale memory could hold slow subnormals.
+operands and the windows of convolutions. An edge panel is padded with zeros: they only affect sums
+that are not read, but stale memory could contain slow subnormals.
 
 This file packs contiguous columns; `gather_packing` packs the others.
 """
@@ -22,15 +22,15 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """What a packing function makes of its operand.
+    """The form of packed panels.
 
     Attributes:
         source, packed: element types before and after.
         group: elements of k in a unit.
         width: rows or columns of a panel.
         offset: added to every packed element.
-        part: which bf16 of an f32: 0 the nearest, 1 the nearest to what that leaves.
-        filled: panels at the edge are filled up to a multiple of this, 0 for all of the panel.
+        part: which bf16 part of an f32: 0 the nearest, 1 the nearest to the remainder.
+        filled: edge panels are padded to a multiple of this, 0 for the whole panel.
     """
 
     source: DType
@@ -42,7 +42,7 @@ class Packing:
     filled: int = 0
 
     def end(self, math: IndexMath, count: IndexValue) -> IndexValue:
-        """Return up to where a panel is filled that has `count` rows or columns."""
+        """Return the padded size of a panel that has `count` rows or columns."""
         if not self.filled:
             return self.width
         return math.mul(math.div(math.add(count, self.filled - 1), self.filled), self.filled)
@@ -52,16 +52,16 @@ RUN = 4
 """Units that are moved as one vector."""
 
 LONG_RUN = 16
-"""Units that are looked for at a time."""
+"""Longest run of units that is moved at a time."""
 
 GATHER_PARAMETERS = named_parameters("from offsets steps", "to", "count depth")
 ROW_PARAMETERS = named_parameters("from steps", "to", "count depth")
 
 
 def transposed(w: RoutineWriter, lines: list[str], kind: str) -> list[str]:
-    """Return the columns of as many vectors as each has elements; `kind` is their type.
+    """Return the transpose of as many vectors as each has elements; `kind` is their type.
 
-    In each round, the halves of every pair of lines that lie across the diagonal change places.
+    In each round, the off-diagonal halves of every pair of lines are exchanged.
     """
     size, step = len(lines), 1
 
@@ -89,7 +89,7 @@ def store_vector(w: RoutineWriter, p: Packing, kind: str, value: str, place: Ind
 
 
 def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
-    """Write a function that packs panels of columns which lie side by side, by vectors.
+    """Write a function that packs panels of contiguous columns, by vectors.
 
     It reads rows of `count` columns and writes them to as many panels as they fill.
     """
@@ -121,7 +121,7 @@ def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
 
 
 def load_vector(w: RoutineWriter, p: Packing, lanes: int, place: IndexValue, mask: str = "") -> str:
-    """Load neighbouring elements and convert them, but for the offset."""
+    """Load contiguous elements, convert them and add the offset."""
     return load_as(w, "%from", p.source, p.packed, lanes, place, mask)
 
 
@@ -142,7 +142,7 @@ def _store_unit(
 
 
 def interleaved(w: RoutineWriter, vectors: list[str], lanes: int, element: str) -> str:
-    """Return the elements of 1, 2 or 4 vectors, the first of each, then the second and so on."""
+    """Return 1, 2 or 4 vectors interleaved: the first element of each, then the second ..."""
     size = lanes
     while len(vectors) > 1:
         half = len(vectors) // 2

@@ -1,4 +1,4 @@
-"""How units of k are multiplied, and the tile of the result that is held in registers meanwhile."""
+"""The arithmetic of units of k, and the tile of the result that stays in registers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Arithmetic:
         name: part of the routine's name.
         total: type of the sums.
         operand: type of the packed elements.
-        result: type in which the sums are written; sums of k in parts need that of the sums.
+        result: type in which the sums are written; with several blocks of k, that of the sums.
         group: elements of k in a unit, which is as wide as a sum.
         instruction: of matrix registers, "" for vectors.
     """

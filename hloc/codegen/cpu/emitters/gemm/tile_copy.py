@@ -15,9 +15,9 @@ from hloc.codegen.cpu.emitters.vector_loads import (
 from hloc.dtypes import PRED, DType
 
 EDGE_PARAMETERS = (*named_parameters("copy", "out", "columns rows row_bytes"), "i1 %adds")
-"""Of the function that moves a copy of a tile into the result.
+"""Parameters of the function that moves a copy of a tile into the result.
 
-It stands apart from the tiles: few tiles need it, and cheap code does for them.
+It is separate from the tiles: few tiles need it, so its code may be compact.
 """
 
 
@@ -25,7 +25,7 @@ class TileCopy:
     """Memory for one tile of sums at `pointer`, and the code that moves it into the result.
 
     The function has the parameters `%rows` (of the tile), `%row_bytes` (of the result) and `%adds`,
-    which tells to add to the result.
+    true to add to the result.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class TileCopy:
         self.pointer = pointer
 
     def move(self, out: str, columns: Value) -> None:
-        """Move as many rows and columns as count; `out` is where the tile is in the result."""
+        """Move the valid rows and columns to `out`, the address of the tile in the result."""
         fn = self.fn
-        if self.w.b.target.has("avx512f"):  # masks cost nothing there, code for whole rows does
+        if self.w.b.target.has("avx512f"):  # masks are free there; separate code for rows is not
             self._move_part(out, columns)
             return
         full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
@@ -60,7 +60,7 @@ class TileCopy:
             self._move_part(out, columns)
 
     def _move_part(self, out: str, columns: Value) -> None:
-        """Move the columns that count, by masks."""
+        """Move the valid columns, by masks."""
         masks = [
             first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
             for j in range(self.vectors)
@@ -75,7 +75,7 @@ class TileCopy:
         return rounded(self.w, value, self.total, self.result, self.lanes)
 
     def _row(self, out: str, row: IndexValue) -> tuple[str, str]:
-        """Return where a row begins in the copy and in the result."""
+        """Return the addresses of a row in the copy and in the result."""
         math, fn = self.math, self.fn
         start = math.value(math.mul(row, self.row_bytes)).text
         offset = math.value(math.mul(row, argument("%row_bytes"))).text

@@ -1,1 +1,1 @@
-"""Matrix factorisations and solutions on processors: calls of routines of any size."""
+"""Matrix factorisations and solvers on CPUs: calls of routines for any size."""

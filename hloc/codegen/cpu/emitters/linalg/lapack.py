@@ -1,7 +1,7 @@
 """Factorisations by SciPy's LAPACK, called from machine code.
 
 A kernel receives the routine's address as an argument. It copies one matrix after another into the
-routine's working memory and calls it; no Python runs.
+routine's memory and calls it; no Python runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hloc.memory.heap import aligned_bytes
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan the kernel of a custom call that LAPACK serves."""
+    """Plan the kernel of a custom call that becomes a LAPACK call."""
     call = lapack_call(inst)
     if call is None:
         return None
@@ -63,7 +63,7 @@ class _Matrix:
         self.given = ", ".join(f"ptr {pointer}" for pointer in pointers)
 
     def emit(self) -> None:
-        """Copy the operands, call the routine, bring its results into their form."""
+        """Copy the operands, call the routine, and convert its results."""
         call, k = self.call, self.k
         is_finite = self._copied()
         for number, source in enumerate(k.inputs[1:], 1):
@@ -79,7 +79,7 @@ class _Matrix:
             self._fail()
 
     def _copied(self) -> Value | None:
-        """Copy the matrix; return whether all its numbers are finite if the routine needs that."""
+        """Copy the matrix; if the routine needs finite numbers, return whether all are finite."""
         k, b, (m, n) = self.k, self.k.b, self.dims
         copies = [a for kind, a in self.matrices.items() if isinstance(kind, MatrixCopy)]
         part = component_of(self.call.dtype)
@@ -124,7 +124,7 @@ class _Matrix:
                 target.store(m, (*self.batch, i, j), b.complex(real, second))
 
     def _fail(self) -> None:
-        """Let all numbers be NaN, and say so."""
+        """Set all results to NaN, and `info` to failure."""
         k, depth = self.k, len(self.batch)
         for output, shape in zip(k.outputs, self.call.results, strict=True):
             dims = shape.dims[depth:]

@@ -1,4 +1,4 @@
-"""Factorisations and solutions on processors: a kernel is one call of a routine.
+"""Factorisations and solvers on CPUs: a kernel is one call of a routine.
 
 Small matrices of a batch are computed in vectors, one matrix per lane; others one after another.
 """
@@ -20,14 +20,14 @@ from hloc.ir.instruction import Instruction
 _WIDEST_VECTOR_BYTES = 64
 
 _SIDE_BY_SIDE_BYTES = 256 << 10
-"""Most working memory of matrices in lanes: it is to stay in the first cache."""
+"""Most workspace of matrices in lanes, for locality in the cache."""
 
 _FEWEST = 4
-"""Matrices of a batch that are worth being put side by side."""
+"""Smallest batch for which lanes pay."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a call that has an algorithm; a few large systems have a kernel of their own."""
+    """Plan a call that has an algorithm; a few large systems have another kernel."""
     call = call_of(inst)
     if call is None:
         return None
@@ -50,11 +50,11 @@ def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
     pointers = [strided(k, *pair).pointer for pair in arrays]
     table = number_table(k, table_of(call))
     k.b.call_routine(routine.name, (*pointers, k.scratch, table), k.begin, k.end)
-    k.level = 0  # nothing runs outside of the routine
+    k.level = 0  # all work is in the routine
 
 
 def _lanes_bytes(call: LinalgCall) -> int:
-    """Return the memory for as many matrices as any vector holds."""
+    """Return the workspace for as many matrices as the widest vector has lanes."""
     elements = call.algorithm.elements(dict(call.sizes), with_lanes=True)
     lanes = _WIDEST_VECTOR_BYTES // component_of(call.dtype).storage_bytes
     return elements * lanes * call.dtype.storage_bytes

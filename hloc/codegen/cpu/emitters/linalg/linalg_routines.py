@@ -1,4 +1,4 @@
-"""Routines of factorisations and solutions, for matrices of any size.
+"""Routines of factorisations and solvers, for matrices of any size.
 
     linalg_ALGORITHM_TYPE_LANES[_blocks](arrays..., scratch, table, begin, end)
 
@@ -24,11 +24,11 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType, component_of
 
 _LEVEL = 1
-"""LLVM's level: it moves what a loop repeats out of it, and makes no vectors of its own."""
+"""LLVM's level: loop-invariant code motion, but no vectoriser."""
 
 
 def lanes_of(dtype: DType, target: Target) -> int:
-    """Return how many numbers fill a vector register, 0 if there are none."""
+    """Return the elements of a vector register, 0 without vector registers."""
     count = target.vector_bytes // component_of(dtype).storage_bytes
     return count if target.has_vectors and count > 1 else 0
 
@@ -48,7 +48,7 @@ def linalg_routine(
     with_lanes: bool,
     has_blocks: bool = False,
 ) -> Routines:
-    """Return the routine of an algorithm; one with blocks is for lanes of matrices of many rows."""
+    """Return the routine of an algorithm; the form with blocks is for matrices of many rows."""
     lanes = lanes_of(dtype, target)
     ending = f"{lanes if with_lanes else 1}{'_blocks' if has_blocks else ''}"
     name = f"linalg_{algorithm.name.replace('-', '_')}_{dtype.name}_{ending}"

@@ -18,8 +18,8 @@ from hloc.ir.instruction import Instruction
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a concatenate; threads share the outermost dimension unless it is concatenated.
 
-    One whose operands turn to other pieces along another dimension is left to the loop emitter,
-    which splits loops over both.
+    If the operands have boundaries along another dimension, the loop emitter takes the instruction,
+    as it splits the loops of both.
     """
     root = root_of(inst)
     around = _around(root)

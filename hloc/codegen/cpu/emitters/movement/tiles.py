@@ -1,9 +1,9 @@
-"""Loops in tiles, for arrays that are read along one dimension and written along another.
+"""Tiled loops, for arrays that are read along one dimension and written along another.
 
-A line of memory that is read for one element then serves the next rows before it is lost. With
-lanes, a tile of such an array is copied first, by vectors along the dimension in which it lies, and
-the rows of the tile are computed from the copy: every line is read once, whether or not rows are a
-power of two apart, where lines compete for a place in the cache.
+A cache line that is read for one element is reused by the next rows before it is evicted. With
+lanes, a tile of such an array is copied first, by vectors along its fastest dimension, and the rows
+of the tile are computed from the copy: every line is read once, even if the stride of rows is a
+power of two, where lines map to the same cache sets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape
 
 _ROWS, _COLUMNS = 16, 8
-"""Elements of a tile along the dimension that is read fastest, and the one that is written so.
+"""Elements of a tile along the fastest dimension of the operand, and of the result.
 
 Measured for a transpose of f32[2048,2048]: 45 ms without tiles, 16 with 16x16, 10 with 16x8.
 """
@@ -30,10 +30,10 @@ _SMALLEST = 64
 """Fewest elements of either dimension for which tiles pay."""
 
 _SIDE, _SIDE_BYTES = 64, 256
-"""Most rows and columns of a tile that is copied, and the bytes of one of its rows.
+"""Most rows and columns of a tile that is copied, and most bytes of one of its rows.
 
-Each row of a tile lies on another page of memory. `exp(a) * b.T` of f32[1024,1024] takes 4.8 ms
-with 16 rows and columns, 2.4 with 32, and 1.5 with 64.
+Each row of a tile is on another page. `exp(a) * b.T` of f32[1024,1024] takes 4.8 ms with 16 rows
+and columns, 2.4 with 32, and 1.5 with 64.
 """
 
 Ranges = dict[int, tuple[IndexValue, IndexValue]]
@@ -41,11 +41,11 @@ Ranges = dict[int, tuple[IndexValue, IndexValue]]
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """What a loop reads across the order of writing.
+    """The operands that a loop reads with a stride.
 
     Attributes:
-        dim: the dimension along which these arrays lie in memory.
-        members: instructions with the dimensions of the result whose elements are read so.
+        dim: the fastest dimension of these arrays.
+        members: instructions with the dimensions of the result that read them.
     """
 
     dim: int
@@ -53,7 +53,7 @@ class Across:
 
 
 def read_across(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> Across | None:
-    """Return what `inst` reads along another dimension than it is written, None if nothing.
+    """Return the operands of `inst` whose fastest dimension is not that of the result, or None.
 
     Args:
         inst: a fusion or a single instruction.
@@ -74,7 +74,7 @@ def read_across(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> A
 
 
 def _reads(member: Instruction, shape: ArrayShape) -> Iterator[tuple[Instruction, int]]:
-    """Yield what `member` reads at its own index, and the dimension along which that lies."""
+    """Yield the operands that `member` reads at its own index, and their fastest dimension."""
     if not isinstance(member.shape, ArrayShape) or member.array.dims != shape.dims:
         return
     if member.is_a("transpose"):
@@ -107,7 +107,7 @@ def tiled_loops(
         shape: of the result.
         order: its dimensions, slowest first.
         first_range: the range of the slowest one.
-        across: what `read_across` found.
+        across: the result of `read_across`.
     """
     ranges: Ranges = {d: (0, shape.dims[d]) for d in order}
     ranges[order[0]] = first_range
@@ -116,7 +116,7 @@ def tiled_loops(
     lanes = lanes_of(k)
     widest = max(member.array.dtype.storage_bytes for member in across.members)
     side = min(_SIDE, _SIDE_BYTES // widest)
-    # The last tile repeats elements, so that nothing may be written over what they are made of.
+    # The last tile computes elements again, so operands must not be overwritten.
     fits = shape.dims[written] % side == 0 or not any(a is not None for a in k.aliased)
     with ExitStack() as stack:
         for dim in order:
@@ -134,7 +134,7 @@ def tiled_loops(
 def _plain_tiles(
     k: KernelContext, ranges: Ranges, index: list[IndexValue], read: int, written: int
 ) -> Iterator[None]:
-    """Run the region for every element of all tiles; `index` is its place."""
+    """Run the region for every element of all tiles; `index` is the element's index."""
     with ExitStack() as stack:
         tiles: list[tuple[int, IndexValue, IndexValue]] = []
         for dim, size in ((read, _ROWS), (written, _COLUMNS)):

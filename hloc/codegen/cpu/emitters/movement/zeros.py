@@ -1,4 +1,4 @@
-"""Arrays of zeros: the C library's `memset`, which needs none of LLVM's passes."""
+"""Arrays of zeros, by the C library's `memset`; LLVM's passes are not needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hloc.ir.instruction import Instruction
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a broadcast of a constant all of whose bits are zero; None if it is not one.
 
-    The constant stands in the fusion: what an operand holds is no part of a kernel, which others
-    share. Results that bypass the caches, and those of few elements, are written as others are.
+    The constant is inside the fusion: kernels are shared, so they do not depend on values of
+    operands. Non-temporal stores and small results are left to the loop emitter.
     """
     root = root_of(inst)
     if root is inst:
@@ -39,6 +39,6 @@ def _emit(k: KernelContext) -> None:
 
 
 _LEAST_BYTES = 256
-"""Below, a few stores are faster than a call."""
+"""For fewer bytes, stores are faster than a call."""
 
 EMITTER = Emitter("zeros", plan, roots=("broadcast",))

@@ -1,4 +1,4 @@
-"""Routines that fold columns: contiguous results, over evenly spaced rows.
+"""Routines that reduce columns: contiguous results, over rows with one stride.
 
     fold_..._columns(from, to, init, batches, batch_stride, columns, runs, run_stride, rows, stride)
 
@@ -30,7 +30,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F64
 
 _ROWS = 4
-"""Rows that are added to the running results at a time."""
+"""Rows that are added to the accumulators at a time."""
 
 _PARAMETERS = (
     *named_parameters("from", "to"),
@@ -47,16 +47,16 @@ def column_routine(fold: Fold, target: Target) -> Routines:
 
 @cache
 def few_column_routine(fold: Fold, is_long: bool, target: Target) -> Routines:
-    """Return the function for fewer columns, on a machine that can load some lanes.
+    """Return the function for fewer columns, on a machine with masked loads.
 
-    Long are sums of more floats than a block has.
+    `is_long`: sums of more floats than a block has.
     """
     form = "few_long_columns" if is_long else "few_columns"
     return fold_routine(fold, form, _PARAMETERS, target, lambda r: _FewColumns(r).write(is_long))
 
 
 class _Columns:
-    """A strip of columns at a time, whose running results stay in stack memory."""
+    """A strip of columns at a time, with accumulators on the stack."""
 
     def __init__(self, r: FoldWriter) -> None:
         self.r, self.b, self.body, self.math = r, r.b, r.body, r.math
@@ -82,7 +82,7 @@ class _Columns:
                 self._strip(m.add(source, first), m.add(target, first), width)
 
     def _strip(self, source: IndexValue, target: IndexValue, width: IndexValue) -> None:
-        """Fold the columns that begin at `source`, and write results from `target` on."""
+        """Reduce the columns that begin at `source`, and write results to `target`."""
         self._start(width)
         with self.body.loop(0, self.runs) as run:
             start = self.math.add(source, self.math.mul(argument("%run_stride"), run))
@@ -93,9 +93,9 @@ class _Columns:
         self._finish(target, width)
 
     def _over(self, width: IndexValue, region: Callable[[IndexValue, IndexValue], None]) -> None:
-        """Write the region for all vectors; it is given the place of the results, and the column.
+        """Emit the region for all vectors; it gets the index of the accumulators, and the column.
 
-        The last vector may have columns of the one before, in places of their own.
+        The last vector may overlap the one before in columns, with separate accumulators.
         """
         m, lanes = self.math, self.r.lanes
         whole = m.sub(width, m.rem(width, lanes))
@@ -105,7 +105,7 @@ class _Columns:
             region(whole, m.sub(width, lanes))
 
     def _start(self, width: IndexValue) -> None:
-        """Set the results to the initial value: of long sums, the totals."""
+        """Set the accumulators to the initial value; for long sums, the totals."""
         r, totals = self.r, self.totals
         if totals is None:
             self._set(width, self.sums, r.init)
@@ -123,7 +123,7 @@ class _Columns:
         self._over(width, region)
 
     def _add_blocks(self, start: IndexValue, width: IndexValue) -> None:
-        """Add the rows of a run; of long sums, add each block of them to the totals."""
+        """Add the rows of a run; for long sums, add each block of rows to the totals."""
         m, b, r = self.math, self.b, self.r
 
         def end_block(slot: IndexValue, _: IndexValue) -> None:
@@ -185,7 +185,7 @@ class _Columns:
 
 
 class _FewColumns:
-    """All columns in one vector, whose running results stay in registers."""
+    """All columns in one vector, with accumulators in registers."""
 
     def __init__(self, r: FoldWriter) -> None:
         self.r, self.b, self.body, self.math = r, r.b, r.body, r.math

@@ -1,9 +1,9 @@
-"""Cumulative sums, products and extremes: reduce-windows over everything so far, in one pass.
+"""Cumulative sums, products and extrema: prefix reduce-windows, in one pass.
 
-Along the fastest dimension, blocks of a row are computed into a buffer in the first-level cache and
-scanned in registers: each vector by doubling (itself, plus itself shifted by one lane, plus that
-shifted by two ...), then the prefix so far is added. Along another dimension, each column of a
-strip has a running result. Every element is read once and written once.
+Along the fastest dimension, blocks of a row are computed into a buffer in the L1 cache and scanned
+in registers: each vector by doubling (itself, plus itself shifted by one lane, plus that shifted by
+two ...), then the prefix so far is added. Along another dimension, each column of a strip has an
+accumulator. Every element is read once and written once.
 
 Sums of floats do not lose accuracy with length: the prefix before a group of vectors, or a block of
 rows, is kept in f64. The order of additions depends only on sizes and the vector width.
@@ -26,16 +26,16 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.folding import identity_of, recognised_reducer
 
 _BLOCK = 1024
-"""Elements of a row that are made, scanned and written before the next ones."""
+"""Elements of a row that are computed, scanned and written at a time."""
 
 _GROUP = 4
-"""Vectors of a block that are scanned together, so that few steps wait for what came before."""
+"""Vectors of a block that are scanned together, to shorten the dependency chain of prefixes."""
 
 _ROWS = 64
-"""Addends of a column that are summed in the type of the result before they go to f64."""
+"""Addends of a column that are summed in the type of the result before they are added in f64."""
 
 _STRIP = 1024
-"""Columns whose running results are kept together."""
+"""Columns of a strip."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -47,7 +47,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _units(problem: ScanProblem) -> list[int]:
-    """Return what the outermost loop runs over: sizes of the dimensions, or strips of the last."""
+    """Return the sizes of the outer loops: the other dimensions, the last one in strips."""
     units = problem.sizes
     if problem.by_columns:
         units[-1] = -(-units[-1] // _STRIP)
@@ -69,7 +69,7 @@ def _emit(problem: ScanProblem, k: KernelContext) -> None:
 
 
 def _working_type(dtype: DType) -> DType:
-    """Return the type to fold in: at least 32 bits, so that lanes are of a common size."""
+    """Return the type of accumulators: at least 32 bits, so that lanes have one size."""
     if dtype.is_float:
         return F32 if dtype.bits < 32 else dtype
     if dtype.bits >= 32:
@@ -78,7 +78,7 @@ def _working_type(dtype: DType) -> DType:
 
 
 class _Scan(ScanElements):
-    """What rows and columns share: types, the first value, the reducer."""
+    """The common part of rows and columns: types, the initial value, the reducer."""
 
     def __init__(self, k: KernelContext, problem: ScanProblem, index: list[IndexValue]) -> None:
         super().__init__(k, problem, _working_type(k.root.array.dtype))
@@ -101,7 +101,7 @@ class _Scan(ScanElements):
         return b.iadd(x, y) if self.fold == "add" else b.imul(x, y)
 
     def results(self, first: IndexValue, end: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return which of the steps from `first` to `end` are results."""
+        """Return the range of the steps from `first` to `end` that are results."""
         m, (low, high) = self.k.math, self.problem.results
         return (
             m.maximum(first, low) if low else first,
@@ -110,7 +110,7 @@ class _Scan(ScanElements):
 
 
 class _Row(_Scan):
-    """One row, in blocks; what came before a block is in a vector of equal lanes."""
+    """One row, in blocks; the prefix before a block is in all lanes of a vector."""
 
     def __init__(self, k: KernelContext, problem: ScanProblem, index: list[IndexValue]) -> None:
         super().__init__(k, problem, index)
@@ -151,7 +151,7 @@ class _Row(_Scan):
                 self.store(self.index, step, k.b.load(self.buffer, self.dtype, at))
 
     def _scan_group(self, place: IndexValue) -> None:
-        """Scan some vectors of the buffer; elements beyond the end of the row may be anything."""
+        """Scan some vectors of the buffer; elements beyond the end of the row are undefined."""
         k, v = self.k, self.v
         places = [k.math.add(place, n * v.lanes) for n in range(self.vectors)]
         parts = [self._scanned(v.load(self.buffer, at)) for at in places]
@@ -173,7 +173,7 @@ class _Row(_Scan):
         return x
 
     def _joined(self, came: str, inside: str) -> str:
-        """Return what comes before the next group, in all lanes."""
+        """Return the prefix before the next group, in all lanes."""
         b, v = self.b, self.v
         if not self.is_sum:
             return v.folded(self.fold, came, inside)
@@ -184,7 +184,7 @@ class _Row(_Scan):
 
 
 class _Strip(_Scan):
-    """Neighbouring columns, at most `_STRIP`, each with its running result."""
+    """Contiguous columns, at most `_STRIP`, each with an accumulator."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class _Strip(_Scan):
             self._end_block()
 
     def _start_block(self) -> None:
-        """Take what came before from the totals; a sum begins at minus zero, which adds nothing."""
+        """Round the totals to the prefix; a block's sum starts at -0, the identity of addition."""
         b, dtype = self.b, self.dtype
         with self.k.body.loop(0, self.width) as column:
             at = self._slot(column)
@@ -237,7 +237,7 @@ class _Strip(_Scan):
             b.store(self.total, at, b.fadd(b.load(self.total, F64, at), part))
 
     def _add_rows(self, first: IndexValue, end: IndexValue) -> None:
-        """Fold the steps from `first` to `end` into the columns and write the results."""
+        """Accumulate the steps from `first` to `end` per column, and write the results."""
         low, high = self.results(first, end)
         for begin, stop, is_result in ((first, low, False), (low, high, True), (high, end, False)):
             if begin is not stop:

@@ -1,6 +1,6 @@
-"""What the routines of reductions share: the operation, and vectors of elements of any size.
+"""The common part of reduction routines: the operation, and vectors of elements of any size.
 
-Vectors are folded lane by lane, and the lanes with each other at the end. The order of operations
+Vectors are reduced lane by lane, and the lanes with each other at the end. The order of operations
 depends only on sizes and the vector width.
 """
 
@@ -29,25 +29,25 @@ from hloc.dtypes import BF16, F16, F32, F64, PRED, S8, S32, S64, U8, U32, U64, D
 from hloc.lazy_dataclass import dataclass
 
 COPIES = 4
-"""Running results that take turns: additions of one after the other do not wait for each other."""
+"""Independent accumulators, to hide the latency of additions."""
 
 INIT = "%init"
-"""The parameter for the initial value, of the type in which a routine folds."""
+"""The parameter for the initial value, of the type of the accumulators."""
 
 _MASKED_BYTES = 4
-"""Elements from this size on have loads of some lanes with AVX2; all have with AVX-512."""
+"""AVX2 has masked loads for elements of at least this size; AVX-512 for all."""
 
 _MOST_TRANSPOSED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What a routine folds.
+    """The operation and the types of a reduction routine.
 
     Attributes:
         name: opcode of a plain reducer.
         source: type of the elements in memory.
-        total: type in which they are folded; blocks of long sums are added in f64.
+        total: type of the accumulators; blocks of long sums are added in f64.
         result: type of the results in memory.
     """
 
@@ -58,12 +58,12 @@ class Fold:
 
     @property
     def is_float_sum(self) -> bool:
-        """True if long sums are made in blocks."""
+        """True if long sums are computed in blocks."""
         return self.name == "add" and self.total.is_float
 
 
 def of_one_type(name: str, dtype: DType) -> Fold:
-    """Return the fold of elements of a type into results of the same type."""
+    """Return the reduction of elements of a type to results of the same type."""
     return Fold(name, dtype, F32 if is_narrow_float(dtype) else dtype, dtype)
 
 
@@ -79,27 +79,27 @@ LISTED_FOLDS: tuple[Fold, ...] = (
     ),
     *(of_one_type(name, U8) for name in ("and", "or")),
 )
-"""What most programs fold; all else has kernels of its own. Sums of signed integers are those of
-unsigned ones, and `pred` is a byte of 0 or 1."""
+"""The reductions of most programs, which have routines; others have kernels of their own. Sums of
+signed integers are those of unsigned ones, and `pred` is a byte of 0 or 1."""
 
 
 SMALL_FOLDS = (
     *(of_one_type(name, F32) for name in ("add", "maximum", "minimum")),
     of_one_type("add", U32),
 )
-"""Those that have routines for small arrays too, with vectors of at most `SMALL_BITS`."""
+"""Reductions that also have routines for small arrays, with vectors of at most `SMALL_BITS`."""
 
 SMALL_BITS = 256
-"""The first use of wider registers after a while takes longer than a small array does: sums of
-`f32[8,8]` take 0.15 us less, of 1.9 in all, without them."""
+"""Waking wider registers takes longer than reducing a small array: without them, sums of `f32[8,8]`
+take 0.15 us less, of 1.9 us in total."""
 
 
 class FoldWriter:
-    """One routine being written, with vectors that fill a register.
+    """One routine that is being emitted, with vectors that fill a register.
 
     Attributes:
         lanes: elements of a vector.
-        has_masks: some lanes of a vector can be loaded on their own.
+        has_masks: the target has masked loads of its elements.
     """
 
     def __init__(self, fold: Fold, w: RoutineWriter) -> None:
@@ -113,7 +113,7 @@ class FoldWriter:
     # ---- elements
 
     def at(self, position: IndexValue) -> LaneIndex:
-        """Return the neighbours from `position` on."""
+        """Return the lanes of contiguous elements from `position` on."""
         return LaneIndex(S64, self.math.value(position).text)
 
     def pointer_to(self, place: IndexValue) -> Value:
@@ -129,11 +129,11 @@ class FoldWriter:
         )
 
     def mask(self, count: IndexValue) -> Lanes:
-        """Return which lanes are the first `count`."""
+        """Return the mask of the first `count` lanes."""
         return Lanes(PRED, first_lanes(self.w, count, self.lanes))
 
     def load_some(self, pointer: Value, index: IndexValue, mask: Lanes) -> Value:
-        """Return a vector of the elements in `mask`; its other lanes change no result."""
+        """Return a vector of the elements in `mask`; the other lanes are the identity element."""
         at = self.b.address(pointer, self.fold.source, self.math.value(index))
         text = load_lanes(self.w, at, self.fold.source, self.lanes, mask.text)
         found = self.b.convert(Lanes(self.fold.source, text), self.fold.total)
@@ -145,36 +145,36 @@ class FoldWriter:
         at = self.b.address(pointer_value("%to"), result, self.math.value(place))
         store_lanes(self.w, at, result, self.lanes, mask.text, x.text)
 
-    # ---- running results
+    # ---- accumulators
 
     def folded(self, x: Value, y: Value) -> Value:
         """Return the reducer of two values or vectors."""
         return combined(self.b, self.fold.name, x, y)
 
     def running(self, count: int) -> list[LaneSlot]:
-        """Return some vectors of running results, at the beginning."""
+        """Return vectors of accumulators at their initial values."""
         slots = [self.b.lane_slot(self.fold.total) for _ in range(count)]
         self.restart(slots)
         return slots
 
     def restart(self, slots: Sequence[LaneSlot]) -> None:
-        """Set running results to what changes nothing."""
+        """Set accumulators to the identity element."""
         for slot in slots:
             self.b.store(slot, 0, self.identity)
 
     def add(self, slot: LaneSlot, x: Value) -> None:
-        """Fold a vector into a running result."""
+        """Combine a vector with an accumulator."""
         self.b.store(slot, 0, self.folded(self.b.load(slot, self.fold.total, 0), x))
 
     def together(self, slots: Sequence[LaneSlot]) -> Value:
-        """Return running results folded lane by lane."""
+        """Return the reduction of several accumulators, lane by lane."""
         found = [self.b.load(slot, self.fold.total, 0) for slot in slots]
         while len(found) > 1:
             found = [self.folded(*found[i : i + 2]) for i in range(0, len(found), 2)]
         return found[0]
 
     def add_block(self, total: LaneSlot, slots: Sequence[LaneSlot]) -> None:
-        """Add running sums to totals in f64, and begin them again."""
+        """Add the accumulators of sums to totals in f64, and reset them."""
         block = self.b.convert(self.together(slots), F64)
         self.b.store(total, 0, self.b.fadd(self.b.load(total, F64, 0), block))
         self.restart(slots)
@@ -192,11 +192,11 @@ class FoldWriter:
 
     @property
     def group(self) -> int:
-        """Vectors whose lanes are folded at the same time."""
+        """Vectors whose lanes are reduced at the same time."""
         return group_of(self.lanes)
 
     def narrowed(self, x: Value) -> Value:
-        """Return a vector with `group` lanes that has the same result."""
+        """Return a vector with `group` lanes that has the same reduction."""
         lanes = self.lanes
         while lanes > self.group:
             lanes //= 2
@@ -209,9 +209,9 @@ class FoldWriter:
         return x
 
     def each_folded(self, vectors: Sequence[Value]) -> Value:
-        """Return a vector whose lane i is all lanes of vector i, for `group` vectors.
+        """Return a vector whose lane i is the reduction of vector i, for `group` vectors.
 
-        Each step folds the halves of two vectors into the halves of one.
+        Each step combines the halves of two vectors into the halves of one.
         """
         found, shift = list(vectors), self.group // 2
         with self.fewer_lanes(self.group):
@@ -223,7 +223,7 @@ class FoldWriter:
         return found[0]
 
     def _halves_folded(self, x: Value, y: Value, shift: int) -> Value:
-        """Fold lanes that are `shift` apart: those of `y` to where `shift` is part of a number."""
+        """Combine lanes `shift` apart; those of `y` go to lanes whose number has that bit."""
         lanes = range(self.group)
         low = [lane - shift + self.group if lane & shift else lane for lane in lanes]
         high = [lane + self.group if lane & shift else lane + shift for lane in lanes]
@@ -231,7 +231,7 @@ class FoldWriter:
         return self.folded(first, second)
 
     def _picked(self, pair: tuple[Value, Value], lanes: int, places: Sequence[int]) -> Lanes:
-        """Return the lanes with those numbers, counted through both vectors of `lanes` lanes."""
+        """Return a shuffle of two vectors of `lanes` lanes; `places` count through both."""
         kind = f"<{lanes} x {REPRESENTATIONS[self.fold.total].register}>"
         mask = f"<{len(places)} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
         x, y = (value.text for value in pair)
@@ -246,9 +246,9 @@ def fold_routine(
     target: Target,
     write: Callable[[FoldWriter], None],
 ) -> Routines:
-    """Return a routine, of which `write` writes what `form` names.
+    """Return the routine in `form`, whose body `write` emits.
 
-    Parameters are given as LLVM text, but for `INIT`, the initial value.
+    Parameters are given as LLVM text, except `INIT`, the initial value.
     """
     names = "_".join(dtype.name for dtype in (fold.source, fold.total, fold.result))
     lanes = lanes_of_fold(fold, target)
@@ -261,22 +261,22 @@ def fold_routine(
 
 
 def narrow_target(target: Target) -> Target:
-    """Return the machine as routines for small arrays see it."""
+    """Return the machine with narrower vectors, for routines for small arrays."""
     return replace(target, vector_bits=min(target.vector_bits, SMALL_BITS))
 
 
 def lanes_of_fold(fold: Fold, target: Target) -> int:
-    """Return how many elements are folded at a time."""
+    """Return how many elements are reduced at a time."""
     return target.vector_bytes // max(map(_computed_bytes, (fold.source, fold.total)))
 
 
 def group_of(lanes: int) -> int:
-    """Return how many vectors of this many lanes are folded at the same time."""
+    """Return how many vectors of this many lanes are reduced at the same time."""
     return min(lanes, _MOST_TRANSPOSED)
 
 
 def has_masks(dtype: DType, target: Target) -> bool:
-    """True if the machine loads and stores some lanes of a vector of elements on their own."""
+    """True if the machine has masked loads and stores of vectors of `dtype`."""
     is_wide = dtype.storage_bytes >= _MASKED_BYTES
     return target.has("avx512bw") or (is_wide and target.has("avx2"))
 

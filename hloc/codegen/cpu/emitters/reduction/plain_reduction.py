@@ -82,18 +82,18 @@ class PlainReduction:
 
 
 _MANY = 64
-"""Fewest elements, in batches of less than a vector of columns, where routines are as fast."""
+"""Fewest elements per batch of less than a vector of columns for which routines are as fast."""
 
 _LEAST_ROW = 4
-"""Elements of the shortest row where routines are as fast. Sums of `f32[100000,3]` take 1.25 of the
-time of loops that know their size, those of `f32[100000,8]` 0.96."""
+"""Shortest row for which routines are as fast. Sums of `f32[100000,3]` take 1.25 of the time of
+loops with constant bounds, those of `f32[100000,8]` 0.96."""
 
 _FORMS = frozenset({"R", "KR", "RKR", "RK", "KRK", "RKRK"})
 """Kept and reduced dimensions, slowest first, that the routines have loops for."""
 
 
 def plain_reduction(inst: Instruction) -> PlainReduction | None:
-    """Return the reduction that is all that `inst` does but for conversions, None for others."""
+    """Return the reduction of `inst`, None if it does more than reduce and convert."""
     root, is_fusion = root_of(inst), inst.is_a("fusion")
     reduce = root.operands[0] if is_fusion and root.is_a("convert") else root
     if not reduce.is_a("reduce") or len(reduce.operands) != 2:
@@ -117,13 +117,13 @@ def plain_reduction(inst: Instruction) -> PlainReduction | None:
 
 
 def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
-    """Return what routines of the table fold, None for what they do not."""
+    """Return the operation of a routine of the table, None if it has none."""
     (computation,) = reduce.called
     name, dtype = plain_reducer(computation), reduce.array.dtype
     if not name or computation.root.array.dtype is not dtype:
         return None
     if is_narrow_float(dtype) and (source is not dtype or result is not dtype):
-        return None  # they are rounded in between
+        return None  # intermediate results are rounded
     if not dtype.is_float and result is not dtype:
         return None
     if dtype.is_pred:
@@ -142,7 +142,7 @@ def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
 
 
 def _keeps_order(operand: ArrayShape, reduce: Instruction, result: ArrayShape) -> bool:
-    """True if results lie in memory as the elements do that they are made of."""
+    """True if the kept dimensions have the same order in memory in operand and result."""
     reduced = set(reduce.attributes.dimensions)
     kept = [dim for dim in range(operand.rank) if dim not in reduced]
     order = [dim for dim in loop_order(operand) if dim not in reduced]
@@ -164,9 +164,9 @@ def _groups(shape: ArrayShape, dimensions: tuple[int, ...]) -> tuple[Group, ...]
 
 
 def emit_plain(k: KernelContext, found: PlainReduction, steps: int) -> bool:
-    """Write a call of a routine, if there is one; `steps` is the extent of the kernel.
+    """Emit a call of a routine, if there is one; `steps` is the extent of the kernel.
 
-    Otherwise nothing is written, and the result is False.
+    Otherwise emit nothing and return False.
     """
     if not k.lanes or any(number is not None for number in k.aliased):
         return False
@@ -177,7 +177,7 @@ def emit_plain(k: KernelContext, found: PlainReduction, steps: int) -> bool:
         call.columns(found.columns)
     else:
         return False
-    k.level = 0  # little runs outside the routine
+    k.level = 0  # almost all time is spent in the routine
     return True
 
 
@@ -195,15 +195,15 @@ class _Call:
         self.source, self.start = source.pointer, found.reduce.operands[1]
         self.kept = [group for group in found.groups if not group.is_reduced]
         self.reduced = [group for group in found.groups if group.is_reduced]
-        # Of two groups, the slower one is where runs of the faster one begin.
+        # Of two reduced groups, the slower one enumerates runs of the faster one.
         self.runs = self.reduced[0] if len(self.reduced) == 2 else Group(True, 1, 0)
 
     def serves_rows(self) -> bool:
-        """True if rows are so long that a vector for each is as fast as loops of its own."""
+        """True if rows are long enough for a routine to be as fast as specialised loops."""
         return not self.kept or len(self.reduced) == 2 or self.reduced[0].size >= _LEAST_ROW
 
     def rows(self) -> None:
-        """Call the routine of rows for this part of them."""
+        """Call the routine of rows for this part of the rows."""
         m = self.math
         length, rows = self.reduced[-1], self.kept[0] if self.kept else Group(False, 1, 0)
         maker, group = row_routine, group_of(self.lanes)
@@ -218,10 +218,10 @@ class _Call:
         self._call(routine, m.mul(first, rows.stride), first, numbers)
 
     def serves_columns(self, columns: Group) -> bool:
-        """True if a routine for this many columns is as fast as loops of its own."""
+        """True if a routine for this many columns is as fast as specialised loops."""
         if columns.size >= self.lanes:
             return True
-        # Where little is folded at a time, sizes that are known make up for the routine's vectors.
+        # For small batches, constant bounds make up for the routine's vectors.
         is_tiny = len(self.kept) == 2 and self.reduced[-1].size * columns.size < _MANY
         return not is_tiny and has_masks(self.fold.source, self.target)
 
@@ -250,9 +250,9 @@ class _Call:
         return self.fold.is_float_sum and addends > SUM_BLOCK
 
     def _part(self, size: int, step: int = 0) -> tuple[IndexValue, IndexValue]:
-        """Return which of `size` results, or batches of them, this call of the kernel makes.
+        """Return the range of `size` results, or batches of them, for this call of the kernel.
 
-        The kernel counts in pieces of `step` results; by default, in equal ones.
+        The kernel counts pieces of `step` results; by default, equal pieces.
         """
         if self.steps == 1:
             return 0, size
@@ -262,9 +262,9 @@ class _Call:
     def _widened(
         self, first: IndexValue, end: IndexValue, size: int, least: int
     ) -> tuple[IndexValue, IndexValue]:
-        """Return a part of at least `least` of `size` results.
+        """Return a part extended to at least `least` of `size` results.
 
-        Those that another thread makes too are the same there.
+        Another thread may compute some of them, too; it gets the same values.
         """
         m = self.math
         first = m.minimum(first, size - least)
@@ -289,7 +289,7 @@ class _Call:
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
-    """Yield the routines of all folds that programs are likely to have."""
+    """Yield the routines of all reductions that programs are likely to have."""
     small = narrow_target(target)
     folds = [(fold, target) for fold in LISTED_FOLDS]
     folds += [(fold, small) for fold in SMALL_FOLDS if small != target]

@@ -35,11 +35,11 @@ from hloc.ops.folding import LONG_SUM
 
 @dataclass(frozen=True, slots=True)
 class _ScaledPool:
-    """A pooling, and what its results are multiplied or divided by.
+    """A pooling, and the factor or divisor of its results.
 
     Attributes:
         window: the reduce-window.
-        factor: a scalar, None if results stay as they are.
+        factor: a scalar, None if results are not scaled.
     """
 
     pool: Pool
@@ -53,13 +53,13 @@ class _ScaledPool:
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan windows that the routine folds, of the operand itself, times a constant perhaps."""
+    """Plan a pooling of an operand that the routine supports, with an optional scale."""
     scaled = _scaled_pool(inst)
     return None if scaled is None else KernelPlan(partial(_emit, scaled), scaled.rows)
 
 
 def _emit(scaled: _ScaledPool, k: KernelContext) -> None:
-    """Call the routine, or write loops where the machine has no vectors for it."""
+    """Call the routine, or emit loops if the machine has no vectors for it."""
     pool, window = scaled.pool, scaled.window
     source = k.plain_array(window.operands[0])
     assert source is not None
@@ -78,11 +78,11 @@ def _emit(scaled: _ScaledPool, k: KernelContext) -> None:
     factors = [f"{REPRESENTATIONS[fold.total].register} {x}" for x in (init.text, scale)]
     arrays = (source.pointer, k.output.pointer)
     b.call_routine(routine.name, arrays, *factors, table, k.begin, k.end)
-    k.level = 0  # nothing runs outside of the routine
+    k.level = 0  # all work is in the routine
 
 
 def _scaled_pool(inst: Instruction) -> _ScaledPool | None:
-    """Return the pooling that is all that `inst` does."""
+    """Return the pooling of `inst`, None if it does more."""
     window, factor = scaled_pool(root_of(inst))
     if not window.is_a("reduce-window"):
         return None
@@ -102,7 +102,7 @@ def _elements(pool: Pool) -> int:
 
 
 def _scale(k: KernelContext, factor: Instruction | None, total: DType) -> tuple[int, str]:
-    """Return what is done with results, and the number for it."""
+    """Return the operation on results, and its factor as an argument."""
     if factor is None:
         return AS_IT_IS, k.b.const(total, 1).text
     finish = MULTIPLIED if k.root.is_a("multiply") else DIVIDED
@@ -110,7 +110,7 @@ def _scale(k: KernelContext, factor: Instruction | None, total: DType) -> tuple[
 
 
 def _loops(k: KernelContext, rows: int) -> None:
-    """Fold element by element."""
+    """Emit loops over single elements."""
     shape = k.root.array
     order = physical_order(shape)
     sizes = [shape.dims[d] for d in order]

@@ -1,10 +1,10 @@
-"""The routine that folds windows of an array [batch, y, x, channels], several channels at a time.
+"""The routine that reduces windows of an array [batch, y, x, channels], by vectors of channels.
 
     fold_..._pool(from, to, init, scale, table, begin, end)
 
 `begin` and `end` count rows of the result, of all batches. The entries of the table are those of
 `TABLE`. Padding is never read: the valid part of a window is computed for every row, and within a
-row for the windows that reach over the edge.
+row for the windows at the edges.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64
 
 AS_IT_IS, MULTIPLIED, DIVIDED = range(3)
-"""What is done with a result and `scale`."""
+"""The operation on a result with `scale`."""
 
 _AXIS = ("size", "count", "window", "stride", "dilation", "padding")
 TABLE = ("channels", "finish", *(f"{axis}_{name}" for axis in "yx" for name in _AXIS))
 """Names of the entries of the table."""
 
 _BLOCKS = (8, 4, 2, 1)
-"""Vectors of channels whose windows are folded at the same time."""
+"""Vectors of channels whose windows are reduced at the same time."""
 
 
 def table_of(pool: Pool, finish: int) -> tuple[int, ...]:
@@ -66,14 +66,14 @@ def pool_routine(fold: Fold, target: Target) -> Routines:
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
-    """Yield the routines of all folds of windows."""
+    """Yield the routines of all window reductions."""
     for name, types in POOLED_TYPES.items():
         for dtype in types:
             yield pool_routine(of_one_type(name, dtype), target)
 
 
 class _Axis:
-    """The numbers of one dimension, and which part of a window lies inside."""
+    """The table entries of one dimension, and the part of a window that is inside."""
 
     def __init__(self, r: FoldWriter, axis: str) -> None:
         self.r, self.m = r, r.math
@@ -84,18 +84,18 @@ class _Axis:
         self.span = self.m.mul(self.m.sub(self.window, 1), self.dilation)
 
     def start(self, position: IndexValue) -> IndexValue:
-        """Return where window number `position` begins, which may be outside."""
+        """Return the start of window number `position`, which may be outside."""
         return self.m.sub(self.m.mul(position, self.stride), self.padding)
 
     def inside(self, start: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return the first element of a window that is inside, and how many are."""
+        """Return the first element of a window that is inside, and the number of these."""
         m = self.m
         first = self._steps(m.sub(0, start))
         end = m.minimum(self.window, self._steps(m.sub(self.size, start)))
         return first, m.maximum(m.sub(end, first), 0)
 
     def _steps(self, distance: IndexValue) -> IndexValue:
-        """Return how many steps of a window reach so far."""
+        """Return the number of window elements within `distance`, rounded up."""
         raised = self.m.add(self.m.maximum(distance, 0), self.m.sub(self.dilation, 1))
         return _quotient(self.r, raised, self.dilation)
 
@@ -137,7 +137,7 @@ class _Pool:
                 self._window(place, rows, self.b.load(self.steps, S64, 0), result)
 
     def _clip(self, position: IndexValue) -> IndexValue:
-        """Return where what is inside of a window begins in its line; `steps` are how many."""
+        """Return the first inside position of a window in its row; set `steps`, their number."""
         b, m, x = self.b, self.math, self.x
         start = x.start(position)
         b.store(self.first, 0, m.value(0))
@@ -153,7 +153,7 @@ class _Pool:
     def _window(
         self, place: IndexValue, rows: IndexValue, steps: IndexValue, result: IndexValue
     ) -> None:
-        """Fold a window whose first element inside is at `place`: `steps` of each of some rows."""
+        """Reduce a window whose first inside element is at `place`: `steps` of each of `rows`."""
         r, m = self.r, self.math
         begin: IndexValue = 0
         for block in _BLOCKS:
@@ -163,7 +163,7 @@ class _Pool:
                 self._block(m.add(place, channel), rows, steps, m.add(result, channel), block)
             begin = end
         with self.body.when(m.compare("GT", self.rest, 0)):
-            # The last vector has some channels only, or some of the one before again.
+            # The last vector is masked, or overlaps the one before.
             last = begin if self.mask else m.sub(self.channels, r.lanes)
             self._block(m.add(place, last), rows, steps, m.add(result, last), 1, is_last=True)
 
@@ -176,7 +176,7 @@ class _Pool:
         block: int,
         is_last: bool = False,
     ) -> None:
-        """Fold the windows of some vectors of channels from `place` on."""
+        """Reduce the windows of some vectors of channels from `place` on."""
         r, b, m = self.r, self.b, self.math
         slots, mask = self.slots[:block], self.mask if is_last else None
         for slot in slots:
@@ -200,7 +200,7 @@ class _Pool:
                 b.store(pointer_value("%to"), r.at(to), value)
 
     def _finish(self, slots: Sequence[LaneSlot]) -> None:
-        """Multiply or divide results by the scale, rounded as they would be without it."""
+        """Multiply or divide results by the scale, after rounding them to the result's type."""
         r, b = self.r, self.b
         if not r.fold.total.is_float:
             return

@@ -1,4 +1,4 @@
-"""Reductions: the call of a routine where one fits, else the loops of `kernels/reduce`."""
+"""Reductions: a call of a routine if one fits, else the loops of `kernels/reduce`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hloc.shapes import array_leaves
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a call of a routine, and the loops for where the routine does not fit the target."""
+    """Plan a call of a routine, and loops for targets that the routine does not support."""
     problem = reduce_problem(inst)
     if problem is None or _is_short(inst, problem):
         return None
@@ -28,9 +28,9 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _is_short(inst: Instruction, problem: ReduceProblem) -> bool:
-    """True if the loops of what is no reduction are better: over results, in vectors.
+    """True if vectorised loops over the results are faster, since rows are short.
 
-    The few elements of a row are then loaded from vectors of several rows.
+    The few elements of a row are then loaded by vectors over several rows.
     """
     if problem.by_columns or not problem.kept or not 1 < problem.addends <= MOST_UNROLLED:
         return False

@@ -1,4 +1,4 @@
-"""Routines that fold rows: contiguous elements, in any number of evenly spaced runs.
+"""Routines that reduce rows: contiguous elements, in any number of runs with one stride.
 
     fold_..._rows(from, to, init, rows, row_stride, runs, run_stride, length)
 
@@ -29,8 +29,8 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F64
 
 SHORT_BYTES = 1024
-"""Size of rows up to which several at a time are better. Longer ones may lie a power of two apart,
-where a cache has no room for lines of all of them."""
+"""Longest row for which several rows at a time are faster. The stride of longer ones may be a power
+of two, for which their lines map to the same cache sets."""
 
 _NEAR_ROWS = 4
 
@@ -43,15 +43,15 @@ _PARAMETERS = (
 
 @cache
 def row_routine(fold: Fold, target: Target) -> Routines:
-    """Return the function for rows whose sums, if they are sums of floats, are one block."""
+    """Return the function for rows of at most one block, if they are sums of floats."""
     return fold_routine(fold, "rows", _PARAMETERS, target, lambda r: _Rows(r).write())
 
 
 @cache
 def short_row_routine(fold: Fold, target: Target) -> Routines:
-    """Return the same for rows so short that what is done once per row counts.
+    """Return the same for rows so short that the work per row dominates.
 
-    There are at least as many rows as are folded at a time, `FoldWriter.group`.
+    There are at least `FoldWriter.group` rows, which are reduced at a time.
     """
     return fold_routine(fold, "short_rows", _PARAMETERS, target, lambda r: _Rows(r).write_short())
 
@@ -76,11 +76,11 @@ class _Rows:
         self.whole = self.math.sub(length, self.rest)
         self.has_rest = self.math.compare("GT", self.rest, 0)
         self.mask = r.mask(self.rest) if r.has_masks else None
-        # Where there are no masks, what is less than a vector goes through memory.
+        # Without masked loads, a partial vector is loaded through memory.
         self.padded = None if r.has_masks else self.b.allocate(r.fold.source, r.lanes)
 
     def write(self) -> None:
-        """Fold one row after the other."""
+        """Emit the loop over single rows."""
         r, b = self.r, self.b
         slots = r.running(COPIES)
         with self.body.loop(0, self.rows) as row:
@@ -93,7 +93,7 @@ class _Rows:
             b.store(pointer_value("%to"), row, b.convert(found, r.fold.result))
 
     def write_short(self) -> None:
-        """Fold several rows at a time, each into a vector that stays in a register."""
+        """Emit the loop over several rows at a time, each with an accumulator in a register."""
         r, b, m = self.r, self.b, self.math
         slots = r.running(r.group)
         with self.body.loop(0, self.rows, r.group) as begin:
@@ -114,9 +114,9 @@ class _Rows:
                 b.store(pointer_value("%to"), r.at(first), b.convert(made, r.fold.result))
 
     def _row_pointers(self, start: Value, position: IndexValue) -> list[Value]:
-        """Return where some rows have an element; every fourth address is computed anew.
+        """Return the addresses of an element of some rows; every fourth one is computed anew.
 
-        Addresses with a small multiple of the stride are part of an instruction.
+        Small multiples of the stride are part of the addressing mode.
         """
         r, b, m = self.r, self.b, self.math
         found = []
@@ -156,14 +156,14 @@ class _Rows:
     def _add_vectors(
         self, slots: Sequence[LaneSlot], start: Value, first: IndexValue, end: IndexValue
     ) -> None:
-        """Add the elements from `first` to `end`, which are as many as all copies take."""
+        """Accumulate the elements from `first` to `end`, a vector for each copy."""
         with self.body.loop(first, end, self.step) as position:
             for number, slot in enumerate(slots):
                 place = self.math.add(position, number * self.r.lanes)
                 self.r.add(slot, self.r.load(start, place))
 
     def _add_rest(self, slots: Sequence[LaneSlot], start: Value) -> None:
-        """Add the elements that are fewer than all copies take."""
+        """Accumulate the remaining elements, fewer than a vector for each copy."""
         r = self.r
         with self.body.loop(self.several, self.whole, r.lanes) as position:
             r.add(slots[0], r.load(start, position))
@@ -172,7 +172,7 @@ class _Rows:
             r.add(slots[1], self._rest(at))
 
     def _rest(self, start: Value) -> Value:
-        """Return a vector of the last elements, which are fewer than its lanes."""
+        """Return a partial vector of the last elements."""
         r, b, m = self.r, self.b, self.math
         if self.mask is not None:
             return r.load_some(start, 0, self.mask)

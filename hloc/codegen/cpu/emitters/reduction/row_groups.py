@@ -1,7 +1,7 @@
-"""Products of more rows with a small right-hand side, in groups of few rows; nothing is packed.
+"""Gemms of more rows with a small right-hand side, in groups of few rows, without packing.
 
-Each group is a product of few rows whose sums stay in registers (`gemv_resident`); every group
-reads the right-hand side from the second-level cache. Packing it would cost more than these reads.
+Each group is a gemm of few rows whose accumulators stay in registers (`gemv_resident`); every group
+reads the right-hand side from the L2 cache. Packing it would cost more than these reads.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
 from hloc.dtypes import F32, F64, DType
 
 MAX_GROUPED_ROWS = 64
-"""Most rows for which groups are better than packing.
+"""Most rows for which groups are faster than packing.
 
-Time over that of packing, rows x columns x depth of f32 with vectors of 512 bits: 0.46 for
+Time relative to packing, rows x columns x depth of f32 with vectors of 512 bits: 0.46 for
 16x512x128, 0.60 for 32x512x128, 0.82 for 48x512x128, 0.92 for 64x128x128; 1.08 for 128x512x128,
 1.18 for 256x128x128. Of f64 0.86 for 32x512x128.
 """
 
 MAX_RESULT_BYTES = (1 << 18) - 1
-"""Size of a result up to which this holds: larger ones are joined with what follows them, which
-wants tiles of rows (`opt/fusion/output_fusion.py`)."""
+"""Largest result: larger ones are fused with their epilogues, which need tiles of rows
+(`opt/fusion/output_fusion.py`)."""
 
 GROUPS = (8, 6, 10, 5, 7, 11, 9, 4)
-"""Rows of a group, best first: sums fill the registers, and there are few groups."""
+"""Rows of a group, best first: accumulators fill the registers, and there are few groups."""
 
 
 def grouped_gemm(
     p: GemmProblem, sources: tuple[DType, DType], result: DType
 ) -> GemvStreaming | None:
-    """Return how to multiply groups of rows; None if it cannot be done, or is not worth it."""
+    """Return the gemm of each group of rows; None if that is not supported, or does not pay."""
     if sources not in ((F32, F32), (F64, F64)) or len(p.rows) != 1:
         return None
     (row,) = p.rows

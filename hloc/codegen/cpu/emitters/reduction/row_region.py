@@ -12,7 +12,7 @@ from hloc.opt.fusion.row_plan import RowPlan
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a fusion row by row, unless a routine makes it (`plain_reduction`)."""
+    """Plan a fusion row by row, unless a routine computes it (`plain_reduction`)."""
     rows = row_region.plan_of(inst)
     if rows is None or _is_short(rows) or plain_reduction(inst) is not None:
         return None
@@ -20,10 +20,10 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _is_short(plan: RowPlan) -> bool:
-    """True if loops over the results, in vectors of several rows, are better.
+    """True if loops over the results, in vectors of several rows, are faster.
 
-    Row by row, what follows the sums of so few elements is computed for one row at a time: steps of
-    twelve bodies that attract each other, 144 distances each, take 0.28 us so, not 0.68.
+    Row by row, the work after the sums is scalar: a step of twelve bodies that attract each other,
+    with 144 distances, takes 0.28 us in vectors instead of 0.68.
     """
     if plan.rows.size > MOST_UNROLLED or any(s.keeps or s.writes for s in plan.stages):
         return False

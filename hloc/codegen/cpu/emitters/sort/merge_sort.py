@@ -1,7 +1,7 @@
 """A stable bottom-up merge sort of one row, for any comparator.
 
-Runs of eight are made by insertion, then merged back and forth between two buffers. Positions never
-depend on the comparator being consistent, so NaN or a broken order cannot leave a row.
+Runs of eight are sorted by insertion, then merged back and forth between two buffers. Positions
+stay inside the row even for an inconsistent comparator, such as one without an order of NaN.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows
 from hloc.dtypes import S64
 
 RUN = 8
-"""Length of the runs that insertion makes."""
+"""Length of the runs that are sorted by insertion."""
 
 Comparator: TypeAlias = Callable[[Sequence[Value], Sequence[Value]], Value]
-"""`less(left, right)` on the elements of all arrays at two places."""
+"""`less(left, right)` on the elements of all arrays at two positions."""
 
 
 class MergeSorter:
@@ -45,7 +45,7 @@ class MergeSorter:
         self.b.store(self.slots[slot], 0, self.math.value(value))
 
     def _make_runs(self, arrays: Sequence[IrArray]) -> None:
-        """Sort every stretch of `RUN` elements by insertion."""
+        """Sort every run of `RUN` elements by insertion."""
         m, body = self.math, self.body
         with body.loop(0, self.size, RUN) as first:
             stop = m.minimum(m.add(first, RUN), self.size)
@@ -95,7 +95,7 @@ class MergeSorter:
                 i, j = self._get(0), self._get(1)
                 left_done = m.compare("GE", i, middle)
                 right_done = m.compare("GE", j, stop)
-                # Where a run is used up its last element is compared, and not taken.
+                # An exhausted run compares its last element, which is not taken.
                 left = self.rows.load(source, m.minimum(i, m.sub(middle, 1)))
                 right = self.rows.load(source, m.minimum(j, m.sub(stop, 1)))
                 less = self._less(right, left)

@@ -1,7 +1,7 @@
-"""The functions of a routine that sorts by digits: keys and counts, passes, equal floats.
+"""The functions of a radix sort routine: keys and histograms, passes, equal floats.
 
-Keys are unsigned integers (`sort_keys`). A pass brings them from one half of the scratch memory to
-the other, in the order of one digit; the last one turns them into elements.
+Keys are unsigned integers (`sort_keys`). A pass moves them from one half of the scratch memory to
+the other, in the order of one digit; the last pass converts them to elements.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from hloc.dtypes import DTYPES, S64, U32, DType
 from hloc.lazy_dataclass import dataclass
 
 _BLOCK = 1024
-"""Elements whose keys are made before their digits are counted."""
+"""Elements whose keys are computed before their digits are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """What a routine sorts.
+    """The elements and payloads of a routine.
 
     Attributes:
         bits: width of an element.
         is_float: see `KeyForm`.
-        other_bytes: size of what goes along with each, 0 for nothing.
+        other_bytes: size of the payload of an element, 0 for none.
     """
 
     bits: int
@@ -54,7 +54,7 @@ class RowForm:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The parameters that tell how keys are made."""
+        """The parameters that define the keys."""
         return tuple(f"i{self.bits} %{name}" for name in ("limit", "zero", "flip"))
 
 
@@ -69,10 +69,9 @@ class RadixFunctions:
         return RoutineWriter(self.form.name + suffix, parameters, self.target, lanes)
 
     def enter(self, digit: int) -> RoutineWriter:
-        """Return the function that makes the keys, and counts all digits.
+        """Return the function that computes the keys, and counts all digits.
 
-        Where `special` points, it sets bits if elements differ from those that their keys stand
-        for.
+        It sets bits at `special` if the keys do not determine the elements.
         """
         w = self.function(
             f"_enter_{digit}",
@@ -121,7 +120,7 @@ class RadixFunctions:
         return ordered(b, one)
 
     def take_digit(self, *, is_last: bool) -> RoutineWriter:
-        """Return the function of one pass: every key goes to the next place of its digit."""
+        """Return the function of one pass: every key moves to the next position of its digit."""
         along = ("ptr %others", "ptr noalias %to_others")
         w = self.function(
             "_last" if is_last else "_pass",
@@ -145,7 +144,7 @@ class RadixFunctions:
         return w
 
     def restore(self) -> RoutineWriter:
-        """Return the function that writes zeros and NaN as they were, in their order."""
+        """Return the function that restores the bits of zeros and NaN, in their order."""
         row = ("ptr %from", "i64 %from_step", "ptr noalias %to", "i64 %to_step")
         w = self.function("_restore", (*row, "i64 %size", *self.form.numbers))
         b, m, dtype = w.b, w.math, self.form.key
@@ -175,7 +174,7 @@ def _load(w: RoutineWriter, pointer: str, dtype: DType, step: str, i: IndexValue
 
 
 def _incremented(w: RoutineWriter, counts: str, at: Value) -> Value:
-    """Add one to a count; return what it was."""
+    """Increment a count; return its old value."""
     before = w.b.load(pointer_value(counts), U32, at)
     w.b.store(pointer_value(counts), at, w.b.iadd(before, w.b.const(U32, 1)))
     return before

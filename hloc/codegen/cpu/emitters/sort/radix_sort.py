@@ -1,8 +1,8 @@
 """A stable radix sort of one row by unsigned integer keys, least significant digit first.
 
-Keys are made from the elements anew in every pass, so equal keys of different elements (-0 and 0)
-cost nothing: elements move, keys do not. All digits are counted while the row is filled; a digit
-that all elements share takes no pass.
+Keys are recomputed from the elements in every pass, so different elements with equal keys (-0 and
+0) need no special case: elements move, keys do not. All digits are counted while the row is filled;
+a digit that all elements share is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hloc.dtypes import S64, U32, DType
 from hloc.lazy_dataclass import dataclass
 
 _LONG_ROW = 8192
-"""Elements from which digits of eleven bits are better than those of eight."""
+"""From this length on, digits of eleven bits are faster than digits of eight."""
 
 KeyFunction: TypeAlias = Callable[[Sequence[Value]], list[Value]]
 """Return the unsigned keys of an element, the most important one first."""
@@ -27,7 +27,7 @@ KeyFunction: TypeAlias = Callable[[Sequence[Value]], list[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """How the keys are cut.
+    """The digits of the keys.
 
     Attributes:
         widths: bits of every key, most important one first.
@@ -49,7 +49,7 @@ class Digits:
 
 
 def digits_for(keys: Sequence[DType], size: int) -> Digits:
-    """Return how keys of these types are cut for rows of `size` elements."""
+    """Return the digits of keys of these types for rows of `size` elements."""
     widths = tuple(dtype.bits for dtype in keys)
     long = size >= _LONG_ROW and max(widths) > 16
     return Digits(widths, 11 if long else 8)
@@ -59,7 +59,7 @@ class RadixSorter:
     """Writes the steps of one row: `clear`, `count` for every element, then `sort`.
 
     Args:
-        offset_bytes: where in scratch memory the counts lie.
+        offset_bytes: offset of the counts in scratch memory.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RadixSorter:
         return b.convert(b.and_(b.lshr(key, shift), mask), S64)
 
     def _increment(self, place: IndexValue) -> Value:
-        """Add one to a count; return what it was."""
+        """Increment a count; return its old value."""
         before = self.counts.load(self.math, (place,))
         self.counts.store(self.math, (place,), self.b.iadd(before, self.b.const(U32, 1)))
         return before
@@ -106,7 +106,7 @@ class RadixSorter:
             self._sort_by_key(number, passes, first, count)
 
     def _sort_by_key(self, number: int, passes: int, first: int, count: IndexValue) -> None:
-        """Take the passes of key `number`, whose counts begin with those of pass `first`."""
+        """Emit the passes of key `number`, whose counts begin with those of pass `first`."""
         m, b = self.math, self.b
         with self.body.loop(0, passes) as which:
             half = self.rows.half
@@ -132,7 +132,7 @@ class RadixSorter:
         return self._digit(key, self.b.convert(self.math.value(shift), key.dtype))
 
     def _add_up(self, base: IndexValue) -> None:
-        """Turn the counts of one digit into the places of its first elements."""
+        """Replace the counts of one digit by their prefix sums, the first positions."""
         m, b = self.math, self.b
         total = b.allocate(U32)
         b.store(total, 0, b.const(U32, 0))

@@ -19,10 +19,10 @@ _MOST = 128
 """Elements of the longest row that is sorted by rank on any machine."""
 
 _VECTOR_BYTES = 64
-"""Size of the vectors for which the numbers below hold."""
+"""Size of the vectors for which `_LONGEST` holds."""
 
 _LONGEST = {8: 48, 16: 72, 32: _MOST, 64: _MOST}
-"""Elements of the longest row sorted by rank, by the width of keys: few digits are fast."""
+"""Longest row that is sorted by rank, by the width of keys: a radix sort of few digits is fast."""
 
 RANKED_BYTES = 2 * _MOST * 8
 """Scratch memory: keys and ranks."""
@@ -41,7 +41,7 @@ def rank_function(
     Args:
         name: of the routine.
         key: unsigned type of keys and elements.
-        other: type of what goes along, None for nothing.
+        other: type of the payload, None for none.
         is_float: see `KeyForm`.
         target: whose vectors are used.
     """
@@ -116,7 +116,7 @@ class _Ranks:
             start = self.b.convert(m.value(first), self.dtype)
             fn.line(f"store {v.type} {v.splat(start)}, ptr {total}")
             after = m.add(first, self.lanes)
-            with self.body.loop(0, first) as i:  # of equal ones, those before come first
+            with self.body.loop(0, first) as i:  # stable: earlier equal elements come first
                 self._add(total, self._less(mine, self._everywhere(i)))
             with self.body.loop(first, after) as i:
                 it = self._everywhere(i)
@@ -139,11 +139,11 @@ class _Ranks:
         return self.fn.value(f"icmp slt {self.v.type} {x}, {y}")
 
     def _add(self, total: str, holds: str) -> None:
-        """Subtract one where a comparison holds; a mask that is a number is -1 there."""
+        """Subtract one where a comparison holds, by adding the sign-extended mask."""
         self._combine("add", total, holds)
 
     def _subtract(self, total: str, holds: str) -> None:
-        """Add one where a comparison holds."""
+        """Add one where a comparison holds, by subtracting the sign-extended mask."""
         self._combine("sub", total, holds)
 
     def _combine(self, op: str, total: str, holds: str) -> None:
@@ -153,7 +153,7 @@ class _Ranks:
         fn.line(f"store {v.type} {fn.value(f'{op} {v.type} {before}, {mask}')}, ptr {total}")
 
     def move(self, dtype: DType, source: str, source_step: str, to: str, to_step: str) -> None:
-        """Bring every element to the place that its rank tells."""
+        """Move every element to the position given by its rank."""
         b, m = self.b, self.math
         with self.body.loop(0, self.size) as i:
             rank = b.convert(b.load(self.ranks, self.dtype, m.value(i)), S64)

@@ -28,7 +28,7 @@ _LEAST_PER_BIT = 1
 """Fewest elements per bit of the keys for which a radix sort is faster than a merge sort."""
 
 _MOST_CARRIED_BYTES = 16
-"""Most bytes of all operands that move themselves; else keys and places move."""
+"""Most bytes of operands that are moved themselves; otherwise keys and positions are moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _RadixPlan:
     """A radix sort of the rows of an instruction.
 
     Attributes:
-        carried: types of what moves: the operands, or the keys and the place if `by_place`.
+        carried: types of the moved values: the operands, or keys and positions if `by_place`.
     """
 
     keys: tuple[Key, ...]
@@ -46,7 +46,7 @@ class _RadixPlan:
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a sort: scratch memory for two rows of all that moves, and counts of a radix sort."""
+    """Plan a sort: scratch memory for two rows of the moved values, and for radix counts."""
     radix, shape = _radix_plan(inst), inst.operands[0].array
     dim = inst.attributes.dimensions[0]
     outer = [d for d in loop_order(shape) if d != dim]
@@ -61,7 +61,7 @@ def _size(root: Instruction) -> int:
 
 
 def _radix_plan(root: Instruction) -> _RadixPlan | None:
-    """Return how the rows are sorted by keys, None if they are merged."""
+    """Return the radix sort of the rows, None for a merge sort."""
     size = _size(root)
     keys = keys_of(root.called[0])
     if keys is None or size >= 1 << 32:
@@ -150,12 +150,12 @@ def _radix(k: KernelContext, plan: _RadixPlan, at: Sequence[IndexValue], dim: in
 
 
 def _keys_themselves(values: Sequence[Value]) -> list[Value]:
-    """Return the keys of an element that is its keys and its place."""
+    """Return the keys of a moved value that consists of keys and position."""
     return list(values[:-1])
 
 
 def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
-    """Return what makes the keys of the elements of all operands."""
+    """Return the function that computes the keys from the elements of all operands."""
     (comparator,) = k.root.called
 
     def of_elements(values: Sequence[Value]) -> list[Value]:

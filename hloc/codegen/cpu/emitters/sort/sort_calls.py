@@ -1,7 +1,7 @@
-"""Sorts whose keys are operands: a few lines around the routines that sort one row.
+"""Sorts whose keys are operands: calls of the routines that sort one row.
 
 A single key, alone or with one operand of 32 or 64 bits, is sorted by one call. Otherwise the
-positions are sorted, by the least important key first, and all operands are gathered from them.
+positions are sorted, by the least significant key first, and all operands are gathered by them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ _PLACE_BYTES = U32.storage_bytes
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """How routines sort the rows of an instruction.
+    """The calls that sort the rows of an instruction.
 
     Attributes:
-        orders: numbers of the operands that are keys, and how they are ordered; the most
-            important one first.
+        orders: numbers of the operands that are keys, and their orders; most significant first.
         size: of a row.
-        other_bytes: size of what goes along with the only key.
-        by_place: places go along, and operands are fetched from there.
+        other_bytes: size of the payload of a single key.
+        by_place: positions are the payload, and operands are gathered by them.
     """
 
     orders: tuple[tuple[int, KeyForm], ...]
@@ -46,30 +45,30 @@ class CallPlan:
     by_place: bool
 
     def form(self, number: int) -> RowForm:
-        """Return what the routine sorts by key `number`."""
+        """Return the form of the routine for key `number`."""
         key = self.orders[number][1]
         return RowForm(key.bits, key.is_float, self.other_bytes)
 
     @property
     def row_bytes(self) -> int:
-        """Room for a row of any elements."""
+        """Bytes for a row of the widest elements."""
         return aligned_bytes(8 * self.size)
 
     @property
     def scratch_bytes(self) -> int:
-        """What the routines need; before it, places twice and keys twice if places are sorted."""
+        """Bytes for the routines; with `by_place`, after two rows of positions and of keys."""
         forms = (self.form(number) for number in range(len(self.orders)))
         inner = max(sort_bytes(form, self.size, numbered=self.by_place) for form in forms)
         return inner + (self.first_scratch if self.by_place else 0)
 
     @property
     def first_scratch(self) -> int:
-        """Where the memory of the routines begins if places are sorted."""
+        """Offset of the memory of the routines with `by_place`."""
         return 4 * self.row_bytes
 
 
 def call_plan(inst: Instruction) -> CallPlan | None:
-    """Return how routines sort `inst`, None if they cannot."""
+    """Return the calls that sort `inst`, None if routines do not support it."""
     size = inst.operands[0].array.dims[inst.attributes.dimensions[0]]
     if size >= 1 << 32:
         return None
@@ -85,9 +84,9 @@ def call_plan(inst: Instruction) -> CallPlan | None:
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a sort by keys that routines know: row by row, or groups of columns at a time.
+    """Plan a sort by keys that routines support: row by row, or groups of columns at a time.
 
-    The columns of a group lie in scratch memory behind what the routines need.
+    The columns of a group are in scratch memory after the memory of the routines.
     """
     calls = call_plan(inst)
     if calls is None:
@@ -130,11 +129,11 @@ def _call_sort(k: KernelContext, plan: CallPlan, key: int, moved: list[Row], scr
 
 
 def _by_place(k: KernelContext, plan: CallPlan, rows: list[Row], results: list[Row]) -> None:
-    """Sort the places by one key after another, and fetch all operands but the last key."""
+    """Sort the positions by one key after another, and gather all operands but the last key."""
     parts = [k.b.offset_pointer(k.scratch, i * plan.row_bytes).text for i in range(4)]
     places = [Row(part, 1, _PLACE_BYTES) for part in parts[:2]]
     inner = k.b.offset_pointer(k.scratch, plan.first_scratch).text
-    here = Row("null", 1, _PLACE_BYTES)  # the places as they are
+    here = Row("null", 1, _PLACE_BYTES)  # the positions 0, 1, 2 ...
     first = plan.orders[0][0]
     for key in reversed(range(len(plan.orders))):
         number = plan.orders[key][0]
@@ -152,7 +151,7 @@ def _by_place(k: KernelContext, plan: CallPlan, rows: list[Row], results: list[R
 
 
 def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> None:
-    """Copy a row in the order of places."""
+    """Copy a row in the order of positions."""
     routine = gather_routine(row.element_bytes, k.target)
     k.use(routine)
     at = f"ptr {places.pointer}"

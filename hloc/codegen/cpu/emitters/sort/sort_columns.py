@@ -1,7 +1,7 @@
-"""The rows to sort; strided rows are copied side by side, several at a time.
+"""The rows to sort; strided rows are copied in groups.
 
-Neighbouring columns share cache lines: reading a single column loads every line for one element. So
-a group of columns is copied into scratch memory, sorted, and copied back.
+Adjacent columns share cache lines: reading a single column loads every line for one element. So a
+group of columns is copied into scratch memory, sorted, and copied back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hloc.shapes import array_leaves
 
 _LINE_BYTES = 64
 _SHORT = 512
-"""Most elements of a column for which its lines stay in the nearest cache."""
+"""Most elements of a column whose lines stay in the L1 cache."""
 
 _WAYS = ("in", "out")
 
@@ -34,7 +34,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row in memory: where it begins, elements from one to the next, bytes of an element."""
+    """A row in memory: address, stride in elements, bytes of an element."""
 
     pointer: str
     step: int
@@ -42,7 +42,7 @@ class Row:
 
     @staticmethod
     def of(k: KernelContext, array: IrArray, at: list[IndexValue], dim: int) -> Row:
-        """Return the row along `dim` whose other positions are `at`."""
+        """Return the row along `dim` whose other indices are `at`."""
         first = k.math.value(k.math.linear(at, array.strides))
         pointer = k.b.address(array.pointer, array.dtype, first)
         return Row(pointer, array.strides[dim], array.dtype.storage_bytes)
@@ -53,18 +53,18 @@ class Row:
 
 
 def outer_dims(root: Instruction) -> list[int]:
-    """Return the dimensions that rows are counted by, outermost first."""
+    """Return the dimensions that enumerate the rows, outermost first."""
     dim = root.attributes.dimensions[0]
     return [d for d in loop_order(root.operands[0].array) if d != dim]
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How rows are counted: in groups of `width` columns, or one by one if that is 1.
+    """The groups of rows: `width` columns each, or single rows if that is 1.
 
     Attributes:
-        outer: sizes of the dimensions that rows are counted by, outermost first.
-        pitches: bytes from one column to the next in scratch memory, of every operand.
+        outer: sizes of the dimensions that enumerate the rows, outermost first.
+        pitches: bytes from one column to the next in scratch memory, for every operand.
     """
 
     outer: tuple[int, ...]
@@ -73,7 +73,7 @@ class Groups:
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The sizes by which groups are counted."""
+        """The sizes of the dimensions that enumerate the groups."""
         if self.width == 1:
             return self.outer
         return (*self.outer[:-1], -(-self.outer[-1] // self.width))
@@ -85,12 +85,12 @@ class Groups:
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for a group of every operand and of every result."""
+        """Bytes for a group of every operand and of every result."""
         return 2 * self.width * sum(self.pitches) if self.width > 1 else 0
 
 
 def groups_of(root: Instruction) -> Groups:
-    """Return how the rows of a sort are taken."""
+    """Return the groups of the rows of a sort."""
     first, *others = (operand.array for operand in root.operands)
     dim = root.attributes.dimensions[0]
     outer = tuple(first.dims[d] for d in outer_dims(root))
@@ -102,7 +102,7 @@ def groups_of(root: Instruction) -> Groups:
     if not all(same_physical_order(first, shape) for shape in shapes):
         return alone
     sizes = [operand.array.dtype.storage_bytes for operand in root.operands]
-    # A line more than it takes, so that all columns do not begin at the same place of a cache.
+    # One extra cache line, so that the columns do not all map to the same cache sets.
     pitches = tuple((first.dims[dim] * n // _LINE_BYTES + 2) * _LINE_BYTES for n in sizes)
     width = min(max(_LINE_BYTES // max(sizes), 1), outer[-1])
     found = Groups(outer, width, pitches)
@@ -113,13 +113,13 @@ def groups_of(root: Instruction) -> Groups:
 def rows_to_sort(
     k: KernelContext, groups: Groups, sources: list[IrArray], scratch_offset: int
 ) -> Iterator[tuple[list[Row], list[Row]]]:
-    """Run the region for every row; yields where it lies, and where the sorted one goes.
+    """Run the region for every row; yields its rows of the operands and of the results.
 
     Args:
         k: the kernel.
-        groups: how rows are counted; the part of the kernel is a range of groups.
+        groups: the groups of rows; the part of the kernel is a range of groups.
         sources: arrays of the operands.
-        scratch_offset: where the memory for groups begins.
+        scratch_offset: offset of the memory for groups.
     """
     dim, m = k.root.attributes.dimensions[0], k.math
     with k.body.loop(k.begin, k.end) as group:
@@ -185,7 +185,7 @@ def _copy(k: KernelContext, way: str, row: Row, part: _Part, count: IndexValue) 
 
 
 def column_routines(element_bytes: int, target: Target) -> Routines:
-    """Return the functions that copy neighbouring columns from an array to lines, and back.
+    """Return the functions that copy adjacent columns from an array to lines, and back.
 
     in(array, array_step, lines, lines_step, columns, size), and out with the same parameters
     """

@@ -33,14 +33,14 @@ _COMPARISONS = {
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """How the bits of elements become keys.
+    """The conversion from bits of elements to keys.
 
     Attributes:
         bits: width of elements and keys.
-        is_float: the lower bits of negative numbers are turned over, as sign and magnitude ask.
-        limit: magnitude of a float above which it is NaN, and the largest of all.
-        zero: bits of a float that count as those of 0.
-        flip: is combined with the key by exclusive or.
+        is_float: the lower bits of negative numbers are inverted, for the order of sign-magnitude.
+        limit: floats of larger magnitude bits are NaN, the largest key.
+        zero: bits of a float that are replaced by those of 0.
+        flip: combined with the key by exclusive or.
     """
 
     bits: int
@@ -51,12 +51,12 @@ class KeyForm:
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """What routines get as arguments."""
+        """The arguments of routines."""
         return self.limit, self.zero, self.flip
 
 
 def key_form(dtype: DType, *, total: bool, descending: bool) -> KeyForm | None:
-    """Return how elements of `dtype` are ordered, None for types that routines do not know.
+    """Return the keys of elements of `dtype`, None for types that routines do not support.
 
     Floats: `total` is the total order of their bits; else -0 equals 0, and every NaN is largest.
     """
@@ -81,7 +81,7 @@ def element_key(b: LlvmBuilder, bits: Value, is_float: bool) -> Value:
 
 
 def one_of_equals(b: LlvmBuilder, bits: Value) -> Value:
-    """Return the bits that stand for all floats that are equal to one."""
+    """Return the canonical bits of a float: the same for all floats that compare equal."""
     most = b.const(bits.dtype, (1 << (bits.dtype.bits - 1)) - 1)
     is_zero = b.compare("EQ", bits, _number(bits, "zero"))
     bits = b.select(is_zero, b.const(bits.dtype, 0), bits)
@@ -95,7 +95,7 @@ def ordered(b: LlvmBuilder, bits: Value) -> Value:
 
 
 def element_of_key(b: LlvmBuilder, key: Value, is_float: bool) -> Value:
-    """Return the bits that have a key; of equal floats those that stand for all."""
+    """Return the bits for a key; for equal floats, the canonical bits."""
     bits = b.xor(key, _number(key, "flip"))
     if not is_float:
         return bits
@@ -104,7 +104,7 @@ def element_of_key(b: LlvmBuilder, key: Value, is_float: bool) -> Value:
 
 
 def _sign_mask(b: LlvmBuilder, bits: Value) -> Value:
-    """Return all ones where the highest bit is set, else that bit alone."""
+    """Return all ones if the highest bit is set, else only the highest bit."""
     unsigned, signed = bits.dtype, DTYPES[f"s{bits.dtype.bits}"]
     top = b.const(signed, unsigned.bits - 1)
     mask = b.convert(b.ashr(b.convert(bits, signed), top), unsigned)
@@ -116,15 +116,15 @@ def _number(like: Value, name: str) -> Value:
 
 
 def digit_of(b: LlvmBuilder, key: Value, shift: Value, mask: Value) -> Value:
-    """Return some bits of a key as a position."""
+    """Return a digit of a key."""
     return b.and_(b.lshr(b.convert(key, S64), shift), mask)
 
 
 def operand_order(key: Key) -> tuple[int, KeyForm] | None:
-    """Return the number of the operand that a key is, and how it is ordered.
+    """Return the number of the operand that is the key, and the key's form.
 
-    None if routines do not know its type, or it is computed; but what JAX computes of floats is
-    known.
+    None if routines do not support its type, or the key is computed, except for the canonical
+    floats that JAX computes.
     """
     expression = key.expression
     total = key.total
@@ -138,10 +138,10 @@ def operand_order(key: Key) -> tuple[int, KeyForm] | None:
 
 
 def _is_canonical(expression: Instruction) -> bool:
-    """True if it is a float parameter whose zeros are made 0 and whose NaN are made one, positive.
+    """True for a float parameter whose zeros are replaced by 0 and whose NaNs by one positive NaN.
 
-    It compares the parameter with itself and with 0 alone, and chooses from it and constants, so
-    one sample of every class of numbers proves it.
+    The expression only compares the parameter with itself and with 0, and selects it or constants,
+    so one sample of every class of numbers proves it.
     """
     members = list(post_order_from([expression]))
     parameters = [inst for inst in members if inst.is_a("parameter")]
@@ -163,7 +163,7 @@ def _is_canonical(expression: Instruction) -> bool:
 
 
 def _decides(inst: Instruction, constants: Mapping[Instruction, float]) -> bool:
-    """True if `inst` compares the parameter or 0 with either, or selects by that."""
+    """True if `inst` compares the parameter and 0, or selects by such a comparison."""
     if inst.is_a("select"):
         return inst.operands[0].is_a("compare")
     if not inst.is_a("compare") or inst.attributes.type == "TOTALORDER":
@@ -185,7 +185,7 @@ def _same(x: float, y: float) -> bool:
 def _chosen(
     steps: Sequence[Instruction], numbers: Mapping[Instruction, float]
 ) -> dict[Instruction, Instruction]:
-    """Return which parameter or constant every selection chooses."""
+    """Return the parameter or constant that every select returns."""
     holds: dict[Instruction, bool] = {}
     chosen: dict[Instruction, Instruction] = {}
     for inst in steps:

@@ -33,14 +33,14 @@ from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
 
 LONG_ROW = 8192
-"""Elements from which digits of eleven bits are better than those of eight."""
+"""From this length on, digits of eleven bits are faster than digits of eight."""
 
 _DIRECT = 1 << 16
-"""Elements up to which the last pass writes to the result: longer rows are of many pages, and those
-of the scratch memory are larger ones."""
+"""Up to this length, the last pass writes to the result: longer rows have many pages, and scratch
+memory has larger pages."""
 
 OTHER_BYTES = (0, 1, 2, 4, 8)
-"""Bytes of what may go along with an element; 0 for nothing."""
+"""Sizes of payloads in bytes; 0 for none."""
 
 _LISTED_OTHER_BYTES = (0, 4, 8)
 
@@ -53,9 +53,9 @@ def sort_bytes(form: RowForm, size: int, *, numbered: bool) -> int:
     """Return the scratch memory for rows of up to `size` elements.
 
     Args:
-        form: what is sorted.
+        form: the elements and payloads.
         size: most elements.
-        numbered: the places go along, which the routine writes itself.
+        numbered: the payload is the positions, which the routine writes itself.
     """
     row = aligned_bytes(size * form.bits // 8) + aligned_bytes(size * form.other_bytes)
     counts = max(_count_bytes(form.bits, digit) for digit in _digits(form.bits, size))
@@ -64,7 +64,7 @@ def sort_bytes(form: RowForm, size: int, *, numbered: bool) -> int:
 
 
 def _digits(bits: int, size: int) -> tuple[int, ...]:
-    """Return the widths of digits that rows of up to `size` elements are cut into."""
+    """Return the widths of the digits of keys for rows of up to `size` elements."""
     return (_NARROW, _WIDE) if bits > 16 and size >= LONG_ROW else (_NARROW,)
 
 
@@ -73,7 +73,7 @@ def _count_bytes(bits: int, digit: int) -> int:
 
 
 def sort_routines(form: RowForm, target: Target) -> Routines:
-    """Return the routine for one form, with the functions that it is made of."""
+    """Return the routine for one form, with its functions."""
     declared = declaration(form.name, _parameters(form))
     source = partial(_sort_text, form, target)
     return Routines(form.name, (declared,), source, FINAL_WITH_SLOTS)
@@ -110,7 +110,7 @@ def _parameters(form: RowForm) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Where the last pass may write to: half of the scratch memory, or the result."""
+    """The target of the last pass: half of the scratch memory, or the result."""
 
     half: str
     result: str
@@ -119,10 +119,10 @@ class _End:
 
 
 class _Main:
-    """Writes the steps of a row.
+    """Emits the steps of a row.
 
-    Slots: `passes` and `width` are how the keys are cut, `live` has a bit per pass that is needed,
-    `done` is the number of passes that were taken, and `special` says if `restore` has work.
+    Slots: `passes` and `width` are number and width of the digits, `live` has a bit per pass that
+    is needed, `done` is the number of finished passes, and `special` is set if `restore` has work.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class _Main:
         )
 
     def write(self) -> None:
-        """Write the places if they go along, and choose the way to sort."""
+        """Write the positions if they are the payload, and choose the algorithm."""
         m, body = self.math, self.body
         if self.form.other:
             self._number(self.form.other)
@@ -225,7 +225,7 @@ class _Main:
         self._set("width", digit)
 
     def _enter_others(self, to: str, other: DType) -> None:
-        """Copy what goes along if it is not dense; `others` points to a dense row then."""
+        """Copy the payload if it is strided; `others` then points to a dense row."""
         b, m = self.b, self.math
         step = Value(S64, self.others_step)
         is_dense = m.compare("EQ", step, 1)
@@ -250,7 +250,7 @@ class _Main:
         return b.isub(b.shl(one, self._get("width")), one)
 
     def _find_live(self, keys: str, counts: str) -> None:
-        """Find the digits in which not all keys are like the first one."""
+        """Find the digits in which some key differs from the first one."""
         b, m = self.b, self.math
         self._set("live", 0)
         key = b.load(pointer_value(keys), self.form.key, 0)
@@ -269,7 +269,7 @@ class _Main:
         counts: str,
         sizes: tuple[IndexValue, IndexValue],
     ) -> None:
-        """Take a pass from one half of the scratch memory to the other, or to the result."""
+        """Emit a pass from one half of the scratch memory to the other, or to the result."""
         b, m, form = self.b, self.math, self.form
         width, done = self._get("width"), self._get("done")
         offset = m.mul(b.shl(m.value(which), width), U32.storage_bytes)
@@ -311,12 +311,12 @@ class _Main:
         return self.b.and_(is_dense, self.math.compare("LE", self.size, _DIRECT))
 
     def _target(self, end: _End, is_last: Value) -> str:
-        """Return where a pass writes to."""
+        """Return the target of a pass."""
         is_direct = self.b.and_(is_last, self._is_direct(end))
         return self._chosen(is_direct, "ptr", end.result, end.half)
 
     def _spread(self, end: _End) -> None:
-        """Copy what is sorted to the result where the last pass did not write to it."""
+        """Copy the sorted row to the result if the last pass did not write to it."""
         b, m = self.b, self.math
         step = argument(end.step)
         with self.body.when(b.not_(self._is_direct(end))):
@@ -330,7 +330,7 @@ class _Main:
                 b.store(pointer_value(end.result), m.value(m.mul(i, step)), value)
 
     def _add_up(self, counts: str, digits: Value) -> None:
-        """Turn the counts of one digit into the places of its first elements."""
+        """Replace the counts of one digit by their prefix sums, the first positions."""
         v, fn = (
             Vectors(self.b, U32, self.b.target.vector_bytes // U32.storage_bytes),
             self.fn,
@@ -352,7 +352,7 @@ class _Main:
 
 @cache
 def gather_routine(element_bytes: int, target: Target) -> Routines:
-    """Return what copies elements of a row in the order that `places` tell.
+    """Return the routine that copies elements of a row in the order of `places`.
 
     gather(from, from_step, to, to_step, places, size)
     """
@@ -374,7 +374,7 @@ def gather_routine(element_bytes: int, target: Target) -> Routines:
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
-    """Yield the routines for all elements and what goes along."""
+    """Yield the routines for all elements and payloads."""
     for bits in WIDTHS:
         for is_float in (False, True) if bits > 8 else (False,):
             for other_bytes in _LISTED_OTHER_BYTES:

@@ -24,7 +24,7 @@ def rows_bytes(dtypes: Sequence[DType], size: int) -> int:
 
 
 class SortRows:
-    """The arrays of one row, in one of the two halves that begin the scratch memory.
+    """The arrays of one row, in one of the two halves at the start of the scratch memory.
 
     Attributes:
         size: most elements of a row.
@@ -43,7 +43,7 @@ class SortRows:
         return self.b.load(self._half, S64, 0)
 
     def set_half(self, half: IndexValue) -> None:
-        """Say which half holds the row."""
+        """Record which half holds the row."""
         self.b.store(self._half, 0, self.math.value(half))
 
     def buffers(self, half: IndexValue) -> list[IrArray]:

@@ -15,16 +15,16 @@ from hloc.ir.instruction import Instruction
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a topk: scratch memory for two rows of values and places."""
+    """Plan a topk: scratch memory for two rows of values and positions."""
     operand = inst.operands[0].array
     *outer, size = operand.dims
-    if size >= 1 << 31:  # places are s32
+    if size >= 1 << 31:  # positions are s32
         return None
     return KernelPlan(_emit, outer[0] if outer else 1, rows_bytes((operand.dtype, S32), size))
 
 
 def _emit(k: KernelContext) -> None:
-    """Sort row by row; the sort is stable, so lower places come first."""
+    """Sort row by row; the sort is stable, so lower positions come first."""
     (operand,) = k.root.operands
     *outer, size = operand.array.dims
     rows = SortRows(k, (operand.array.dtype, S32), size)

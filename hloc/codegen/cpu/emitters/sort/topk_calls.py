@@ -1,4 +1,4 @@
-"""topk by routines: a few lines around those that find the first elements of one row."""
+"""topk by calls of routines that find the first elements of one row."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hloc.ir.instruction import Instruction
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a topk whose order routines know, row by row."""
+    """Plan a topk whose order routines support, row by row."""
     operand = inst.operands[0].array
     *outer, size = operand.dims
     form = first_form(operand.dtype, largest=inst.attributes.largest)
-    if form is None or size >= 1 << 31:  # places are s32
+    if form is None or size >= 1 << 31:  # positions are s32
         return None
     return KernelPlan(partial(_emit, form), prod(outer), topk_bytes(form.bits, size))
 
 
 def _emit(form: FirstForm, k: KernelContext) -> None:
-    """Let a routine take one row after another."""
+    """Emit the loop over rows, with a call of the routine for each."""
     source = k.plain_array(k.root.operands[0])
     assert source is not None
     *outer, size = source.dims

@@ -3,9 +3,9 @@
     topk(from, from_step, to, to_step, to_places, to_places_step, scratch, size, count, sign, flip)
 
 Steps are in elements. Keys are unsigned integers in the order of the elements: the bits, with those
-in `sign` inverted where the sign bit is set (all others of a float, none of an integer), then those
-in `flip` inverted. Where few elements are wanted, a histogram of the leading digits shows in which
-digit the last one lies, and only elements up to it are sorted (`sort_routines`).
+in `sign` inverted if the sign bit is set (all others of a float, none of an integer), then those in
+`flip` inverted. If few elements are wanted, a histogram of the leading digits gives the digit of
+the last one, and only elements up to that digit are sorted (`sort_routines`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORTH = 4
 """Elements are selected before sorting if at most one in this many is kept."""
 
 _LEAST = 32
-"""Elements above which that is faster than sorting them all."""
+"""For more elements, that is faster than sorting them all."""
 
 _LEADING_BITS = 11
 
@@ -40,7 +40,7 @@ _SCANNED = 16
 
 @dataclass(frozen=True, slots=True)
 class FirstForm:
-    """How rows of a type are ordered; see above for the numbers."""
+    """The order of rows of a type; the module's docstring explains `sign` and `flip`."""
 
     bits: int
     sign: int
@@ -52,7 +52,7 @@ class FirstForm:
 
 
 def first_form(dtype: DType, *, largest: bool) -> FirstForm | None:
-    """Return the order by which the largest or smallest come first, None if routines lack it."""
+    """Return the order with the largest or smallest first, None if routines do not support it."""
     if dtype.bits < 8 and not dtype.is_pred:  # the sign is not the highest bit of the byte
         return None
     bits = 8 * dtype.storage_bytes
@@ -125,7 +125,7 @@ class _Writer:
         return m.mul(m.div(m.add(m.mul(self.size, dtype.storage_bytes), 63), 64), 64)
 
     def write(self) -> None:
-        """Make the keys, choose, sort, and turn keys into elements."""
+        """Compute the keys, select, sort, and convert keys to elements."""
         m, b = self.math, self.b
         self._enter()
         b.store(self.kept, 0, self.size)
@@ -140,7 +140,7 @@ class _Writer:
         self._leave()
 
     def _turned(self, b: LlvmBuilder, x: Value) -> Value:
-        """Return `x` with the bits of `sign` turned over if its sign is set; is its own inverse."""
+        """Return `x` with the bits of `sign` inverted if its sign is set; an involution."""
         signed = DTYPES[f"s{self.key.bits}"]
         mask = b.ashr(b.convert(x, signed), b.const(signed, self.key.bits - 1))
         return b.xor(x, b.and_(b.convert(mask, self.key), Value(self.key, "%sign")))
@@ -201,7 +201,7 @@ class _Writer:
         return b.convert(Value(U32, self.fn.call("i32", symbol, (kind, counts))), S64)
 
     def _choose(self) -> None:
-        """Bring keys up to that digit to the front, and write their places."""
+        """Compact the keys up to that digit, and write their positions."""
         b, m = self.b, self.math
         last = b.convert(b.load(self.digit, S64, 0), self.key)
         b.store(self.kept, 0, b.const(S64, 0))
@@ -236,7 +236,7 @@ class _Writer:
         b.store(self.kept, 0, m.value(m.add(kept, 1)))
 
     def _sort(self, places: str) -> None:
-        """Sort what was kept; a null pointer for places stands for all of them in order."""
+        """Sort the selected keys; a null pointer for positions stands for 0, 1, 2 ..."""
         kept = self.b.load(self.kept, S64, 0).text
         numbers = ", ".join([f"i{self.key.bits} 0"] * 3)
         self.fn.line(
@@ -246,7 +246,7 @@ class _Writer:
         )
 
     def _leave(self) -> None:
-        """Write the first elements and their places."""
+        """Write the first elements and their positions."""
         b, m = self.b, self.math
         with self.body.loop(0, self.count) as i:
             key = b.load(self.ordered, self.key, m.value(i))
