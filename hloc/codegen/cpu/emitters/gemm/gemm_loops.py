@@ -175,7 +175,7 @@ class _Nest:
         return math.mul(argument("%begin"), step), math.minimum(size, end)
 
     def _product(self, lhs: str, rhs: str, out: str, place: Value) -> None:
-        """Emit the loops over blocks of columns, blocks of k, panels of rows; `out` is at `place`."""
+        """Emit the loops over blocks of columns and of k, and over panels of rows."""
         n, body, math = self.n, self.body, self.math
         first_row, last_row = self._part("row", n["rows"])
         first_column, last_column = self._part("column", n["columns"])
