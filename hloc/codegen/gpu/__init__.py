@@ -1,1 +1,1 @@
-"""Kernels for GPUs, in a form that all GPU targets share: LLVM text and calls of `@gpu.*`."""
+"""Kernels for GPUs in a form that all GPU targets share: LLVM text with calls of `@gpu.*`."""

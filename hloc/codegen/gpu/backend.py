@@ -1,4 +1,4 @@
-"""What all backends for GPUs share: the way to kernels, and the forms before machine code."""
+"""The common part of all GPU backends: the kernels, and the stages before machine code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GpuModule(ABC):
     """A compiled module; texts are generated on demand.
 
     Attributes:
-        module: as it was scheduled; not to be changed.
+        module: the module as it was scheduled; not to be changed.
         target, stages: of the backend.
         kernels: by number, as in the plan.
         boundary: parameters and results behind the declared ones, for dynamic sizes.
@@ -58,7 +58,7 @@ class GpuModule(ABC):
         """Return the form called `name`: text, or bytes for machine code.
 
         Raises:
-            HloError: there is no such stage, or what makes it is not installed.
+            HloError: there is no such stage, or the tool that generates it is not installed.
         """
         if name not in (stage.name for stage in self.stages):
             known = ", ".join(stage.name for stage in self.stages)
@@ -77,11 +77,11 @@ class GpuModule(ABC):
 def kernels_of(
     module: Module, options: CompileOptions, chip: Target
 ) -> tuple[Plan, tuple[GpuKernel, ...], DynamicBoundary]:
-    """Plan an optimised module, which is changed on the way, and write its kernels.
+    """Plan an optimised module, which is changed, and emit its kernels.
 
     Raises:
-        UnsupportedError: lists all that cannot run on GPUs, with reasons.
-        HloError: constants that the text left out.
+        UnsupportedError: lists all instructions that cannot run on GPUs, with reasons.
+        HloError: constants are elided in the text.
     """
     plan_one = partial(plan_kernel, libraries=options.use_library)
     rules = KernelRules(plan_one, needs_defusion, exchanges=True, combines=False)

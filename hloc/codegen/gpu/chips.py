@@ -1,4 +1,4 @@
-"""What the chips of all vendors have in common as LLVM targets."""
+"""GPUs of all vendors as LLVM targets."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def chip_target(triple: str, name: str, features: str, shared_bytes: int, l2_byt
     """Return the target for a chip that LLVM knows.
 
     Args:
-        triple: as LLVM spells it.
+        triple: LLVM's triple.
         name: of the chip.
         features: beyond those of the chip.
-        shared_bytes: most memory that the threads of one block can share.
-        l2_bytes: cache that all blocks share.
+        shared_bytes: most shared memory of a block.
+        l2_bytes: size of the L2 cache.
     """
     initialize_llvm(all_targets=True)
     return Target(

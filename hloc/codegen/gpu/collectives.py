@@ -16,11 +16,11 @@ from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.dtypes import F32, S32
 
 Combine: TypeAlias = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
-"""Joins two lists of running results into one."""
+"""Combines two lists of accumulators into one."""
 
 
 def shuffle(k: GpuContext, how: str, value: Value, lanes: int | Value) -> Value:
-    """Return what another lane of the warp holds as `value`.
+    """Return the `value` of another lane of the warp.
 
     Args:
         k: the function.
@@ -65,14 +65,14 @@ def _exchange(k: GpuContext, how: str, text: str, lanes: Value) -> str:
 def lane_reduce(
     k: GpuContext, values: Sequence[Value], combine: Combine, lane: IndexValue, count: int
 ) -> list[Value]:
-    """Return in lane 0 of each group the results of its first `count` lanes, joined in a tree.
+    """Return in lane 0 of each group the tree reduction of its first `count` lanes.
 
     Args:
         k: the function.
-        values: running results of every lane.
-        combine: joins two.
-        lane: number of this lane in its group, which has a power of two of them.
-        count: lanes of the group that hold something.
+        values: accumulators of every lane.
+        combine: combines the accumulators of two lanes.
+        lane: number of this lane in its group, whose size is a power of two.
+        count: lanes of the group that have values.
     """
     result = list(values)
     offset = 1 << max(count - 1, 0).bit_length() >> 1
@@ -97,7 +97,7 @@ def block_reduce(
     warps = -(-count // WARP_THREADS)
     if warps == 1:
         return lane_reduce(k, values, combine, lane, count)
-    # The last warp may be partly filled: it is reduced by the lanes that it has.
+    # The last warp may be partial: only its active lanes are reduced.
     result = lane_reduce_of_warp(k, values, combine, count)
     slots = [k.shared_array(value.dtype, (warps,)) for value in result]
     warp = k.math.div(thread, WARP_THREADS)
@@ -112,12 +112,12 @@ def block_reduce(
 
 
 def share(k: GpuContext, values: Sequence[Value], threads: int) -> list[Value]:
-    """Return in all threads what the first thread of their group holds.
+    """Broadcast the values of the first thread of each group to all of its threads.
 
     Args:
-        k: the function, whose groups lie along x.
-        values: of every thread; those of the first one count.
-        threads: of a group: a power of two up to a warp, or the whole block.
+        k: the function; groups are along x.
+        values: of every thread; those of the first one are returned.
+        threads: size of a group: a power of two up to a warp, or the whole block.
     """
     if threads <= WARP_THREADS:
         if threads == 1:

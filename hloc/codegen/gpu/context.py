@@ -1,8 +1,8 @@
-"""What a GPU emitter receives: a writer of launches, and per launch the builders of its code.
+"""The context of a GPU emitter: a writer of launches, and per launch the builders of its code.
 
-A kernel accesses memory through generic pointers; LLVM infers their address spaces. The code of a
-thread is written as if it were alone; `thread`, `block` and the collective functions distinguish it
-from the others.
+A kernel accesses memory through generic pointers; LLVM infers their address spaces. Emitters write
+the code of a single thread; `thread`, `block` and the collective functions distinguish it from the
+others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from hloc.shapes import array_leaves
 
 
 class GpuContext(KernelContext):
-    """One function being written.
+    """One function that is being emitted.
 
     Attributes:
-        grid, block: how it is launched.
+        grid, block: launch dimensions.
         dynamic_shared_bytes, min_blocks, takes_turns: as in `GpuFunction`.
     """
 
@@ -50,7 +50,7 @@ class GpuContext(KernelContext):
         self._shared: list[str] = []
         self._tiled: list[TensorMapArgument] = []
         self._positions: dict[str, IndexValue] = {}
-        # Read at the start, where every later region sees them.
+        # Read at the start, which dominates every later region.
         axes = [("thread", block), ("block", grid)]
         for unit, extent in axes:
             for axis, size in zip("xyz", extent, strict=True):
@@ -84,7 +84,7 @@ class GpuContext(KernelContext):
         return self._positions[f"block.{axis}"]
 
     def blocks_launched(self) -> Value:
-        """Return how many blocks there are along x, where that is the device's choice."""
+        """Return the number of blocks along x, if the device chooses it."""
         count = self.call("grid.x")
         assert count is not None
         return Value(S64, self.fn.value(f"zext i32 {count.text} to i64"))
@@ -96,9 +96,9 @@ class GpuContext(KernelContext):
     # ---- the prelude, and shared memory
 
     def call(self, helper: str, *arguments: Value) -> Value:
-        """Call `@gpu.<helper>`; returns its result, a value without text if it has none.
+        """Call `@gpu.<helper>`; return its result, a value without text if it is void.
 
-        Results that are not numbers come as a value whose text names an aggregate.
+        For an aggregate result, the text of the value is the name of the aggregate.
         """
         row = HELPERS[helper]
         self._helpers[helper] = None
@@ -116,7 +116,7 @@ class GpuContext(KernelContext):
         self.call("barrier")
 
     def shared_array(self, dtype: DType, dims: Sequence[int]) -> IrArray:
-        """Return a new row-major array in the memory that the threads of a block share."""
+        """Return a new row-major array in the shared memory of a block."""
         name = self._shared_symbol(dtype, dims)
         pointer = pointer_value(f"addrspacecast (ptr addrspace(3) {name} to ptr)")
         return dense_array(pointer, dtype, tuple(dims))
@@ -128,7 +128,7 @@ class GpuContext(KernelContext):
     def dynamic_shared(self, size: int, align: int) -> Value:
         """Return a pointer, as `shared_bytes` does, to memory that may be more than 48 KiB.
 
-        A function asks once, and has no other shared memory.
+        A function calls this at most once, and then has no other shared memory.
         """
         name = f"@{self.fn.name}_dynamic"
         self._shared.append(f"{name} = external addrspace(3) global [0 x i8], align {align}")
@@ -138,7 +138,7 @@ class GpuContext(KernelContext):
     def tiles_of(
         self, array: IrArray, dims: Sequence[int], strides: Sequence[int], box: Sequence[int]
     ) -> TensorMapArgument:
-        """Return the form in which tiles of an operand in memory are copied, 128 bytes a row.
+        """Return the tensor map for copies of tiles of an operand in memory, 128 bytes a row.
 
         Args:
             array: of an operand of the root, as `plain_array` returns it.
@@ -155,7 +155,7 @@ class GpuContext(KernelContext):
         return tiled
 
     def tile_map(self, tiled: TensorMapArgument) -> Value:
-        """Return a pointer to what the device made of a `TensorMapArgument` for this launch."""
+        """Return a pointer to the tensor map that the host encodes for this launch."""
         return pointer_value(f"%tiled{self._tiled.index(tiled)}")
 
     def _shared_symbol(self, dtype: DType, dims: Sequence[int]) -> str:
@@ -200,7 +200,7 @@ class LaunchWriter:
     functions: list[GpuFunction] = field(default_factory=list)
 
     def is_in_place(self, operand: Instruction, output: int) -> bool:
-        """True if `operand` of the root already lies where result `output` goes."""
+        """True if `operand` of the root shares the memory of result `output`."""
         inst, leaf = self.inst, 0
         first: dict[Instruction, int] = {}
         names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
@@ -213,7 +213,7 @@ class LaunchWriter:
 
     @contextmanager
     def launch(self, grid: Extent, block: Extent = (BLOCK_THREADS, 1, 1)) -> Iterator[GpuContext]:
-        """Write one function, which runs after those before it."""
+        """Emit one function, which runs after those before it."""
         number = len(self.functions)
         k = GpuContext(self, f"{self.name}_{number}" if number else self.name, grid, block)
         yield k
@@ -223,7 +223,7 @@ class LaunchWriter:
     def each(
         self, count: int, threads: int = BLOCK_THREADS
     ) -> Iterator[tuple[GpuContext, IndexValue]]:
-        """Write a function whose region runs once for every index below `count`."""
+        """Emit a function whose region runs once for every index below `count`."""
         threads = min(threads, _whole_warps(count))
         with self.launch((-(-count // threads), 1, 1), (threads, 1, 1)) as k:
             index = k.global_thread()

@@ -23,11 +23,11 @@ from hloc.shapes import array_leaves
 def plan_kernel(
     inst: Instruction, libraries: Sequence[str] = ()
 ) -> PlannedKernel[LaunchWriter] | None:
-    """Return how the launches of `inst` are written, None if nothing can make it.
+    """Return the plan of the launches of `inst`, None if no emitter supports it.
 
     Args:
         inst: an instruction or a fusion.
-        libraries: those that may make it instead of a kernel.
+        libraries: libraries that may replace kernels.
     """
     result = library_call(inst, libraries)
     if result is not None:
@@ -40,7 +40,7 @@ def plan_kernel(
 
 
 def needs_defusion(inst: Instruction) -> bool:
-    """True if fusion `inst` must be taken apart before kernels are made."""
+    """True if fusion `inst` must be defused before kernels are planned."""
     if attention.plan(inst):
         return False
     core = gemm_root(inst) if is_gemm(inst) else None
@@ -48,12 +48,12 @@ def needs_defusion(inst: Instruction) -> bool:
 
 
 def emit_kernel(request: KernelRequest, name: str, target: Target) -> GpuKernel:
-    """Write the planned kernel of a request; its functions are named `name`, `name_1` ..."""
+    """Emit the planned kernel of a request; its functions are named `name`, `name_1` ..."""
     return _emit(request, name, target, 0)
 
 
 def alternatives(request: KernelRequest, kernel: GpuKernel, target: Target) -> list[GpuKernel]:
-    """Return `kernel`, and all others that make the same with the same memory."""
+    """Return `kernel`, and all alternatives with the same result and the same scratch memory."""
     count = _plan_of(request).choices(target)
     others = (_emit(request, f"{kernel.name}_c{i}", target, i) for i in range(1, count))
     return [kernel, *others]

@@ -17,11 +17,11 @@ def _one(target: Target) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GpuPlan(KernelPlan[LaunchWriter]):
-    """How an emitter writes the launches of one instruction or fusion.
+    """The plan of the launches of one instruction or fusion.
 
     Attributes:
-        choices: how many kernels a chip may choose from; all but the first are for measuring.
-        library: what a library does before the launches.
+        choices: number of alternative kernels; all but the first are for autotuning.
+        library: the library call that precedes the launches.
     """
 
     choices: Callable[[Target], int] = _one

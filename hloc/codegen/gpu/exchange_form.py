@@ -1,8 +1,8 @@
-"""Collectives in the form that NCCL has: whole pieces of memory, and sums in the order of ranks.
+"""Rewrites collectives for NCCL: contiguous pieces, and sums in the order of the ranks.
 
-NCCL moves ranges of bytes, so a collective along an inner dimension is one along the first, with
-transposes around it. It sums in an order of its own, so sums whose bits depend on that become an
-exchange of parts and a kernel of hloc, which adds them in the order of the ranks:
+NCCL moves ranges of bytes, so a collective along an inner dimension becomes one along the first,
+between transposes. Its order of summation is unspecified, so sums whose bits depend on the order
+become an exchange of parts and a kernel of hloc, which adds them in the order of the ranks:
 
     all-reduce      all-gather and sum if it is small, else all-to-all, sum and all-gather
     reduce-scatter  all-to-all and sum; all-gather where the groups mix replicas and partitions
@@ -34,7 +34,7 @@ from hloc.ops.folding import result_types
 from hloc.shapes import ArrayShape, TupleShape
 
 SMALL_BYTES = 16384
-"""Arrays up to this size are gathered whole and reduced by everyone, in one exchange."""
+"""Arrays up to this size are gathered and reduced on every device, in one exchange."""
 
 
 def to_exchange_form(module: Module, *, fast: bool) -> None:
@@ -42,10 +42,10 @@ def to_exchange_form(module: Module, *, fast: bool) -> None:
 
     Args:
         module: before it is lowered.
-        fast: NCCL may sum floats in an order of its own.
+        fast: NCCL may sum floats in any order.
 
     Raises:
-        UnsupportedError: NCCL cannot do a collective, and hloc cannot take it apart.
+        UnsupportedError: NCCL does not support a collective, and hloc cannot rewrite it.
     """
     join_started_collectives(module)
     if not any(name in module.opcodes for name in _REWRITES):
@@ -83,7 +83,7 @@ def _rewrite(inst: Instruction, fast: bool) -> None:
 
 @dataclass(slots=True)
 class _Form:
-    """One collective, and what it is rewritten with."""
+    """One collective, and the tools for its rewrite."""
 
     inst: Instruction
     fast: bool
@@ -131,7 +131,7 @@ class _Form:
 
     @property
     def has_pieces(self) -> bool:
-        """Whether an all-to-all may have the same groups: it takes no flattened ids."""
+        """Whether an all-to-all can have the same groups: it does not support flattened ids."""
         counts = module_devices(self.inst.computation.module)
         modes = (GroupMode.REPLICAS, GroupMode.PARTITIONS)
         return group_mode(self.inst) in modes or min(counts.replicas, counts.partitions) == 1
@@ -166,7 +166,7 @@ class _Form:
         return b.reshape(one, ())
 
     def alone(self, number: int) -> Instruction:
-        """Return operand `number` of a variadic collective as a collective of its own."""
+        """Return a collective of operand `number` of a variadic collective."""
         old, (operand, shape) = self.inst, self.arrays()[number]
         result = old.computation.add(
             old.opcode, shape, (operand,), old.attributes, old.called, span=old.span
@@ -174,7 +174,7 @@ class _Form:
         return result
 
     def of_shape(self, value: Instruction, shape: ArrayShape) -> Instruction:
-        """Return `value` in the layout of `shape`, and its type: sums may be wider than terms."""
+        """Return `value` in the layout and type of `shape`: sums may be wider than terms."""
         value = self.b.convert(value, shape.dtype)
         return value if value.shape == shape else self.b.instruction("copy", (value,), shape=shape)
 
@@ -186,7 +186,7 @@ class _Form:
     def combined(self, parts: Instruction) -> Instruction:
         """Return the sum over dimension 0 of `[members, n]`, in the order of the ranks.
 
-        All is reduced in the element type of the reducer, and converted once.
+        The reduction runs in the element type of the reducer; its result is converted once.
         """
         reducer, shape = self.inst.called[0], parts.array
         members, size = shape.dims
@@ -206,7 +206,7 @@ class _Form:
 
 
 def _applied(b: Builder, reducer: Computation, x: Instruction, y: Instruction) -> Instruction:
-    """Return `reducer` of two arrays: its opcode where it is one, else a map."""
+    """Return `reducer` of two arrays: a single opcode if possible, else a map."""
     name = reducer_name(reducer)
     if name and reducer.parameters[0].array.dtype is reducer.root.array.dtype:
         operands = (x, y) if reducer.root.operands[0] is reducer.parameters[0] else (y, x)
@@ -290,7 +290,7 @@ def _reduce_scatter(form: _Form, operand: Instruction, shape: ArrayShape) -> Ins
 
 
 def _own_piece_of_all(form: _Form, parts: Instruction) -> Instruction:
-    """Return the pieces `[members, n]` that are for this device; all get all `[members, n]`."""
+    """Return the pieces `[members, n]` for this device, from a gather of all pieces."""
     b, (members, size), dtype = form.b, parts.array.dims, parts.array.dtype
     own = b.reshape(parts, (1, members, size))
     whole = form.exchange("all-gather", own, ArrayShape(dtype, (members, members, size)))

@@ -1,7 +1,7 @@
 """The functions `@gpu.*` that kernels call; every GPU target defines them in a prelude.
 
-This list is the contract between the emitters, whose LLVM text names no machine, and the targets.
-All threads of a block, or of a warp, reach a collective function together.
+This list is the contract between the emitters, whose LLVM text is independent of the machine, and
+the targets. All threads of a block, or of a warp, must reach a collective function together.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from hloc.lazy_dataclass import dataclass
 
 WARP_THREADS = 32
-"""Threads that run in step and can exchange values without memory."""
+"""Threads of a warp, which can exchange values by shuffles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Helper:
     """The LLVM types of a function of the prelude.
 
     Attributes:
-        scope: `thread`, or which threads must call it together: `warp`, `warpgroup`, `block`.
+        scope: `thread`, or the threads that must call it together: `warp`, `warpgroup`, `block`.
     """
 
     result: str
@@ -31,10 +31,10 @@ _TILE = ("i32",) * 6 + ("float",) * 4
 _SHARED, _GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
 
 WARPGROUP_THREADS = 128
-"""Threads of four neighbouring warps, the first of which has a number that is a multiple of 4."""
+"""Threads of a warpgroup: four adjacent warps, the first with a number that is a multiple of 4."""
 
 WARPGROUP_COLUMNS = (128, 256)
-"""Columns that a warpgroup multiplies at once, 64 rows high: each thread has half as many sums."""
+"""Columns of a warpgroup's tile of 64 rows: each thread has half as many accumulators."""
 
 
 def _sums(columns: int) -> tuple[str, ...]:
@@ -42,27 +42,27 @@ def _sums(columns: int) -> tuple[str, ...]:
 
 
 def sums_type(columns: int) -> str:
-    """Return the LLVM type of what a thread has of 64 rows and `columns` of sums."""
+    """Return the LLVM type of a thread's accumulators of a tile of 64 rows and `columns`."""
     return f"{{{', '.join(_sums(columns))}}}"
 
 
 WARPGROUP_HELPERS: dict[str, Helper] = {
-    # barriers in shared memory whose phases end when all threads and bytes have arrived that are
-    # expected; `wait` is for the end of the phase with a parity, 1 is over before the first
+    # mbarriers in shared memory: a phase completes when all expected threads and bytes have
+    # arrived; `wait` is for the phase of a parity; the phase before the first (1) is complete
     "phase.init": Helper("void", (_SHARED, "i32")),
-    "phase.publish": Helper("void"),  # what this thread initialised, to copies
+    "phase.publish": Helper("void"),  # makes this thread's initialisation visible to copies
     "phase.arrive": Helper("void", (_SHARED, "i32")),  # if the number is not 0
     "phase.expect": Helper("void", (_SHARED, "i32")),  # arrive, and expect this many bytes
     "phase.wait": Helper("void", (_SHARED, "i32")),
-    # copies of tiles, which arrive at a barrier: target, barrier, map, first index by dimension
+    # copies of tiles, which complete at a barrier: target, barrier, map, first index by dimension
     "copy_tile.prepare": Helper("void", ("ptr",)),
     **{
         f"copy_tile.{rank}": Helper("void", (_SHARED, _SHARED, "ptr", *("i32",) * rank))
         for rank in range(2, 6)
     },
-    # products of tiles in shared memory, spread over a warpgroup; `dl` says that pieces of the
-    # left tile run along the depth, those of the right one along its lines. After two matrix
-    # descriptors comes a number: if it is 0, sums begin anew
+    # gemms of tiles in shared memory by a warpgroup; `dl` means that rows of the left tile run
+    # along the depth, those of the right one along its lines. The operands are two matrix
+    # descriptors and a number: if it is 0, the accumulators are initialised
     "warpgroup.few_registers": Helper("void", scope="warpgroup"),
     "warpgroup.many_registers": Helper("void", scope="warpgroup"),
     "warpgroup.begin": Helper("void", scope="warpgroup"),
@@ -81,14 +81,14 @@ WARPGROUP_HELPERS: dict[str, Helper] = {
         for columns in WARPGROUP_COLUMNS
     },
 }
-"""What chips have whose tensor cores read both sides from shared memory: NVIDIA's sm_90a."""
+"""Helpers of chips whose tensor cores read both sides from shared memory: NVIDIA's sm_90a."""
 
 HELPERS: dict[str, Helper] = {
     # thread and block indices
     **{f"thread.{axis}": Helper("i32") for axis in "xyz"},
     **{f"block.{axis}": Helper("i32") for axis in "xyz"},
     "grid.x": Helper("i32"),
-    # together
+    # collective
     "barrier": Helper("void", scope="block"),
     "warp_barrier": Helper("void", scope="warp"),
     **{
@@ -96,16 +96,16 @@ HELPERS: dict[str, Helper] = {
         for how in ("xor", "up", "down", "index")
         for kind in ("i32", "float")
     },
-    # arithmetic that GPUs have units for; the first number of a pair is the low half
+    # hardware arithmetic; the first number of a pair is the low half
     "exp2": Helper("float", ("float",)),
     "pack_pair.bf16": Helper("i32", ("float", "float")),
     "pack_pair.f16": Helper("i32", ("float", "float")),
-    # copies that run beside the arithmetic: 16 bytes each, in groups
+    # asynchronous copies: 16 bytes each, in groups
     "copy_async.16": Helper("void", (_SHARED, _GLOBAL)),
     "copy_async.16.part": Helper("void", (_SHARED, _GLOBAL, "i32")),
     "copy_async.commit": Helper("void"),
     **{f"copy_async.wait.{groups}": Helper("void") for groups in range(8)},
-    # tiles of matrices, spread over a warp
+    # matrix tiles of a warp
     "load_matrix.x4": Helper(_WORDS, (_SHARED,), "warp"),
     "load_matrix.x4.transposed": Helper(_WORDS, (_SHARED,), "warp"),
     "multiply_tiles.bf16": Helper(_FRAGMENT, _TILE, "warp"),

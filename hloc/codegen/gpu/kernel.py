@@ -1,4 +1,4 @@
-"""Kernels of GPUs: what one step of the plan is launched as.
+"""GPU kernels: the launches of one step of the plan.
 
     kernel void @NAME(ptr %arg0, ..., ptr %argN)
 
@@ -18,27 +18,27 @@ Extent: TypeAlias = tuple[int, int, int]
 """Numbers of blocks, or of threads in a block, along x, y and z."""
 
 BLOCK_THREADS = 256
-"""Threads of a block where nothing asks for another number."""
+"""Default number of threads of a block."""
 
 MAX_BLOCKS_YZ = (1 << 16) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFunction:
-    """One function that is launched, and how.
+    """One function, and its launch.
 
     Attributes:
         parameters: LLVM text of each.
         body: LLVM text from the first block to the closing brace.
-        grid, block: how many blocks of how many threads.
+        grid, block: launch dimensions.
         shared: definitions of arrays in shared memory.
         helpers: names of the functions `@gpu.*` that it calls.
-        declarations: what else it needs outside.
+        declarations: other declarations that it needs.
         dynamic_shared_bytes: shared memory requested at the launch.
-        min_blocks: blocks that should fit on one processor at once, 0 if it does not matter.
-        tiled: what it copies a tile at a time; a description of each follows the pointers.
-        takes_turns: any number of blocks along x up to that of `grid` does all of the work; as
-            many are launched as run at once.
+        min_blocks: minimum of resident blocks per multiprocessor, 0 for none.
+        tiled: arrays that are copied by tiles; the tensor map of each follows the pointers.
+        takes_turns: persistent blocks: any number of blocks along x up to that of `grid` does all
+            of the work; as many are launched as are resident.
     """
 
     name: str
@@ -61,20 +61,20 @@ class GpuFunction:
         return x * y * z
 
     def grid_on(self, processors: int) -> Extent:
-        """Return how many blocks are launched on a device with this many multiprocessors."""
+        """Return the grid for a device with this many multiprocessors."""
         x, y, z = self.grid
         return (min(x, processors) if self.takes_turns else x, y, z)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuKernel:
-    """What one instruction or fusion becomes.
+    """The functions of one instruction or fusion.
 
     Attributes:
         functions: launched in this order, each after the one before has ended.
         scratch_bytes: size of the last argument, 0 if there is none.
-        source: name of an instruction that it was made for.
-        library: what a library does before the functions run.
+        source: name of an instruction that it computes.
+        library: the library call that precedes the functions.
     """
 
     name: str

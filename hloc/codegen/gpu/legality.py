@@ -1,7 +1,7 @@
-"""What LLVM's backends for GPUs may be given: they end the process on intrinsics that they lack.
+"""Checks of LLVM text for GPU backends, which end the process on intrinsics that they lack.
 
-They also take unknown names for functions of another module, which only an assembler refuses. So
-every name that a kernel declares must be on a list here, or begin as those of its target do.
+They also take unknown names for external functions, which only an assembler refuses. So every name
+that a kernel declares must be in a list here, or have the prefix of its target's intrinsics.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _OTHER = """
 """
 
 ALLOWED: tuple[str, ...] = tuple(f"llvm.{name}" for name in (_FLOAT + _INTEGER + _OTHER).split())
-"""The functions that a kernel may declare, without the types at the end of their names."""
+"""The functions that a kernel may declare, without the type suffixes of their names."""
 
 
 def check_legal(text: str, own: str) -> None:
-    """Assert that LLVM text asks for nothing that would end the process.
+    """Check that LLVM text declares nothing that would end the process.
 
     Args:
         text: of the kernel and its prelude.
-        own: how the names of the target's own intrinsics begin: `llvm.nvvm`.
+        own: prefix of the target's own intrinsics, such as `llvm.nvvm`.
 
     Raises:
-        InternalError: it does; the message names what.
+        InternalError: it does; the message names the function.
     """
     allowed = (*ALLOWED, own)
     for name in _DECLARED.findall(text):

@@ -1,7 +1,7 @@
-"""What a library is asked to do, as data: no library is needed to plan a call, or to read one.
+"""Library calls as data: planning or reading one needs no library.
 
-Numbers of arguments count as those of a kernel: leaves of the operands, of the result, scratch.
-Sizes and steps are in elements unless a name says bytes.
+Arguments are numbered as those of a kernel: leaves of the operands, of the result, scratch. Sizes
+and strides are in elements unless a name says bytes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Matrices in memory, column by column as in BLAS.
+    """Matrices in memory, column-major as in BLAS.
 
     Attributes:
         argument: number of the pointer.
-        rows: neighbours in memory.
-        leading: step from one column to the next.
-        batch_step: from one matrix to the next, 0 if all are the same.
+        rows: the contiguous dimension.
+        leading: stride of columns (the leading dimension).
+        batch_step: stride of matrices, 0 if all are the same.
     """
 
     argument: int
@@ -36,9 +36,9 @@ class MatmulCall:
     """cuBLASLt: result = epilogue(op(left) * op(right)), `batch` times.
 
     Attributes:
-        algorithm: of the dot: `dot_tf32_tf32_f32` lets factors of f32 be rounded.
+        algorithm: of the dot: `dot_tf32_tf32_f32` allows rounding of f32 factors.
         bias: number of the argument that is added to every column of the result, None for none.
-        relu: negative sums become 0, and so does NaN.
+        relu: negative sums and NaN become 0.
         workspace: number of the scratch argument.
     """
 
@@ -77,10 +77,10 @@ class FourierCall:
 
 @dataclass(frozen=True, slots=True)
 class CholeskyCall:
-    """cuSOLVER: factors of `batch` square matrices, row by row in memory, in place, in a copy.
+    """cuSOLVER: Cholesky factors of `batch` row-major square matrices, in place in a copy.
 
     Attributes:
-        lower: which triangle is read and written.
+        lower: the lower triangle is read and written, else the upper one.
         faults: number of the scratch argument, an s32 per matrix: 0 if there is a factor.
     """
 
@@ -97,7 +97,7 @@ class CholeskyCall:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array as cuDNN sees it: batch, channels, then spatial dimensions; steps are free."""
+    """An array in cuDNN's terms: batch, channels, then spatial dimensions, with any strides."""
 
     argument: int
     dims: tuple[int, ...]
@@ -111,7 +111,7 @@ class ConvolutionCall:
     Attributes:
         dtype: of all arrays.
         bias: number of the argument with an element per channel of the result, None for none.
-        relu: negative results become 0, and so does NaN.
+        relu: negative results and NaN become 0.
     """
 
     dtype: DType

@@ -1,4 +1,4 @@
-"""Kernels as one LLVM module: what they share is there once, and heads suit the target."""
+"""Kernels as one LLVM module, with shared declarations and the target's function headers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def module_text(
     prelude: Callable[[dict[str, None]], str],
     function_text: Callable[[GpuFunction], str],
 ) -> str:
-    """Return LLVM text that holds all that `kernels` need.
+    """Return LLVM text of `kernels` with everything that they need.
 
     Args:
         kernels: with or without functions.
-        prelude: writes the definitions of helpers, by name.
-        function_text: writes a function with the head that its target wants.
+        prelude: returns the definitions of helpers, by name.
+        function_text: returns a function with the header of its target.
     """
     functions = [f for kernel in kernels for f in kernel.functions]
     helpers = dict.fromkeys(name for f in functions for name in f.helpers)

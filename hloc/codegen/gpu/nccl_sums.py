@@ -1,4 +1,4 @@
-"""Which reductions NCCL does itself: its types and operations for those of HLO."""
+"""Decides which reductions NCCL may compute; NCCL's types and operations for those of HLO."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ANY_ORDER = ("add", "multiply")
 
 
 def nccl_operation(dtype: DType, reducer: str, members: int, *, fast: bool) -> int | None:
-    """Return the operation by which NCCL may reduce arrays, None if hloc has to.
+    """Return the operation by which NCCL may reduce arrays, None if hloc must reduce them.
 
-    It may where the order cannot change the bits: integers, and two members of f32 or f64. Its
-    minimum and maximum of floats lose NaN; bf16 and f16 are rounded in another place.
+    NCCL may if the order cannot change the bits: integers, and two members of f32 or f64. Its
+    minimum and maximum of floats ignore NaN; it rounds bf16 and f16 at other steps.
 
     Args:
         dtype: of the arrays.
         reducer: opcode of the reducer, "" if it is not one instruction.
         members: of the largest group.
-        fast: sums of floats may have other bits.
+        fast: the bits of float sums may differ.
     """
     if dtype.name not in TYPES:
         return None

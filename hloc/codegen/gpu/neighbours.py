@@ -1,4 +1,4 @@
-"""Neighbouring elements in one access: up to 16 bytes at once, where memory is aligned for it."""
+"""Vector loads and stores of contiguous elements: up to 16 bytes, if memory is aligned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which steps of a plan may run concurrently, and on which stream each runs.
+"""Assigns the steps of a plan to streams, so that independent steps run concurrently.
 
-A pure function of the plan: steps are ordered only where one accesses bytes that another writes.
-Steps are numbered within one straight run, a stretch without control flow on the host.
+A pure function of the plan: steps are ordered only if one accesses bytes that another writes. Steps
+are numbered within a straight run, a sequence without control flow on the host.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hloc.lazy_dataclass import dataclass
 from hloc.shapes import data_leaves
 
 STREAMS = 4
-"""As many as XLA uses; more find nothing to do in most modules."""
+"""The number in XLA; most modules do not profit from more."""
 
 _OUTSIDE = Place(-1)
-"""Stands for the world outside, which kernels with side effects change one after another."""
+"""Represents external state, so that kernels with side effects run in order."""
 
 StraightStep: TypeAlias = KernelStep | CopyStep
 
@@ -36,10 +36,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class StreamStep:
-    """A step, and where it runs.
+    """A step, and its stream.
 
     Attributes:
-        waits: numbers of earlier steps of the run, on other streams, that must have ended.
+        waits: numbers of earlier steps of the run, on other streams, that must end before it.
     """
 
     step: StraightStep
@@ -49,12 +49,12 @@ class StreamStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StraightRun:
-    """Steps that need the host only to be started.
+    """Steps that need the host for their launch only.
 
     Attributes:
-        number: of the run within its computation's list; tells runs of one module apart
-            together with `computation`.
-        ends: the last step of each stream but the first, which all must have ended at the end.
+        number: position in its computation's list; unique in a module together with
+            `computation`.
+        ends: the last step of each stream but the first; the run ends when all have ended.
     """
 
     computation: int
@@ -66,7 +66,7 @@ class StraightRun:
 def straight_runs(
     plan: Plan, kernels: Sequence[GpuKernel], streams: int = STREAMS
 ) -> tuple[tuple[StraightRun | Step, ...], ...]:
-    """Return the steps of every computation, with neighbouring straight ones put together."""
+    """Return the steps of every computation, with adjacent straight ones grouped into runs."""
     result = []
     for computation, steps in enumerate(plan.computations):
         items: list[StraightRun | Step] = []
@@ -87,7 +87,7 @@ def straight_runs(
 
 
 def accesses_of(step: StraightStep, plan: Plan, kernels: Sequence[GpuKernel]) -> tuple[Access, ...]:
-    """Return what `step` reads and writes; scratch memory counts as written."""
+    """Return the accesses of `step`; scratch memory counts as written."""
     if isinstance(step, CopyStep):
         return (
             Access(step.source, step.size_bytes, False),
@@ -111,17 +111,17 @@ def accesses_of(step: StraightStep, plan: Plan, kernels: Sequence[GpuKernel]) ->
 
 @dataclass(slots=True)
 class _Slot:
-    """Who read and wrote which bytes of one slot, as far as it still matters."""
+    """The accesses to bytes of one slot on which later steps may depend."""
 
     reads: list[tuple[int, int, int]] = field(default_factory=list)
     writes: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def dependencies(accesses: Sequence[Sequence[Access]]) -> tuple[frozenset[int], ...]:
-    """Return for each step earlier steps that must end before it; others follow from these.
+    """Return for each step the earlier steps that it depends on directly.
 
-    Two steps are ordered if they touch the same bytes and one of them writes. A write hides what
-    was done before to the bytes that it covers, since a wait for it covers them, too.
+    Two steps are ordered if they access the same bytes and one of them writes. A write hides
+    earlier accesses to the bytes that it covers, since a wait for it implies a wait for them.
     """
     slots: dict[int, _Slot] = {}
     result = []
@@ -151,10 +151,10 @@ def dependencies(accesses: Sequence[Sequence[Access]]) -> tuple[frozenset[int], 
 def assign(
     before: Sequence[frozenset[int]], streams: int = STREAMS
 ) -> tuple[tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]:
-    """Give every step a stream, and the fewest waits that keep the order.
+    """Assign a stream to every step, and the fewest waits that keep the order.
 
-    A step goes on where the latest of those before it ended, if nothing came there since; else to
-    the stream that was idle longest. A wait is left out if another one, or the stream, implies it.
+    A step goes to the stream of its latest dependency if that is the last step there, else to the
+    stream that was idle longest. A wait is omitted if another one, or the stream, implies it.
 
     Returns:
         Stream and waits of each step; the last step of each stream but the first, ascending.

@@ -1,7 +1,7 @@
-"""Arrays that a kernel copies by tiles: what a device must know before the launch.
+"""Arrays that a kernel copies by tiles: the data for their tensor maps.
 
-The device makes its own descriptor from it and the array's address (NVIDIA: a tensor map), and
-passes it to the kernel after its pointers.
+Before the launch, the runtime encodes a tensor map from this and the array's address, and passes it
+to the kernel after its pointers.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ STEP_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class TensorMapArgument:
-    """How a function sees the array behind one of its pointers.
+    """The tensor map of the array behind one of a function's pointers.
 
-    Dimensions are those of memory, the fastest first; elements outside of them are read as zero.
+    Dimensions are those of memory, the fastest first; elements outside are read as zero.
 
     Attributes:
         argument: number of the pointer.
         dims: elements along each dimension.
-        strides: bytes between neighbours along each dimension but the first.
+        strides: in bytes, of each dimension but the first.
         box: elements of a tile along each dimension.
-        swizzle_bytes: in shared memory, 16-byte pieces within rows of this many bytes change
-            places, by the number of the row; 0 for none.
+        swizzle_bytes: in shared memory, 16-byte pieces within rows of this many bytes are swizzled
+            by the number of the row; 0 for no swizzle.
     """
 
     argument: int

@@ -1,7 +1,7 @@
-"""LLVM's GPU backends in a process of their own, since their faults end the process.
+"""LLVM's GPU backends in a child process, since their errors end the process.
 
-If the child dies, the error names the kernel that it was compiling, and the next call starts
-another.
+If the child dies, the error names the kernel that it was compiling, and the next call starts a new
+child.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """LLVM text to compile, and for which chip.
+    """LLVM text to compile, and its chip.
 
     Attributes:
-        source: what messages call it.
+        source: its name in messages.
         level: 0 to 3.
         is_object: an object file is wanted, not assembly.
     """
@@ -61,7 +61,7 @@ def compile_job(job: Job) -> bytes:
     """Return the assembly or the object of `job`.
 
     Raises:
-        InternalError: LLVM refuses it, or dies of it.
+        InternalError: LLVM rejects it, or crashes.
     """
     try:
         fault, blocks = _CHILD[0].ask(asdict(job)) if _CHILD else _answer(asdict(job), [])
@@ -79,7 +79,7 @@ def compile_job(job: Job) -> bytes:
 
 
 def serve() -> None:
-    """Answer jobs: the code as a block, or what is wrong with the text."""
+    """Answer jobs: the code as a block, or the error in the text."""
     initialize_llvm(all_targets=True)
     answer_messages(_answer)
 
@@ -96,7 +96,7 @@ def compile_here(job: Job) -> bytes:
     machine = llvm.Target.from_triple(job.triple).create_target_machine(
         cpu=job.cpu, features=job.features, opt=3
     )
-    # The data layout comes first: it says in which memory a kernel's variables are.
+    # The data layout comes first: it defines the address space of a kernel's variables.
     head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{job.triple}"\n'
     module = llvm.parse_assembly(head + job.text, llvm.create_context())
     module.verify()

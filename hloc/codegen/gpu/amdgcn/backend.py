@@ -1,8 +1,8 @@
 """The backend for AMD GPUs: HLO to assembly and relocatable objects.
 
 It shares all kernels with the backend for NVIDIA GPUs and differs in the prelude, the function
-headers and the address spaces. A linker (`ld.lld -shared`) turns the object into what a driver
-loads. Objects do not run in this process; the kernels do, as code of the host.
+headers and the address spaces. A linker (`ld.lld -shared`) turns the object into a code object that
+a driver loads. Objects do not run in this process; the kernels do, compiled for the host.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class AmdgcnBackend:
         return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
 
     def compile(self, module: Module, options: CompileOptions) -> AmdgcnModule:
-        """Compile an optimised module, which is changed on the way.
+        """Compile an optimised module, which is changed.
 
         Raises:
-            UnsupportedError: lists all that cannot run on one GPU, with reasons.
-            HloError: there is no such chip; constants that the text left out.
+            UnsupportedError: lists all instructions that cannot run on one GPU, with reasons.
+            HloError: the chip is unknown; constants are elided in the text.
         """
         chip = target_for_chip(options.cpu, options.features)
         plan, kernels, boundary = kernels_of(module, options, chip)

@@ -22,10 +22,10 @@ class Chip:
     """One kind of chip.
 
     Attributes:
-        name: as LLVM spells it.
-        wave_threads: threads that run in step, 32 or 64; hloc's groups of 32 share a wave of 64.
-        local_bytes: most shared memory that one block can have.
-        note: where it is found.
+        name: LLVM's name.
+        wave_threads: threads of a wave, 32 or 64; two of hloc's groups of 32 share a wave of 64.
+        local_bytes: most shared memory of a block.
+        note: the products that have it.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Chip:
 
     @property
     def summary(self) -> str:
-        """What it is, in words."""
+        """A description for users."""
         memory = f"{self.local_bytes >> 10} KiB of shared memory"
         return f"{self.note}: waves of {self.wave_threads}, {memory}"
 
@@ -64,10 +64,10 @@ def target_for_chip(name: str = "", features: str = "") -> Target:
 
     Args:
         name: `gfx90a`; "" is the default chip.
-        features: must be ""; waves have the size that is usual for the chip.
+        features: must be ""; waves have the default size of the chip.
 
     Raises:
-        HloError: there is no such chip, or features are asked for.
+        HloError: the chip is unknown, or features are given.
     """
     name = name or DEFAULT_CHIP
     check_chip(name, CHIPS, DEFAULT_CHIP, "amdgcn")

@@ -18,7 +18,7 @@ _ENTRY = "entry:\n"
 
 
 def kernels_text(kernels: Sequence[GpuKernel]) -> str:
-    """Return one LLVM module of `kernels`, whose helpers the prelude must know."""
+    """Return one LLVM module of `kernels`, whose helpers the prelude must define."""
     return module_text(kernels, prelude_text, _function_text)
 
 

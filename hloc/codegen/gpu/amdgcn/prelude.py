@@ -12,7 +12,7 @@ _INTRINSICS = "llvm.amdgcn"
 
 
 def prelude_text(helpers: dict[str, None]) -> str:
-    """Return the definitions of `helpers`, all of them known, and the declarations they need."""
+    """Return the definitions of `helpers`, which must be known, and their declarations."""
     texts = [_definition(name) for name in helpers]
     declared = dict.fromkeys(line for declarations, _ in texts for line in declarations)
     return "\n".join([*declared, *(text for _, text in texts)])
@@ -68,7 +68,7 @@ _PARTNERS = {"xor": "xor i32 %lane, %1", "up": "sub i32 %lane, %1", "down": "add
 
 
 def _shuffle(how: str, kind: str) -> list[str]:
-    """Return what asks another lane for its value; lanes out of range get their own."""
+    """Return the body of a shuffle; lanes out of range get their own value."""
     partner = _PARTNERS.get(how, "add i32 %1, 0")
     lines = [
         f"%low = call i32 @{_INTRINSICS}.mbcnt.lo(i32 -1, i32 0)",

@@ -1,1 +1,1 @@
-"""GPU kernel emitters, one file per loop form; `table` selects one."""
+"""GPU kernel emitters, one file per kind of kernel; `table` selects one."""

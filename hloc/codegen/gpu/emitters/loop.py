@@ -1,7 +1,7 @@
-"""Elementwise kernels: every thread computes several neighbouring elements of the result.
+"""Elementwise kernels: every thread computes several contiguous elements of the result.
 
-Where all arrays have the same order in memory, a thread handles 16 bytes of elements, and LLVM
-merges its loads and stores. Otherwise threads follow the order of the result, so that writes
+If all arrays have the same order in memory, a thread computes 16 bytes of elements, and LLVM
+vectorises its loads and stores. Otherwise threads follow the order of the result, so that stores
 coalesce.
 """
 
@@ -20,19 +20,19 @@ from hloc.shapes import ArrayShape, ShapeIndex, array_leaves, leaves
 _VECTOR_BYTES = 16
 _MOST_PER_THREAD = 8
 _FEWEST_THREADS = 1 << 14
-"""Threads below which it is better to have more of them than wider accesses."""
+"""With fewer threads, more threads are better than wider accesses."""
 
 _Output = tuple[ShapeIndex, int]
 """A leaf of the result: its path and its number."""
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan all that the element generator can make."""
+    """Plan everything that the element generator supports."""
     return GpuPlan(emit) if is_generated(inst) else None
 
 
 def emit(w: LaunchWriter) -> None:
-    """Write a launch per group of results of equal sizes."""
+    """Emit a launch per group of results of equal sizes."""
     shapes = array_leaves(w.inst.shape)
     groups: dict[tuple[int, ...], list[_Output]] = {}
     for number, (path, _) in enumerate(leaves(w.inst.shape)):
@@ -48,7 +48,7 @@ def emit(w: LaunchWriter) -> None:
 
 
 def elements_per_thread(inst: Instruction, elements: int) -> int:
-    """Return how many neighbours one thread makes: at most 16 bytes of the widest array."""
+    """Return the elements per thread: at most 16 bytes of the widest array."""
     operands = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
     arrays = [leaf for leaf in (*operands, *array_leaves(inst.shape)) if leaf.elements == elements]
     widest = max(leaf.dtype.storage_bytes for leaf in arrays)
@@ -78,7 +78,7 @@ def _flat(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> Non
 def _elements(
     k: GpuContext, outputs: Sequence[_Output], positions: Sequence[IndexValue], elements: int
 ) -> None:
-    """Make the elements at `positions` in memory; all are read before any is written."""
+    """Compute the elements at `positions` in memory; all loads come before the first store."""
     result = [
         (
             output.flat(elements),

@@ -1,6 +1,6 @@
 """rng-bit-generator: every thread encrypts one counter and writes the bits.
 
-The bits of an element depend on its number alone, so threads are independent.
+The bits of an element depend only on its number, so threads are independent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def emit(w: LaunchWriter) -> None:
-    """Write one launch; the first thread writes the new state, too."""
+    """Emit one launch; the first thread also writes the new state."""
     loops = loops_of(root_of(w.inst))
     with w.each(max(prod(loops), 1)) as (k, thread):
         state = read_state(k)

@@ -27,7 +27,7 @@ _MOST_SCRATCH_BYTES = 1 << 26
 
 
 def on_threads(emitter: Emitter[KernelContext]) -> Emitter[LaunchWriter]:
-    """Return an emitter for GPUs that writes what `emitter` writes."""
+    """Return an emitter for GPUs that emits the code of `emitter`."""
 
     def plan(inst: Instruction) -> GpuPlan | None:
         serial = emitter.plan(inst)

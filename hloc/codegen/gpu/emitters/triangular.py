@@ -27,7 +27,7 @@ _ROWS = BLOCK_THREADS // _COLUMNS
 
 
 def plan_solve(inst: Instruction) -> GpuPlan | None:
-    """Plan a triangular-solve in a type that results may be kept in meanwhile."""
+    """Plan a triangular-solve in a type that is accurate enough for intermediate results."""
     root = root_of(inst)
     if not root.is_a("triangular-solve") or is_narrow_float(root.array.dtype):
         return None

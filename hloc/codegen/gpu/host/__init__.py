@@ -1,1 +1,1 @@
-"""GPU kernels as code of the host processor: every thread is a coroutine."""
+"""GPU kernels compiled for the host processor: every thread is a coroutine."""

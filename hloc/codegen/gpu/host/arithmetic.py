@@ -1,4 +1,4 @@
-"""Helpers that GPUs have instructions for, as functions of the host processor."""
+"""Arithmetic helpers of GPUs as functions for the host processor."""
 
 from __future__ import annotations
 

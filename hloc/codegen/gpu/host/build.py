@@ -1,4 +1,4 @@
-"""Kernels as one LLVM module for the host processor, together with the code that runs launches."""
+"""Kernels as one LLVM module for the host processor, with the code that runs launches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HostBuild:
     """LLVM text of kernels.
 
     Attributes:
-        sites: of each function, the helpers that are called where its threads can wait.
+        sites: for each function, the helpers at the calls at which its threads can wait.
     """
 
     text: str
@@ -88,7 +88,7 @@ def _scheduler() -> str:
 
 
 def _declared(text: str) -> str:
-    """Return the name that a declaration or a constant gives."""
+    """Return the name that a declaration or a constant defines."""
     match = _NAME.search(text)
     assert match is not None
     return match[0]

@@ -1,7 +1,7 @@
 """A function of a kernel as a coroutine that suspends at calls of helpers.
 
-A suspending call splits its basic block. Branches go to the first part, which keeps the name; a phi
-names the block that control comes from, hence the last part.
+A suspending call splits its basic block. Branches go to the first part, which keeps the name; phis
+refer to the predecessor, hence to the last part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KNOWN = (*_EXCHANGES, "thread.", "block.", "copy_async.")
 
 
 def exchanges_of(f: GpuFunction) -> list[str]:
-    """Return the helpers for which the lanes of a warp hand over values."""
+    """Return the helpers by which the lanes of a warp exchange values."""
     return [name for name in f.helpers if name.startswith(_EXCHANGES)]
 
 
@@ -50,7 +50,7 @@ class Coroutine:
 
 
 def coroutine(f: GpuFunction) -> Coroutine:
-    """Return `ptr @NAME(ptr arguments, i32 thread)`, which runs to where the thread first waits.
+    """Return `ptr @NAME(ptr arguments, i32 thread)`, which runs until the thread first waits.
 
     Raises:
         UnsupportedError: it calls a helper that is unknown here.
@@ -102,7 +102,7 @@ _PLAIN_END = "  ret ptr null"
 
 
 def _prologue(f: GpuFunction) -> list[str]:
-    """Return what reads the arguments and where the thread is."""
+    """Return the lines that load the arguments and compute the thread's indices."""
     lines = []
     for number, parameter in enumerate(f.parameters):
         name = parameter.rsplit(" ", 1)[1]
@@ -124,7 +124,7 @@ def _prologue(f: GpuFunction) -> list[str]:
 
 @dataclass(slots=True)
 class _Body:
-    """The lines of a function, written anew."""
+    """The rewritten lines of a function."""
 
     f: GpuFunction
     lines: list[str] = field(default_factory=list)
@@ -137,7 +137,7 @@ class _Body:
             self._last_part["entry"] = "host.begin"
 
     def add(self, line: str) -> None:
-        """Take over a line of the original."""
+        """Add a line of the original."""
         if label := _LABEL.match(line):
             self._block = label[1]
         found = _CALL.match(line)
@@ -150,7 +150,7 @@ class _Body:
         self._call(result, name, [text.removeprefix(kind).strip() for kind, text in texts])
 
     def finished(self) -> list[str]:
-        """Return the lines; phis name the last parts of blocks."""
+        """Return the lines; phis refer to the last parts of blocks."""
         return [
             _FROM.sub(lambda m: m[1] + self._last_part.get(m[2], m[2]) + m[3], line)
             if " = phi " in line
@@ -192,7 +192,7 @@ class _Body:
             ]
 
     def _exchange(self, result: str | None, name: str, given: Sequence[str]) -> None:
-        """Hand over what other lanes read, wait for them, and read theirs."""
+        """Publish the operands for other lanes, wait for theirs, and compute the result."""
         kinds = list(HELPERS[name].arguments)
         given = list(given)
         number = len(self.sites) + 1
@@ -228,7 +228,7 @@ class _Body:
 
 
 def _stop(waits: int, site: int) -> str:
-    """Return the call that notes where this thread stops."""
+    """Return the call that records where this thread stops."""
     return f"  %host.stop{site} = call i64 @host_stop(i64 %host.thread, i64 {waits}, i64 {site})"
 
 

@@ -60,7 +60,7 @@ def _shuffle(name: str) -> str:
 
 
 def _load(name: str) -> str:
-    """Four tiles of 8 rows of 16 bytes; lanes 8m to 8m + 7 say where the rows of tile m are."""
+    """Return `load_matrix`: 4 tiles of 8 rows; lanes 8m to 8m + 7 have the addresses of tile m."""
     is_transposed = name.endswith(".transposed")
     t = _Text()
     t.lines += _PLACES
@@ -127,7 +127,7 @@ def _word(t: _Text, lane: str, number: int) -> str:
 
 
 def _number(t: _Text, kind: str, word: str, part: int) -> str:
-    """Return number `part` of a word, as it is multiplied."""
+    """Return number `part` of a word, converted for the multiplication."""
     if kind == "tf32":
         return t.value(f"bitcast i32 {t.value(f'and i32 {word}, -8192')} to float")
     bits = 32 // _ELEMENTS[kind]

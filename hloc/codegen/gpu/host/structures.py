@@ -1,4 +1,4 @@
-"""What the code of a launch works on; it is shared with Python."""
+"""The data structures of a launch, shared with Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hloc.codegen.llvm.structures import Structures
 
 MOST_THREADS = 1024
 _MOST_COPIES = 128
-"""Copies of one thread that may be on their way: a warp that fills 48 KB has 96."""
+"""Most copies of a thread in flight: a warp that fills 48 KB has 96."""
 
 STRUCTURES = Structures(f"""\
 struct Launch: void* kernel, void* arguments, int64_t frames, int64_t frame_bytes, int64_t columns,

@@ -1,6 +1,6 @@
-"""The words of `scheduler.py`, for readers and type checkers; nothing here runs.
+"""The names that `scheduler.py` uses, for readers and type checkers; nothing here runs.
 
-Names of structures (`structures.py`) stand for addresses of one; `state` is the one `State`.
+A structure's name (`structures.py`) is the type of pointers to it; `state` is the only `State`.
 `Fault_.WARP_PARTED` is a member of an enum.
 """
 
@@ -28,6 +28,6 @@ cast = _word
 call = _word
 """`call(address, x, y)`: call the C function at an address."""
 host_resume = _word
-"""`host_resume(handle)`: let a coroutine go on."""
+"""`host_resume(handle)`: resume a coroutine."""
 
 memcpy = memset = _word

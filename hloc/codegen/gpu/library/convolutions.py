@@ -1,7 +1,7 @@
 """Forward convolutions for cuDNN.
 
-Source: documentation of the cuDNN frontend, conv_fprop. Gradients whose windows are turned round
-or whose inputs have holes are left to hloc's own kernels.
+Source: documentation of the cuDNN frontend, conv_fprop. Gradients with reversed windows or dilated
+inputs are left to hloc's own kernels.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
 
 _SPATIAL = (2, 3)
-"""Numbers of spatial dimensions that cuDNN knows."""
+"""Numbers of spatial dimensions that cuDNN supports."""
 
 _DTYPES = (F32, F16, BF16)
 
 
 def match(inst: Instruction) -> ConvolutionCall | None:
-    """Return the call that makes a convolution, None if none does."""
+    """Return the call for a convolution, None if cuDNN does not support it."""
     if not is_gemm(inst) or gemm_root(inst).opcode.name != "convolution":
         return None
     root = gemm_root(inst)

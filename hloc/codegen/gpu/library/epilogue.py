@@ -1,4 +1,4 @@
-"""What libraries do behind a product: a bias along one dimension, and relu."""
+"""Epilogues that libraries support: a bias along one dimension, and relu."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hloc.opt.values import is_zero
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What follows a product.
+    """The epilogue of a gemm or convolution.
 
     Attributes:
         bias: parameter of the fused computation with an element per index of the dimension.
@@ -21,12 +21,12 @@ class Epilogue:
 
 
 def epilogue_of(inst: Instruction, product: Instruction, dimension: int) -> Epilogue | None:
-    """Return what `inst` does to `product`, None if it is more than libraries do.
+    """Return the epilogue of `product` in `inst`, None if libraries do not support it.
 
     Args:
-        inst: the product itself, or a fusion of it.
-        product: a dot or convolution.
-        dimension: of the product, along which a bias may run.
+        inst: the dot or convolution itself, or a fusion around it.
+        product: the dot or convolution.
+        dimension: the dimension along which a bias may run.
     """
     if inst.opcode.name != "fusion":
         return Epilogue()

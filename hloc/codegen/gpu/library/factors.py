@@ -1,8 +1,8 @@
 """Cholesky factors for cuSOLVER.
 
-Source: cuSOLVER documentation, potrf: it works in place, column by column, leaves the other
-triangle as it was, and says where it found no positive pivot. HLO's result has zeros in the other
-triangle, and NaN in all of a matrix that has no factor.
+Source: cuSOLVER documentation, potrf: it works in place on column-major matrices, does not change
+the other triangle, and returns the number of a pivot that is not positive. HLO's result has zeros
+in the other triangle, and is all NaN for a matrix that is not positive definite.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import row_major
 
 _MOST_MATRICES = 64
-"""They are factored one after another: hloc's own kernel takes a block for each."""
+"""Largest batch: matrices are factored one after another; hloc's kernel has a block for each."""
 
 _SMALLEST = 64
-"""Rows below which hloc's own kernel is as good."""
+"""Fewest rows; below, hloc's own kernel is as fast."""
 
 _FAULT_BYTES = 4
 
 
 def match(inst: Instruction) -> CholeskyCall | None:
-    """Return the call that makes a cholesky of row-major matrices, None if none does."""
+    """Return the call for a cholesky of row-major matrices, None for anything else."""
     if not inst.is_a("cholesky") or inst.array.dtype not in (F32, F64, C64, C128):
         return None
     (operand,) = inst.operands
@@ -50,7 +50,7 @@ def match(inst: Instruction) -> CholeskyCall | None:
 
 
 def finish(w: LaunchWriter, call: CholeskyCall) -> None:
-    """Write the launch that clears the other triangle, and marks matrices without a factor."""
+    """Emit the launch that clears the other triangle, and sets failed matrices to NaN."""
     dims = (call.batch, call.size, call.size)
     with w.each(prod(dims)) as (k, number):
         m, b = k.math, k.b

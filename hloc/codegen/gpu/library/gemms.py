@@ -1,8 +1,8 @@
-"""Dots for cuBLASLt, with a bias along the columns and relu, as its epilogues do them.
+"""Dots for cuBLASLt, with its epilogues: a bias along the columns, and relu.
 
-BLAS keeps columns together, HLO mostly rows: the product is asked for transposed, so that the right
-side of HLO becomes the left one here.
-Source of what cuBLASLt takes: cuBLAS documentation, cublasLtMatmul.
+BLAS is column-major, HLO mostly row-major: the call computes the transposed gemm, so that the right
+side of HLO is the left one here.
+Source of the supported types: cuBLAS documentation, cublasLtMatmul.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from hloc.dtypes import BF16, C64, C128, F16, F32, F64, S8, S32, DType
 from hloc.ir.instruction import Instruction
 
 WORKSPACE_BYTES = 32 << 20
-"""What NVIDIA recommends for its largest chips; enough for all."""
+"""NVIDIA's recommendation for its largest chips; enough for all."""
 
 _TYPES: frozenset[tuple[DType, DType]] = frozenset({
     (F32, F32), (F64, F64), (C64, C64), (C128, C128),
     (F16, F16), (F16, F32), (BF16, BF16), (BF16, F32), (S8, S32),
 })  # fmt: skip
-"""Types of factors and of the result that cuBLASLt multiplies."""
+"""Types of operands and of the result that cuBLASLt supports."""
 
 _INTEGER_STEP = 4
-"""Sizes and steps of s8 are multiples of it."""
+"""Sizes and strides of s8 must be multiples of this."""
 
 _ALGORITHMS = ("", "dot_f32_f32_f32", "dot_tf32_tf32_f32")
 
 _LEAST_WORK = 1 << 16
-"""Multiplications below which a call costs more than hloc's own kernel."""
+"""Fewest multiplications; below, a call costs more than hloc's own kernel."""
 
 
 def match(inst: Instruction) -> MatmulCall | None:
-    """Return the call that makes a dot, perhaps with bias and relu; None if none does."""
+    """Return the call for a dot with optional bias and relu, None if it is not supported."""
     if not is_gemm(inst) or gemm_root(inst).opcode.name != "dot":
         return None
     p = dot_problem(inst)
@@ -76,7 +76,7 @@ def match(inst: Instruction) -> MatmulCall | None:
 
 
 _Loop: TypeAlias = tuple[int, int]
-"""Size of a loop, and its step in memory."""
+"""Size of a loop, and its stride in memory."""
 
 
 def _step(space: Space, steps: Sequence[int]) -> _Loop | None:
@@ -86,7 +86,7 @@ def _step(space: Space, steps: Sequence[int]) -> _Loop | None:
 
 
 def _factor(inst: Instruction, p: MatrixProblem, side: Side) -> tuple[Matrix, bool] | None:
-    """Return how a side lies, and whether neighbours follow the depth; None if it is computed."""
+    """Return the matrix of a side, and if it is contiguous along the depth; None if computed."""
     lines = _step(p.rows if side is p.left else p.columns, side.line)
     depth, batch = _step(p.depth, side.depth), _step(p.batch, side.batch)
     if not side.in_memory:
@@ -102,7 +102,7 @@ def _factor(inst: Instruction, p: MatrixProblem, side: Side) -> tuple[Matrix, bo
 def _matrix(
     argument: int, dtype: DType, rows: _Loop | None, columns: _Loop | None, batch: _Loop | None
 ) -> Matrix | None:
-    """Return matrices whose rows are neighbours in memory; None if they are not."""
+    """Return column-major matrices; None if the operand has another layout."""
     if rows is None or columns is None or batch is None:
         return None
     if rows[0] > 1 and rows[1] != 1:
@@ -114,7 +114,7 @@ def _matrix(
 
 
 def _suits_integers(call: MatmulCall) -> bool:
-    """True if s8 is as cuBLASLt wants it: depth contiguous on both sides, all sizes even enough."""
+    """True if cuBLASLt supports a call of s8: depth contiguous on both sides, aligned sizes."""
     if not call.left_transposed or call.right_transposed or call.bias is not None or call.relu:
         return False
     matrices = (call.left, call.right, call.result)

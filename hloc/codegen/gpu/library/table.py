@@ -13,7 +13,7 @@ from hloc.lazy_dataclass import dataclass
 
 
 def _nothing(w: LaunchWriter, call: Any) -> None:
-    """The call makes all of the result."""
+    """Emit nothing: the call computes the whole result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Library:
     """One library.
 
     Attributes:
-        summary: what it makes.
-        match: returns the call that makes an instruction or a fusion, None if it has none.
-        finish: writes the launches that follow a call, if any.
+        summary: what it computes, for users.
+        match: returns the call for an instruction or a fusion, None if it is not supported.
+        finish: emits the launches that follow a call, if any.
     """
 
     name: str
@@ -43,7 +43,7 @@ NAMES = tuple(library.name for library in LIBRARIES)
 
 
 def library_call(inst: Instruction, names: Sequence[str]) -> tuple[Library, LibraryCall] | None:
-    """Return the first of the libraries `names` that makes `inst`, and the call; None if none."""
+    """Return the first of the libraries `names` that supports `inst`, and its call, or None."""
     for library in LIBRARIES:
         call = library.match(inst) if library.name in names else None
         if call is not None:

@@ -1,7 +1,7 @@
-"""Fourier transforms for cuFFT, whose inverses are not divided by the number of elements.
+"""Fourier transforms for cuFFT, whose inverse transforms are unscaled.
 
-Source: cuFFT documentation, cufftMakePlanMany. Real inverses of several dimensions change their
-operand there, so hloc's own kernels make them.
+Source: cuFFT documentation, cufftMakePlanMany. Its real inverses of several dimensions overwrite
+their operand, so hloc's own kernels compute them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INVERSES = ("IFFT", "IRFFT")
 
 
 def match(inst: Instruction) -> FourierCall | None:
-    """Return the call that makes an fft of row-major arrays, None if none does."""
+    """Return the call for an fft of row-major arrays, None if cuFFT does not support it."""
     if not inst.is_a("fft"):
         return None
     kind, lengths = inst.attributes.fft_type, tuple(inst.attributes.fft_length)
@@ -46,7 +46,7 @@ def _is_row_major(shape: ArrayShape) -> bool:
 
 
 def finish(w: LaunchWriter, call: FourierCall) -> None:
-    """Write the launch that divides an inverse by the number of elements."""
+    """Emit the launch that divides an inverse transform by the number of elements."""
     if call.kind not in _INVERSES:
         return
     output = w.inst.array

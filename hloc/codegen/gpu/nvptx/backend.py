@@ -58,11 +58,11 @@ class NvptxBackend:
         return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
 
     def compile(self, module: Module, options: CompileOptions) -> NvptxModule:
-        """Compile an optimised module, which is changed on the way.
+        """Compile an optimised module, which is changed.
 
         Raises:
-            UnsupportedError: lists all that cannot run on one GPU, with reasons.
-            HloError: there is no such chip; constants that the text left out.
+            UnsupportedError: lists all instructions that cannot run on one GPU, with reasons.
+            HloError: the chip is unknown; constants are elided in the text.
         """
         name = options.cpu
         if options.simulator == "host":

@@ -1,7 +1,7 @@
-"""NVIDIA's chips by their compute capability, and what each can do.
+"""NVIDIA's chips by their compute capability, and the features of each.
 
-PTX versions are the oldest that know the chip, which is what LLVM writes unless it is told: a
-driver takes the PTX of its own version and older ones. Source: PTX ISA, release history.
+PTX versions are the oldest that support the chip, LLVM's default: a driver accepts the PTX of its
+own version and older ones. Source: PTX ISA, release history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hloc.lazy_dataclass import dataclass
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_CHIP = "sm_80"
 NEWEST_PTX = 90
-"""The highest version that this LLVM knows; it ignores others without an error."""
+"""The highest version that LLVM supports; it ignores others without an error."""
 
 _SHARED_KIB = {50: 48, 60: 48, 70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 120: 99}
 
@@ -27,7 +27,7 @@ class Chip:
     """One kind of chip.
 
     Attributes:
-        name: as LLVM and ptxas spell it.
+        name: the name for LLVM and ptxas.
         ptx: version of PTX, 10 times major plus minor.
     """
 
@@ -42,17 +42,17 @@ class Chip:
 
     @property
     def has_tensor_cores(self) -> bool:
-        """True if `mma.sync` takes bf16, and copies can run beside the arithmetic."""
+        """True if the chip has `mma.sync` of bf16 and asynchronous copies."""
         return self.capability >= 80
 
     @property
     def has_warpgroups(self) -> bool:
-        """True if it has `wgmma` and copies of tiles: sm_90a only, as its name says."""
+        """True if the chip has `wgmma` and tensor map copies: sm_90a only."""
         return self.name == "sm_90a"
 
     @property
     def summary(self) -> str:
-        """What it is good for, in words."""
+        """A description for users."""
         version = f"PTX {self.ptx // 10}.{self.ptx % 10}"
         units = ", tensor cores and copies beside the arithmetic" if self.has_tensor_cores else ""
         more = ", products by warpgroups" if self.has_warpgroups else ""
@@ -60,7 +60,7 @@ class Chip:
 
     @property
     def shared_bytes(self) -> int:
-        """Most shared memory that one block can ask for."""
+        """Most shared memory of a block."""
         known = [kib for first, kib in _SHARED_KIB.items() if first <= self.capability]
         return known[-1] << 10
 
@@ -92,9 +92,9 @@ CHIPS: dict[str, Chip] = {
 
 
 def without_warpgroups(name: str) -> str:
-    """Return the chip whose code the host build runs in place of that of chip `name`.
+    """Return the chip whose code the host build runs instead of that of chip `name`.
 
-    It lacks warpgroups and copies of tiles: sm_90a is sm_90 there, all others are themselves.
+    The host build lacks warpgroups and tensor map copies: sm_90a becomes sm_90.
     """
     return name.rstrip("a") if name in CHIPS and CHIPS[name].has_warpgroups else name
 
@@ -109,11 +109,11 @@ def target_for_chip(name: str = "", features: str = "") -> Target:
     """Return the target for a chip.
 
     Args:
-        name: `sm_80`; "" is the oldest chip whose tensor cores hloc uses.
-        features: `+ptx83` for a later version of PTX than the chip needs.
+        name: such as `sm_80`; "" is the oldest chip whose tensor cores hloc uses.
+        features: such as `+ptx83`, a later version of PTX than the chip needs.
 
     Raises:
-        HloError: there is no such chip, or another feature is asked for.
+        HloError: the chip is unknown, or another feature is given.
     """
     name = name or DEFAULT_CHIP
     check_chip(name, CHIPS, DEFAULT_CHIP, "nvptx64")

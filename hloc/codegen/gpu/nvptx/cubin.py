@@ -1,7 +1,7 @@
-"""PTX to machine code, by NVIDIA's own assemblers where one is installed.
+"""PTX to machine code, by NVIDIA's assemblers, if one is installed.
 
 nvJitLink is a library (package `nvidia-nvjitlink`, or a CUDA toolkit), ptxas a program. Neither
-needs a GPU. A driver assembles PTX by itself, so cubins are for looking at and for shipping.
+needs a GPU. A driver assembles PTX by itself, so cubins are for inspection and for deployment.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hloc.lazy_dataclass import dataclass
 
 _NVJITLINK_PTX = 2
 _WHOLE_ONLY = "setmaxnreg"
-"""nvJitLink makes code that could be linked, and leaves this instruction out."""
+"""nvJitLink generates relocatable code, without this instruction."""
 HOW_TO_ASSEMBLE = "`pip install nvidia-nvjitlink`, or a CUDA toolkit with ptxas on the path"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """What a kernel takes of a processor, as the assembler tells.
+    """The resources of a kernel, as the assembler reports them.
 
     Attributes:
-        spill_bytes: local memory that registers are stored to, both ways.
+        spill_bytes: bytes of spill stores and spill loads.
     """
 
     registers: int
@@ -42,7 +42,7 @@ class KernelUse:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A cubin, and what its kernels use, by name."""
+    """A cubin, and the resources of its kernels by name."""
 
     data: bytes
     uses: dict[str, KernelUse]
@@ -54,7 +54,7 @@ def can_assemble() -> bool:
 
 
 def assembler() -> str:
-    """Return what assembles PTX here: `nvJitLink`, the path of ptxas, "" for nothing."""
+    """Return the assembler of PTX: `nvJitLink`, the path of ptxas, or "" if there is none."""
     return "nvJitLink" if _nvjitlink() is not None else shutil.which("ptxas") or ""
 
 
@@ -85,7 +85,7 @@ def _nvjitlink() -> Any:
 
 
 def _library_paths() -> Iterator[str]:
-    """Yield where the library may be: in packages, then where the system looks."""
+    """Yield possible paths of the library: in packages, then the system's search path."""
     try:
         package = importlib.util.find_spec("nvidia")
     except (ImportError, ValueError):

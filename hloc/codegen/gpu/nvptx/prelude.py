@@ -61,7 +61,7 @@ def _as_halves(given: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _pack_pair(name: str) -> tuple[str, str]:
-    """Return what rounds two numbers to one word; the instruction takes the high one first."""
+    """Return the helper that rounds two numbers to a word; the PTX operand order is high, low."""
     kind = name.rsplit(".", 1)[1]
     pair = f"<2 x {'half' if kind == 'f16' else 'bfloat'}>"
     intrinsic = f"{pair} @llvm.nvvm.ff2{kind}x2.rn"

@@ -1,7 +1,7 @@
-"""Kernels to PTX: heads and prelude are put on, then LLVM does the rest in a process of its own.
+"""Kernels to PTX: headers and prelude are added, then LLVM compiles them in a child process.
 
 Each kernel is compiled alone, so that equal kernels of all modules are compiled once; the texts are
-joined afterwards, since one PTX file has one head.
+joined afterwards, since a PTX file has a single header.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
 
 
 def kernel_text(kernel: GpuKernel) -> str:
-    """Return the LLVM text of a kernel: all that it needs is inside."""
+    """Return the LLVM text of a kernel, with everything that it needs."""
     return module_text([kernel], prelude_text, _function_text)
 
 
@@ -45,7 +45,7 @@ def ptx_of(kernels: Sequence[GpuKernel], target: Target, level: int) -> list[str
     """Return the PTX of every kernel, a whole file each.
 
     Raises:
-        InternalError: LLVM cannot make it; the message names the kernel.
+        InternalError: LLVM fails; the message names the kernel.
     """
     return [_ptx_of(kernel, target, level) for kernel in kernels]
 
@@ -58,7 +58,7 @@ def _ptx_of(kernel: GpuKernel, target: Target, level: int) -> str:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Return one PTX file of several for the same chip; the highest version counts."""
+    """Return one PTX file of several for the same chip, with the highest PTX version."""
     texts = list(texts)
     heads = [dict((m[1], m[0]) for m in _HEAD_LINE.finditer(text)) for text in texts]
     if not heads:

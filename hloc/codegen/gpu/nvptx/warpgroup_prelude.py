@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloc.codegen.gpu.helpers import WARPGROUP_HELPERS
 
-# 384 threads have 168 registers each when they begin; these add up to as many.
+# 384 threads start with 168 registers each; these numbers have the same total.
 _PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 40, 232
 
 _PLAIN = {
@@ -41,7 +41,7 @@ def definition(name: str) -> str:
     head = f"define internal {row.result} @gpu.{name}({', '.join(given)}) alwaysinline{convergent}"
     floats = row.arguments.count("float")
     others = [_CONSTRAINTS[kind] for kind in row.arguments[: len(row.arguments) - floats]]
-    # The sums go out where they came in: the instructions change them in place.
+    # Accumulators are tied operands: the instructions update them in place.
     outputs = ["=f"] * floats
     inputs = [*others, *map(str, range(floats))]
     constraints = ",".join([*outputs, *inputs, "~{memory}"])

@@ -53,7 +53,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def emit(problem: AttentionProblem, w: LaunchWriter) -> None:
-    """Write the launches."""
+    """Emit the launches."""
     by_tensor_cores = has_tensor_cores(w.target) and suits_tensor_cores(problem)
     spread = spread_of(problem, by_tensor_cores=by_tensor_cores)
     if spread.skips:
@@ -81,7 +81,7 @@ class _Kernel:
         self.first_row = m.mul(tile, spread.rows)
 
     def write(self) -> None:
-        """Write all of it."""
+        """Emit the function."""
         k, m, spread = self.k, self.k.math, self.spread
         self.gemms.start(self.head, self.first_row)
         self.softmax.start(self.head, self.first_row)

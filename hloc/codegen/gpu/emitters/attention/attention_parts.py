@@ -83,7 +83,7 @@ def part_statistics(k: GpuContext, spread: Spread) -> tuple[IrArray, IrArray]:
 
 
 def emit_joined(w: LaunchWriter, spread: Spread) -> None:
-    """Write the launch that combines all parts in order; a thread has neighbours of one row."""
+    """Emit the launch that combines all parts in order; a thread has adjacent elements of a row."""
     p = spread.problem.result
     heads, rows, columns = spread.heads, p.rows.count, p.columns.count
     width = min(p.result_width, 4)

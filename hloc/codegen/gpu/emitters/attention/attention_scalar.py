@@ -83,7 +83,7 @@ class ScalarGemms:
         self.head, self.first_row = head, first_row
 
     def begin(self, first: IndexValue, stop: IndexValue) -> None:
-        """Does nothing: this variant does not prefetch."""
+        """Do nothing: this variant does not prefetch."""
 
     def make_scores(self, tile: IndexValue, stop: IndexValue) -> None:
         """Put the scores of a tile of keys into slots."""

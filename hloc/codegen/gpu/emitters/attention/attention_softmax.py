@@ -49,7 +49,7 @@ class Patch:
 
 
 class OnlineSoftmax:
-    """Turns scores in slots into weights, and keeps the statistics of each row.
+    """Replaces scores in slots by weights, and keeps the statistics of each row.
 
     Attributes:
         patch: of this thread.
@@ -93,7 +93,7 @@ class OnlineSoftmax:
                 b.store(self.results, slot, b.const(F32, 0))
 
     def take(self, tile: IndexValue) -> None:
-        """Turn the scores of a tile of keys into weights."""
+        """Replace the scores of a tile of keys by weights."""
         self._make_logits(tile)
         for number in range(len(self.patch.rows)):
             self._weigh(number)
@@ -123,7 +123,7 @@ class OnlineSoftmax:
                         b.store(self.scores, slots[c], b.select(exists, logit, lowest))
 
     def _weigh(self, number: int) -> None:
-        """Turn the logits of one row into weights; rescale the sums so far."""
+        """Replace the logits of one row by weights; rescale the sums so far."""
         b, k, a, slots = self.b, self.k, self.attention, self.patch.scores[number]
         logits = [self._logit(b.load(self.scores, F32, slot)) for slot in slots]
         compared = [self._operand(a.maximum.operands[0], logit) for logit in logits]
@@ -180,7 +180,7 @@ class OnlineSoftmax:
     # ---- powers
 
     def reference(self, largest: Value) -> Value:
-        """Return what is subtracted from logits: the largest, or 0 if that is -inf.
+        """Return the value that is subtracted from logits: the largest, or 0 if that is -inf.
 
         As long as all logits are -inf their weights are 0; if they all are, 0 / 0 makes the NaN.
         """
@@ -189,7 +189,7 @@ class OnlineSoftmax:
         return b.select(is_lowest, b.const(F32, 0), result)
 
     def power(self, x: Value, reference: Value) -> Value:
-        """Return exp(x - reference), the logits scaled if that is still to be done."""
+        """Return exp(x - reference); scales x if it is not scaled yet."""
         b, factor = self.b, self.b.const(F32, self.factor)
         if not self.is_one_step:
             return self._power_of_2(b.fmul(b.fsub(x, reference), factor))
@@ -201,7 +201,7 @@ class OnlineSoftmax:
         b, factor, before = self.b, self.b.const(F32, self.factor), self.subtracted(largest)
         if not self.is_one_step:
             return self.power(before, reference)
-        # Both products are rounded, as they were when something was relative to them.
+        # Both products are rounded, as in the exponents that were relative to them.
         flags, b.float_flags = b.float_flags, ""
         exponent = b.fsub(b.fmul(before, factor), b.fmul(reference, factor))
         b.float_flags = flags
@@ -221,13 +221,13 @@ class OnlineSoftmax:
         return x if self.scale is not None else self.b.convert(x, self.attention.logits.array.dtype)
 
     def _operand(self, inst: Instruction, logit: Value) -> Value:
-        """Return a logit as a step of softmax reads it, in f32."""
+        """Return a logit as operand of an instruction of softmax, in f32."""
         if self.scale is not None:
             return logit
         return self._converted(inst, {}, {self.attention.logits: logit})
 
     def subtracted(self, largest: Value) -> Value:
-        """Return the largest logit as it is subtracted."""
+        """Return the largest logit with the conversions before the subtraction."""
         if self.scale is not None:
             return largest
         a = self.attention

@@ -27,7 +27,7 @@ class Spread:
     """Tile sizes, and how blocks share the tiles.
 
     Attributes:
-        rows, keys: queries of a block, and keys that it takes at a time.
+        rows, keys: queries of a block, and keys of a tile.
         threads: of a block.
         by_tensor_cores: the gemms run on tensor cores.
         parts: of the keys; a second launch combines their results.
@@ -80,7 +80,7 @@ class Spread:
         return 4 * (self.sums + 2 * self.statistics) if self.parts > 1 else 0
 
     def seen(self, last_row: int) -> int:
-        """Return how many keys the mask lets the queries up to `last_row` see."""
+        """Return the number of keys that are visible to some query up to `last_row`."""
         plan = self.problem.loops
         assert plan.mask is not None
         return min(last_row // self.inner_rows + plan.mask.reach + 1, plan.key.size)
@@ -125,9 +125,9 @@ def _longest(problem: AttentionProblem) -> int:
 
 
 def _tensor_tiles(problem: AttentionProblem) -> Spread:
-    """Return 64 or 128 queries, or fewer if that is all; 64 keys, 32 where they are long.
+    """Return tiles of 64 or 128 queries, or all of them; 64 keys, 32 if their depth is large.
 
-    Depths count in factors of 16 bits.
+    Depth is measured in factors of 16 bits.
     """
     rows, depth = problem.scores.rows.count, _longest(problem) * factor_bytes(problem) // 2
     keys = 32 if depth > _MIDDLE_DEPTH or problem.loops.key.size <= 32 else 64
@@ -142,6 +142,6 @@ def _tensor_tiles(problem: AttentionProblem) -> Spread:
 
 
 def _scalar_tiles(problem: AttentionProblem) -> Spread:
-    """Return 64 queries and keys, of which a thread makes 8 by 4, or 4 by 4 for long values."""
+    """Return tiles of 64 queries and keys; a thread computes 8x4, or 4x4 for long values."""
     threads = _SCALAR_THREADS if problem.loops.value.size <= _SMALL_DEPTH else 2 * _SCALAR_THREADS
     return Spread(problem, _SCALAR_TILE, _SCALAR_TILE, threads, False)

@@ -1,8 +1,8 @@
 """Both gemms of attention on tensor cores: a warp has 16 or 32 queries and all keys of a tile.
 
-Tiles of keys and values take turns in a ring in shared memory; those ahead are copied beside the
-arithmetic. Queries and weights stay in registers: the accumulators of the first gemm have the lane
-layout that the second gemm needs for its left side.
+Tiles of keys and values alternate in a ring buffer in shared memory; later ones are copied
+asynchronously. Queries and weights stay in registers: the accumulators of the first gemm have the
+lane layout that the second gemm needs for its left side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.dtypes import F32, S32
 
 _RING_BYTES = (48 << 10) - 256
-"""Static shared memory of a block, less what the vote on masks needs."""
+"""Static shared memory of a block, minus that for the vote on masks."""
 
 _STEP_BYTES = 32
 """Depth (k) of one instruction."""
@@ -60,7 +60,7 @@ class TensorCoreGemms:
         slots = [self.down * tiles * 4 for tiles in (self.score_tiles, self.result_tiles)]
         self.scores, self.sums = (k.b.allocate(F32, count) for count in slots)
         self.softmax = OnlineSoftmax(k, spread, self._patch(), self.scores, self.sums)
-        # What a mask needs are the registers that the queries of two fragments would take.
+        # A mask needs the registers that the queries of two fragments would use.
         self.keeps_queries = self.down == 1 or self.softmax.scale is not None
         kept = 0 if self.keeps_queries else self.queries.stage_bytes
         self.pairs = 2 if kept + 2 * self.pair_bytes <= _RING_BYTES else 1
@@ -73,14 +73,14 @@ class TensorCoreGemms:
         self.first_tile: IndexValue = 0
 
     def _patch(self) -> Patch:
-        """Return the elements of a lane in a 16x8 fragment: two neighbours in rows g and g + 8."""
+        """Return the elements of a lane in a 16x8 fragment: two adjacent ones in rows g, g + 8."""
         m = self.k.math
         quad, pair = m.div(self.lane, 4), m.mul(m.rem(self.lane, 4), 2)
         rows = [(i, half) for i in range(self.down) for half in range(2)]
         places = [m.add(m.add(self.row, quad), 16 * i + 8 * half) for i, half in rows]
         tiles = range(self.score_tiles)
         keys = [m.add(pair, 8 * j + e) for j in tiles for e in range(2)]
-        if self.is_tf32:  # a lane's neighbours stand for the keys that it multiplies next
+        if self.is_tf32:  # a lane's adjacent elements are the keys that it multiplies next
             keys = [m.add(m.rem(self.lane, 4), 8 * j + 4 * e) for j in tiles for e in range(2)]
         scores, results = (
             [
@@ -233,7 +233,7 @@ class TensorCoreGemms:
                 writer.write((part, self.head), row, column, sums)
 
     def _finished(self, i: int, j: int, factors: list[Value]) -> list[Value]:
-        """Return what a lane has of a fragment, zeros behind the last one."""
+        """Return the elements of a lane of a fragment, zeros after the last fragment."""
         b = self.k.b
         if j >= self.result_tiles:
             return [b.const(F32, 0)] * 4
@@ -255,5 +255,5 @@ def _tile(rows: int, columns: int, depth: int, threads: int) -> Tile:
 
 
 def _padded(size: int) -> int:
-    """Return the size of a row of shared memory: a power of two, so that threads take turns."""
+    """Return the padded size of a row of shared memory: a power of two, against bank conflicts."""
     return max(32, 1 << (size - 1).bit_length())

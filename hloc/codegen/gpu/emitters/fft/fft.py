@@ -1,8 +1,8 @@
 """Fourier transforms along one to three dimensions, by Stockham's passes, one per factor.
 
-Rows that fit stay in shared memory from the first pass to the last: some threads share a row, and
-short rows share a block. The passes of longer rows are launches of their own over all rows, from
-one array in scratch memory to another.
+Rows that fit stay in shared memory from the first pass to the last: several threads share a row,
+and short rows share a block. For longer rows, each pass is a launch over all rows, from one array
+in scratch memory to another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
 
 _SHARED_BYTES = 32 << 10
-"""Shared memory that a block takes: its rows before and after a pass."""
+"""Most shared memory of a block: its rows before and after a pass."""
 
 _SHORT_ROW_THREADS = 128
 """Threads of a block that has more than one row."""
@@ -58,7 +58,7 @@ def _others(a: Axis) -> list[int]:
 
 
 def _rows(a: Axis) -> int:
-    """Return how many transforms there are."""
+    """Return the number of transforms."""
     return prod(_others(a))
 
 
@@ -98,7 +98,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def _emit_zeros(w: LaunchWriter) -> None:
-    """Write the sums of no terms."""
+    """Write zeros, the transforms of empty rows."""
     shape = w.inst.array
     with w.each(shape.elements) as (k, thread):
         zero = k.b.const_element(shape.dtype, shape.dtype.numpy.type(0))
@@ -133,7 +133,7 @@ def _in_blocks(w: LaunchWriter, a: Axis) -> None:
         m, thread, mine = k.math, k.thread("x"), k.thread("y")
         row = m.add(m.mul(k.block_index("x"), per_block), mine)
         inside = k.body.all_of([m.compare("LT", row, _rows(a))] if _rows(a) % per_block else [])
-        # Threads beyond the last row do it again, and write nothing.
+        # Threads beyond the last row repeat it, and write nothing.
         row = m.minimum(row, _rows(a) - 1) if _rows(a) % per_block else row
         shared = k.shared_array(dtype, (2, per_block, a.n))
         lines = [Line(k, shared, (half, mine)) for half in (0, 1)]
@@ -153,7 +153,7 @@ def _in_blocks(w: LaunchWriter, a: Axis) -> None:
 
 
 def _by_launches(w: LaunchWriter, a: Axis) -> None:
-    """Write a launch for the table, one that brings rows in, one per pass, one that writes."""
+    """Emit a launch for the table, one that loads rows, one per pass, and one that stores."""
     with w.each(a.n) as (k, i):
         t = _Transform(k, a)
         t.table().store(k.math, (i,), computed_factor(k, t.dtype, a.n, i, t.inverse))
@@ -177,7 +177,7 @@ def _by_launches(w: LaunchWriter, a: Axis) -> None:
 
 
 class _Transform:
-    """Where the rows of one dimension come from and go to, in one launch."""
+    """Source and target of the rows of one dimension, in one launch."""
 
     def __init__(self, k: GpuContext, a: Axis) -> None:
         self.k, self.a = k, a
@@ -204,7 +204,7 @@ class _Transform:
         return Line(self.k, array, (row,))
 
     def _place(self, row: IndexValue) -> Place:
-        """Return what gives the index of an element of a row."""
+        """Return the function from positions in a row to indices."""
         others, axis = self.k.math.delinear(row, _others(self.a)), self.a.axis
         return lambda i: (*others[:axis], i, *others[axis:])
 

@@ -1,4 +1,4 @@
-"""The passes of a Fourier transform: the part of one thread in each step."""
+"""The passes of a Fourier transform: the code of one thread."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Line:
 
 
 def pass_steps(n: int, factor: int) -> int:
-    """Return how many steps of a pass are independent of each other."""
+    """Return the number of independent steps of a pass."""
     return n // factor if factor <= LARGEST else n
 
 
 def constant_table(k: GpuContext, dtype: DType, n: int, inverse: bool) -> IrArray:
-    """Return the powers of exp(-2 pi i / n), or of its conjugate, as part of the program."""
+    """Return the powers of exp(-2 pi i / n), or of its conjugate, as a constant array."""
     powers = np.exp((2j if inverse else -2j) * pi / n * np.arange(n))
     data = powers.astype(dtype.numpy).tobytes()
     return dense_array(pointer_value(k.fn.byte_constant(data)), dtype, (n,))
 
 
 def computed_factor(k: GpuContext, dtype: DType, n: int, i: IndexValue, inverse: bool) -> Value:
-    """Return the power i of exp(-2 pi i / n), or of its conjugate, made in f64."""
+    """Return power i of exp(-2 pi i / n), or of its conjugate, computed in f64."""
     b, part = k.b, component_of(dtype)
     angle = b.fmul(b.convert(k.math.value(i), F64), b.const(F64, 2 * pi / n))
     sine = b.math("sin", angle)
@@ -65,7 +65,7 @@ class Passes:
         self.butterflies = Butterflies(self.v, is_inverse(k.root))
 
     def step(self, factor: int, done: int, step: IndexValue, source: Line, target: Line) -> None:
-        """Do one step of the pass of `factor`; `done` is the product of the factors before it."""
+        """Emit one step of the pass of `factor`; `done` is the product of the earlier factors."""
         write = self._short if factor <= LARGEST else self._long
         write(factor, done, step, source, target)
 
@@ -84,7 +84,7 @@ class Passes:
             target.store(m.add(place, done * q), self._joined(x))
 
     def _long(self, factor: int, done: int, step: IndexValue, source: Line, target: Line) -> None:
-        """The same by its definition, one result at a time, for factors too large to write out."""
+        """The same by its definition, one result at a time, for factors too large to unroll."""
         k, m, b = self.k, self.k.math, self.k.b
         rest = self.n // (done * factor)
         s, q, j = m.delinear(step, [rest, factor, done])

@@ -1,1 +1,1 @@
-"""Matrix products and convolutions on GPUs."""
+"""Gemms and convolutions on GPUs."""

@@ -1,7 +1,7 @@
-"""Convolutions as matrix products: rows are output positions, the depth is window times channels.
+"""Convolutions as implicit gemms: rows are output positions, the depth is window times channels.
 
-Nothing is copied: the address of an input element follows from the output position and the window
-element while a tile is read, and elements in the padding or in holes of a dilated input are zero.
+The input is not copied: the address of an input element is computed from the output position and
+the window element when a tile is read; elements in the padding or in holes are zero.
 Gradients are convolutions of the same kind with other labels, dilations and large windows.
 """
 
@@ -20,7 +20,7 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """An axis, and the window's dimension that it belongs to."""
+    """An axis, and the window dimension that it belongs to."""
 
     axis: Axis
     spatial: int | None = None
@@ -28,7 +28,7 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class _Loops:
-    """All loops of a convolution but those of one step, by what they are in the product."""
+    """All loops of a convolution with more than one iteration, by their space in the gemm."""
 
     batch: list[_Loop]
     rows: list[_Loop]
@@ -37,7 +37,7 @@ class _Loops:
 
 
 def convolution_problem(inst: Instruction) -> MatrixProblem:
-    """Return the product that the convolution of `inst` is."""
+    """Return the gemm of the convolution of `inst`."""
     root = gemm_root(inst)
     lhs, rhs = root.operands
     left = operand_strides(inst, lhs)
@@ -57,9 +57,9 @@ def convolution_problem(inst: Instruction) -> MatrixProblem:
 
 
 def _loops_of(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> _Loops:
-    """Return the loops of a convolution, given the steps of its operands by dimension.
+    """Return the loops of a convolution, given the strides of its operands by dimension.
 
-    Of rows those come first that are furthest apart in the result, of the depth those in the input.
+    Loops of rows are ordered by decreasing stride in the result, loops of the depth in the input.
     """
     a, labels = root.attributes, root.attributes.dim_labels
     result, dims = layout_strides(root.array), root.array.dims

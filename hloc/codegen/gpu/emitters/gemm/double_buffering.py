@@ -1,4 +1,4 @@
-"""The loop of kernels with two tiles in shared memory: one is used while the next is loaded."""
+"""Double buffering in shared memory: one tile is multiplied while the next is loaded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def double_buffered(
     put: Callable[[IndexValue], None],
     multiply: Callable[[IndexValue, IndexValue], None],
 ) -> None:
-    """Write a loop over steps, of which there is at least one.
+    """Emit a loop over steps.
 
     Args:
-        k: of the kernel; all threads of a block go through the loop together.
-        count: steps.
-        read: begins to read what a step needs, into registers.
-        put: stores what was read into buffer 0 or 1.
-        multiply: does a step with what lies in a buffer.
+        k: of the kernel; all threads of a block run the loop together.
+        count: number of steps, at least one.
+        read: starts to load the data of a step into registers.
+        put: stores the loaded data into buffer 0 or 1.
+        multiply: runs a step on the data in a buffer.
     """
     m = k.math
     read(0)

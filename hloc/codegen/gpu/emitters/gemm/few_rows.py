@@ -1,8 +1,8 @@
-"""Products of a few rows with a large matrix, which are bound by reading the matrix.
+"""Gemms of a few rows with a large matrix (gemv), which are bound by reading the matrix.
 
-Where the depth is contiguous in the matrix, a warp has several columns: its lanes run along the
-depth and exchange their sums. Otherwise a warp has neighbouring columns, the warps of a block share
-the depth, and their sums meet in shared memory. Long depths are split over blocks, as for tiles.
+If the depth is contiguous in the matrix, a warp has several columns: its lanes run along the depth
+and reduce their sums by shuffles. Otherwise a warp has adjacent columns, the warps of a block share
+the depth, and their sums are reduced in shared memory. Long depths are split over blocks (split-k).
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from hloc.lazy_dataclass import dataclass
 MOST_ROWS = 16
 _WARPS = 8
 _MOST_SUMS = 32
-"""Sums that one thread keeps."""
+"""Most accumulators of a thread."""
 
 _FEWEST_RUNS = 4
-"""Times that every lane, or warp, should read before the depth is cut once more."""
+"""Fewest reads of every lane, or warp, for which splitting the depth further pays."""
 
 _BLOCKS = 4 * PROCESSORS
-"""Blocks that keep a large GPU's memory busy."""
+"""Blocks that saturate the memory of a large GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the columns and the depth are spread.
+    """The distribution of columns and depth.
 
     Attributes:
         by_depth: lanes run along the depth, else along columns.
-        width: neighbours that a thread reads at once.
+        width: contiguous elements per load of a thread.
         columns: of one block; `warp_columns`: of one warp or, along columns, of one thread.
         part: depth of one part; `parts`: their number.
     """
@@ -57,7 +57,7 @@ class Plan:
 
 
 def oriented(p: MatrixProblem) -> MatrixProblem:
-    """Return the product with the few lines as its rows."""
+    """Return the gemm with its sides swapped if it has few columns."""
     return p if p.rows.count <= p.columns.count else p.swapped()
 
 
@@ -69,13 +69,13 @@ def suits(p: MatrixProblem) -> bool:
 
 
 def _runs(p: MatrixProblem) -> Runs:
-    """Return the direction of the lanes: where memory goes on, but not along a few columns."""
+    """Return the direction of the lanes: the contiguous one, unless that has few columns."""
     runs = p.runs(p.right, VECTOR_BYTES)
     return runs if runs.by_depth or p.columns.count >= WARP_THREADS else Runs(True, 1)
 
 
 def _width(p: MatrixProblem, runs: Runs) -> int:
-    """Return how many neighbours a thread reads at once: all lanes should have something twice."""
+    """Return the width of a thread's loads; each lane should have at least two loads."""
     width = runs.width
     if runs.by_depth:
         while width > 1 and p.depth.count < 2 * WARP_THREADS * width:
@@ -87,7 +87,7 @@ def _width(p: MatrixProblem, runs: Runs) -> int:
 
 
 def plan_of(p: MatrixProblem) -> Plan:
-    """Return how `p`, oriented, is spread."""
+    """Return the distribution of `p`, which is oriented."""
     rows, depth = p.rows.count, p.depth.count
     runs = _runs(p)
     width = _width(p, runs)
@@ -159,7 +159,7 @@ class _Writer:
     # ---- lanes along the depth
 
     def along_depth(self) -> None:
-        """A warp per column or a few."""
+        """Emit the code for one or a few columns per warp."""
         k, m, plan, p = self.k, self.k.math, self.plan, self.p
         lane, width = k.thread("x"), plan.width
         mine = m.add(self.first_column, m.mul(k.thread("y"), plan.warp_columns))
@@ -190,7 +190,7 @@ class _Writer:
                     self.results.write(self.part, self.batch, row, columns[c], [value])
 
     def _left(self, row: int, depth: IndexValue, count: int) -> list[Value]:
-        """Return `count` elements of a row from `depth` on, however wide its reads are."""
+        """Return `count` elements of a row from `depth` on, by one or more loads."""
         result: list[Value] = []
         for start in range(0, count, self.left.runs.width):
             at = self.k.math.add(depth, start)
@@ -203,7 +203,7 @@ class _Writer:
     # ---- lanes along columns
 
     def along_columns(self) -> None:
-        """A thread has neighbouring columns; the warps of a block share the depth."""
+        """Emit the code for adjacent columns per thread; the warps of a block share the depth."""
         k, m, plan, p = self.k, self.k.math, self.plan, self.p
         width = plan.width
         column = m.add(self.first_column, m.mul(k.thread("x"), width))

@@ -1,8 +1,8 @@
-"""The emitter of dots and convolutions: selects the kernel of a product.
+"""The emitter of dots and convolutions: selects the kernel of a gemm.
 
-Products whose types allow it run on tensor cores, large ones by warpgroups where the chip has them;
-the others are tiled. Few rows or columns use kernels bound by memory, and small products compute
-each element on its own.
+Gemms whose types allow it run on tensor cores, large ones by warpgroups if the chip has them; the
+others are tiled. Few rows or columns use memory-bound kernels, and small gemms one thread per
+element.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SMALL_WORK = 1 << 12
 """Gemms with at most this many multiplications use one thread per element."""
 
 _FEWEST_LINES = 8
-"""Rows and columns below which most of the smallest tile would be empty."""
+"""For fewer rows or columns, most of the smallest tile would be empty."""
 
 
 class Way(Enum):
-    """A kernel for products."""
+    """The kinds of gemm kernels."""
 
     ELEMENTS = auto()
     FEW_ROWS = auto()
@@ -46,18 +46,18 @@ class Way(Enum):
 
 
 def problem_of(inst: Instruction) -> MatrixProblem:
-    """Return the product that `inst` is, or that is inside it."""
+    """Return the gemm of `inst`, or inside of `inst`."""
     if gemm_root(inst).opcode.name == "convolution":
         return convolution_problem(inst)
     return dot_problem(inst)
 
 
 def way_of(p: MatrixProblem) -> Way:
-    """Return how `p` is made, the same on all chips; tiles may go to tensor cores."""
+    """Return the kind of kernel for `p`, the same on all chips; tiles may use tensor cores."""
     fewest, depth = min(p.rows.count, p.columns.count), p.depth.count
     is_empty = any(side.operand.array.elements == 0 for side in (p.left, p.right))
     work = p.batch.count * p.rows.count * p.columns.count * depth
-    # The others read zeros beyond edges and in padding: f8e8m0fnu has none.
+    # The other kernels use zeros beyond edges and in padding; f8e8m0fnu has no zero.
     has_zeros = all(s.dtype.has_sign or not s.dtype.is_float for s in (p.left, p.right))
     if is_empty or work <= SMALL_WORK or not has_zeros:
         return Way.ELEMENTS
@@ -68,14 +68,14 @@ def way_of(p: MatrixProblem) -> Way:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to make a product by tiles: a plan, and what writes its launches."""
+    """A tiled kernel for a gemm: its plan, and the function that emits its launches."""
 
     plan: TilePlan
     emit: Callable[[LaunchWriter, MatrixProblem, TilePlan], None]
 
 
 def candidates(p: MatrixProblem, target: Target) -> list[Candidate]:
-    """Return the ways to make `p` by tiles on a chip, the best by the model of the time first."""
+    """Return the tiled kernels for `p` on a chip, ordered by the cost model."""
     kind = kind_of(p)
     if kind is None or not has_tensor_cores(target):
         return [Candidate(plan, emit_tiles) for plan in tiled_gemm.plans_for(p)]
@@ -109,7 +109,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def _tile_scratch_bytes(p: MatrixProblem) -> int:
-    """Return room for the sums of parts, on the chip that needs most."""
+    """Return the scratch bytes for the sums of parts, the maximum over all chips."""
     plans = [tiled_gemm.plans_for(p)[0]]
     kind = kind_of(p)
     if kind is not None:
@@ -120,7 +120,7 @@ def _tile_scratch_bytes(p: MatrixProblem) -> int:
 
 
 def _fitting(p: MatrixProblem, room: int, target: Target) -> list[Candidate]:
-    """Return the kernels a chip may choose from: those whose sums of parts fit into `room`."""
+    """Return the kernels that a chip may use: those whose sums of parts fit into `room` bytes."""
     return [c for c in candidates(p, target) if scratch_for(p, c.plan.parts) <= room]
 
 

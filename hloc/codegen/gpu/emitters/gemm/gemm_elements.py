@@ -1,7 +1,7 @@
-"""One thread per element of the result: small products, narrow ones, and grouped convolutions.
+"""One thread per element of the result: small gemms, narrow ones, and grouped convolutions.
 
-A thread runs over the whole depth. Neighbouring threads compute neighbouring elements, so that
-their reads coalesce where the operands allow it.
+A thread runs over the whole depth. Adjacent threads compute adjacent elements, so that their loads
+coalesce if the operands allow it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def emit_elements(w: LaunchWriter, p: MatrixProblem) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop of the result: its step in memory, and which loop of which space it is."""
+    """A loop of the result: its stride, its space, and its number in that space."""
 
     size: int
     step: int

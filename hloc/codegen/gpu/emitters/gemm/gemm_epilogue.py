@@ -1,4 +1,4 @@
-"""Fusions around one product: elementwise instructions applied to its result in registers."""
+"""Gemm epilogues: elementwise instructions applied to the result in registers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ PRODUCTS = ("dot", "convolution")
 
 
 def gemm_root(inst: Instruction) -> Instruction:
-    """Return the product of `inst`: itself, the root of a fusion, or the only one before it."""
+    """Return the gemm of `inst`: itself, the root of a fusion, or the only gemm inside."""
     root = root_of(inst)
     return root if root.is_a(*PRODUCTS) else _products(inst)[0]
 
 
 def is_gemm(inst: Instruction) -> bool:
-    """True for a product, and for a fusion whose root is one or works on one per element."""
+    """True for a gemm, and for a fusion whose root is a gemm or an elementwise epilogue of one."""
     if root_of(inst).is_a(*PRODUCTS):
         return True
     return inst.opcode.name == "fusion" and _is_epilogue(inst)
 
 
 def has_epilogue(inst: Instruction) -> bool:
-    """True if there is more to do than to write the product."""
+    """True if the gemm has an epilogue."""
     return not root_of(inst).is_a(*PRODUCTS)
 
 
@@ -49,7 +49,7 @@ def _is_epilogue(inst: Instruction) -> bool:
 
 
 def _fits(user: Instruction, product: Instruction) -> bool:
-    """True if element i of `user` needs element i of the product, in the same order of memory."""
+    """True if element i of `user` needs element i of the gemm, in the same layout."""
     if not isinstance(user.shape, ArrayShape) or user.array.dims != product.array.dims:
         return False
     return user.array.minor_to_major == product.array.minor_to_major

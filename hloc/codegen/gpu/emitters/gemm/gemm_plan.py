@@ -1,8 +1,8 @@
 """The tile that a block of threads computes, and the number of parts along the depth.
 
 A cost model decides, the same on every machine: the number of waves on a large GPU times the cost
-of a tile. Long products of few tiles are split along the depth; a second launch adds the parts in
-order, so the result does not depend on which is ready first.
+of a tile. Long gemms of few tiles are split along the depth (split-k); a second launch adds the
+parts in a fixed order, so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.lazy_dataclass import dataclass
 
 PROCESSORS = spec_of_chip(DEFAULT_CHIP).processors
-"""Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""
+"""Multiprocessors of the GPU that plans are made for."""
 
 MOST_PARTS = 32
 _ROW_GROUPS = (8, 4, 2, 1)
 FEWEST_STEPS = 8
-"""Tiles of depth that a part should have at least."""
+"""Fewest tiles of depth per part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What one block makes.
+    """The tile of a block.
 
     Attributes:
-        rows, columns, depth: sizes of the pieces of both sides in shared memory.
-        row_threads, column_threads: how the threads of a block are laid over it.
-        speed: products per time, 1 for the best tile that single warps multiply.
+        rows, columns, depth: sizes of the tiles of both sides in shared memory.
+        row_threads, column_threads: threads of a block along rows and columns.
+        speed: relative multiplications per time, 1 for the best tile of single warps.
     """
 
     rows: int
@@ -46,10 +46,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """How a product is spread over blocks.
+    """The distribution of a gemm over blocks.
 
     Attributes:
-        row_tiles, column_tiles: along the result; `batches`: of them all.
+        row_tiles, column_tiles: number of tiles along the result; `batches`: number of batches.
         steps: tiles of depth of each part; the last part may have fewer.
         parts: of the depth.
         processors: that share the blocks.
@@ -77,10 +77,10 @@ class TilePlan:
 def plans_of(
     p: MatrixProblem, tiles: Sequence[Tile], processors: int | None = None
 ) -> list[TilePlan]:
-    """Return a plan per tile by estimated time; of equals, that of the first tile comes first.
+    """Return a plan per tile, sorted by estimated time (stable).
 
     Args:
-        p: the product.
+        p: the gemm.
         tiles: to choose from.
         processors: of the GPU, `PROCESSORS` if None.
     """
@@ -98,7 +98,7 @@ def _plan(p: MatrixProblem, tile: Tile, processors: int) -> TilePlan:
 
 
 def estimated_time(plan: TilePlan) -> float:
-    """Return how long a plan takes, in a unit that all tiles share."""
+    """Return the time of a plan, in a unit common to all tiles."""
     tile = plan.tile
     waves = -(-plan.blocks * plan.parts // plan.processors)
     joining = 0.1 * plan.parts if plan.parts > 1 else 0.0
@@ -107,7 +107,7 @@ def estimated_time(plan: TilePlan) -> float:
 
 
 def scratch_bytes(p: MatrixProblem, parts: int) -> int:
-    """Return room for the sums of all parts, none if there is only one."""
+    """Return the scratch bytes for the sums of all parts, 0 for a single part."""
     if parts == 1:
         return 0
     return parts * p.batch.count * p.rows.count * p.columns.count * p.sums.storage_bytes

@@ -1,7 +1,7 @@
-"""How a kernel reads the operands of a product and writes its result, whatever their layout.
+"""Loads of the operands of a gemm and stores of its result, for any layout.
 
-Reads beyond an edge are redirected to a valid address, so that threads do not diverge; such
-elements count as zero in sums and are not stored.
+Loads beyond an edge are redirected to a valid address, so that threads do not diverge; such
+elements are zero in sums and are not stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Reader:
     """Reads one side.
 
     Attributes:
-        runs: the direction of neighbours that one call returns, and their number.
+        runs: the direction of the contiguous elements that one call returns, and their number.
     """
 
     def __init__(self, k: GpuContext, problem: MatrixProblem, side: Side, most: int) -> None:
@@ -39,7 +39,7 @@ class Reader:
     ) -> list[Value]:
         """Return elements from (batch, line, depth) on, in their own type; zeros beyond the depth.
 
-        The three are indices in the spaces of the product; `edges` tells whether the line, and the
+        The three are indices in the spaces of the gemm; `edges` says whether the line, and the
         depth, may be beyond the end.
         """
         k, b = self.k, self.k.b
@@ -55,7 +55,7 @@ class Reader:
     def locate(
         self, batch: IndexValue, line: IndexValue, depth: IndexValue, edges: tuple[bool, bool]
     ) -> tuple[IndexValue, Value]:
-        """Return the position of an element, and whether it exists; if not, another position."""
+        """Return the position of an element, and whether it exists; a valid position if not."""
         m, conditions = self.k.math, []
         width = self.runs.width
         if edges[0]:
@@ -74,7 +74,7 @@ class Reader:
         lines: Sequence[IndexValue],
         depths: Sequence[IndexValue],
     ) -> tuple[IndexValue, Value]:
-        """Return as `locate` does, for an index of every loop that is within its size."""
+        """As `locate`, given an index of every loop that is within its size."""
         m, side = self.k.math, self.side
         conditions: list[Value] = []
         position = m.add(m.linear(batches, side.batch), m.linear(lines, side.line))
@@ -92,7 +92,7 @@ class Reader:
         return position, exists
 
     def at(self, position: IndexValue) -> list[Value]:
-        """Return neighbours from a position on, which exist."""
+        """Return contiguous elements from a position on, which exist."""
         k, width = self.k, self.runs.width
         if self.array is not None:
             return load_neighbours(k, self.array.pointer, self.array.dtype, position, width)
@@ -103,7 +103,7 @@ class Reader:
         ]
 
     def _computed_if(self, position: IndexValue, exists: Value) -> list[Value]:
-        """Return zeros where nothing exists; producers do not run there."""
+        """Return zeros where no element exists, without running producers."""
         b, dtype, width = self.k.b, self.side.dtype, self.runs.width
         slots = b.allocate(dtype, width)
         for i in range(width):
@@ -136,7 +136,7 @@ class ResultWriter:
 
     @property
     def width(self) -> int:
-        """Neighbouring columns that one call of `write` may be given."""
+        """Most adjacent columns in one call of `write`."""
         if self.partial is None:
             return self.p.result_width
         width = max(16 // self.p.sums.storage_bytes, 1)
@@ -152,7 +152,7 @@ class ResultWriter:
         column: IndexValue,
         values: Sequence[Value],
     ) -> None:
-        """Write neighbouring columns, `width` or one of them; all of them exist."""
+        """Write `width` adjacent columns or a single one, which exist."""
         k, p = self.k, self.p
         if self.partial is not None:
             at = k.math.linear((part, batch, row, column), self.partial.strides)
@@ -169,7 +169,7 @@ class ResultWriter:
         columns: Sequence[IndexValue],
         values: Sequence[Value],
     ) -> None:
-        """Write neighbours of the result, given an index of every loop."""
+        """Write contiguous elements of the result, given an index of every loop."""
         k, m, p = self.k, self.k.math, self.p
         position = m.linear(batches, p.batch_steps)
         position = m.add(position, m.linear(rows, p.row_steps))
@@ -177,7 +177,7 @@ class ResultWriter:
         store_neighbours(k, k.output.pointer, position, self._finished(position, values))
 
     def _finished(self, position: IndexValue, values: Sequence[Value]) -> list[Value]:
-        """Return what is stored: sums in the type of the result, and what is fused behind them."""
+        """Return the values to store: sums in the type of the result, after the epilogue."""
         k, root = self.k, self.p.root
         result = [k.b.convert(value, root.array.dtype) for value in values]
         if not self.has_epilogue:

@@ -1,9 +1,9 @@
-"""Matrix products as a kernel sees them: four index spaces, two operands, one result.
+"""Gemms as kernels see them: four index spaces, two operands, one result.
 
 result[batch, row, column] = sum over depth of left[batch, row, depth] * right[batch, column, depth]
 
-Each space is a list of loops. Dots have the merged loops of `products`; convolutions have loops of
-their own (`convolution_problem`), and their left operand has positions outside the input.
+Each space is a list of loops. Dots have the merged loops of `gemm_problem`; convolutions have loops
+of their own (`convolution_problem`), and their left operand has positions outside the input.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VECTOR_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One space of indices: its loops, slowest first."""
+    """One index space: its loops, slowest first."""
 
     sizes: tuple[int, ...]
 
@@ -39,7 +39,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A spatial dimension of a convolution's input: where an output and a window element meet.
+    """A spatial dimension of a convolution's input, indexed by output and window position.
 
     Attributes:
         size, stride: of the dimension, in elements.
@@ -55,13 +55,13 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """How one operand lies: steps of every loop in memory, or in the row-major order it would have.
+    """One operand: strides of every loop in memory, or in row-major order if it is computed.
 
     Attributes:
-        in_memory: it is read; else fused producers compute it.
-        batch, line, depth: steps of the loops; a line is a row of the left side, a column of the
+        in_memory: it is loaded; otherwise fused producers compute it.
+        batch, line, depth: strides of the loops; a line is a row of the left side, a column of the
             right one.
-        reaches: spatial dimensions, on top of the steps.
+        reaches: spatial dimensions, in addition to the strides.
     """
 
     operand: Instruction
@@ -78,7 +78,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """In which direction neighbours of a side are read, and how many at once."""
+    """The contiguous direction of a side, and the elements per load."""
 
     by_depth: bool
     width: int
@@ -86,12 +86,12 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProblem:
-    """A product. Steps of the result are those of its loops in memory.
+    """A gemm. Strides of the result are those of its loops in memory.
 
     Attributes:
         root: the dot or convolution.
-        result: what is written: as the root, but perhaps of another type.
-        sums: the type in which products are added up.
+        result: shape of the result, whose type may differ from that of the root.
+        sums: type of the accumulators.
     """
 
     root: Instruction
@@ -108,7 +108,7 @@ class MatrixProblem:
     sums: DType
 
     def swapped(self) -> MatrixProblem:
-        """Return the product with its sides exchanged."""
+        """Return the gemm with its sides swapped."""
         return replace(
             self,
             rows=self.columns,
@@ -120,13 +120,13 @@ class MatrixProblem:
         )
 
     def oriented(self) -> MatrixProblem:
-        """Return the product with neighbouring columns of the result next to each other."""
+        """Return the gemm, its sides swapped if that makes columns of the result contiguous."""
         if self.column_steps and self.column_steps[-1] == 1:
             return self
         return self.swapped() if self.row_steps and self.row_steps[-1] == 1 else self
 
     def runs(self, side: Side, most: int) -> Runs:
-        """Return how neighbours of `side` are read: at most `most`, and 16 bytes, at once."""
+        """Return direction and width of loads of `side`: at most `most` elements and 16 bytes."""
         lines = self.rows if side is self.left else self.columns
         for by_depth, space, steps in ((True, self.depth, side.depth), (False, lines, side.line)):
             if steps and steps[-1] == 1:
@@ -137,7 +137,7 @@ class MatrixProblem:
 
     @property
     def result_width(self) -> int:
-        """Neighbouring columns that can be written at once, in 16 bytes."""
+        """Adjacent columns per store of at most 16 bytes."""
         if not self.column_steps or self.column_steps[-1] != 1:
             return 1
         steps = (*self.batch_steps, *self.row_steps, *self.column_steps[:-1])
@@ -151,7 +151,7 @@ class MatrixProblem:
 
 
 def _other_steps(side: Side, by_depth: bool) -> tuple[int, ...]:
-    """Return all steps of a side but that of the direction in which neighbours are read."""
+    """Return all strides of a side except that of the contiguous direction."""
     line = side.line if by_depth else side.line[:-1]
     depth = side.depth[:-1] if by_depth else side.depth
     return (*side.batch, *line, *depth, *(reach.stride for reach in side.reaches))
@@ -160,7 +160,7 @@ def _other_steps(side: Side, by_depth: bool) -> tuple[int, ...]:
 def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
     width = min(most, max(VECTOR_BYTES // side.dtype.storage_bytes, 1))
     shape = side.operand.array
-    # Computed neighbours differ in their last index only.
+    # Computed elements of a run differ in their last index only.
     last = size if side.in_memory else shape.dims[-1]
     while width > 1 and any(number % width for number in (*others, size, last)):
         width //= 2
@@ -168,7 +168,7 @@ def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
 
 
 def _before_widening(inst: Instruction, operand: Instruction) -> Instruction:
-    """Return what a fused conversion that loses nothing is made of, since sums are wide anyway."""
+    """Return the operand of a lossless fused conversion, since accumulators are wide anyway."""
     while operand.opcode.name == "convert" and not is_in_memory(inst, operand):
         (source,) = operand.operands
         is_plain = source.array.minor_to_major == row_major(source.array.rank).minor_to_major
@@ -179,7 +179,7 @@ def _before_widening(inst: Instruction, operand: Instruction) -> Instruction:
 
 
 def _widens(source: DType, target: DType) -> bool:
-    """True if every number of `source` is one of `target`, a type of the same kind."""
+    """True if every number of `source` is representable in `target`, a type of the same kind."""
     if source.is_float and target.is_float:
         return (
             source.exponent_bits <= target.exponent_bits
@@ -191,7 +191,7 @@ def _widens(source: DType, target: DType) -> bool:
 
 
 def dot_problem(inst: Instruction) -> MatrixProblem:
-    """Return the product whose root, or whose root's only dot, `inst` is."""
+    """Return the gemm of `inst`, a dot or a fusion around one dot."""
     root = gemm_root(inst)
     lhs, rhs = (_before_widening(inst, operand) for operand in root.operands)
     axes = gemm_problem_of(inst, root)
@@ -206,13 +206,13 @@ def matrix_problem(
     operands: tuple[Instruction, Instruction],
     reaches: tuple[Reach, ...] = (),
 ) -> MatrixProblem:
-    """Return the product that runs over some axes.
+    """Return the gemm with the given axes.
 
     Args:
         inst: the kernel's instruction; its parameters are in memory.
-        root: the product.
-        result: what is written.
-        axes: with their steps in the operands and the result.
+        root: the dot or convolution.
+        result: shape of the result.
+        axes: with their strides in the operands and the result.
         operands: the left and the right side.
         reaches: of the left side.
     """

@@ -1,4 +1,4 @@
-"""Writes sums that are spread over a warp, so that neighbouring lanes write neighbouring elements.
+"""Stores the accumulators of a warp with coalesced accesses.
 
 They go through shared memory, 16 rows and 32 columns at a time: of every 8 columns, lane 4 i + j
 holds columns 2 j and 2 j + 1 of rows i and i + 8, the layout of the mma instructions.
@@ -22,15 +22,15 @@ from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 SLAB_ROWS, SLAB_COLUMNS = 16, 32
 _STRIDE = SLAB_COLUMNS + 8
 SLAB_ELEMENTS = SLAB_ROWS * _STRIDE
-"""Elements of shared memory that a warp needs."""
+"""Elements of shared memory per warp."""
 
 
 class SlabWriter:
-    """Writes the pieces of one warp.
+    """Stores the pieces of one warp.
 
     Args:
         k: the function.
-        p: what is written.
+        p: the gemm.
         tile: of the block, which may overlap the edges of the result.
         parts: into which the depth is cut.
         slab: pointer into shared memory, to `SLAB_ELEMENTS` of the warp's own.
@@ -59,7 +59,7 @@ class SlabWriter:
             place: part of the depth, and batch.
             row: of its first element.
             column: of its first element, a multiple of 32.
-            sums: what this lane has, 4 for every 8 columns: two of row i, two of row i + 8.
+            sums: accumulators of this lane, 4 per 8 columns: two of row i, two of row i + 8.
         """
         k, m = self.k, self.k.math
         quad, pair = m.div(self.lane, 4), m.mul(m.rem(self.lane, 4), 2)
@@ -70,7 +70,7 @@ class SlabWriter:
         k.call("warp_barrier")
         count = SLAB_ROWS * SLAB_COLUMNS // self.width // WARP_THREADS
         if self.results.has_epilogue:
-            # A loop, which LLVM writes out where little is done with the sums.
+            # A loop, which LLVM unrolls if the epilogue is small.
             with k.body.loop(0, count) as run:
                 self._write_run(place, row, column, run)
         else:
@@ -80,7 +80,7 @@ class SlabWriter:
 
     @property
     def width(self) -> int:
-        """Neighbouring columns that a lane writes at once."""
+        """Adjacent columns per store of a lane."""
         return min(self.results.width, 4)
 
     def _write_run(

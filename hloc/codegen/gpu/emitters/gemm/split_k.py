@@ -1,4 +1,4 @@
-"""The second launch of a product that is split along the depth: adds the parts in order."""
+"""The second launch of a split-k gemm: adds the parts in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 
 
 def join_parts(w: LaunchWriter, p: MatrixProblem, parts: int) -> None:
-    """Write the launch; a thread joins neighbours that it can write at once."""
+    """Emit the launch; a thread adds the elements of one vector store."""
     sums, columns = p.sums, p.columns.count
     width = min(p.result_width, max(16 // sums.storage_bytes, 1))
     with w.each(p.batch.count * p.rows.count * columns // width) as (k, thread):
@@ -32,7 +32,7 @@ def join_parts(w: LaunchWriter, p: MatrixProblem, parts: int) -> None:
 
 
 def add(k: GpuContext, x: Value, y: Value) -> Value:
-    """Return the sum in the arithmetic of products: `or` for pred."""
+    """Return the sum in the arithmetic of gemms: `or` for pred."""
     assert accumulator_dtype(x.dtype) is x.dtype
     if x.dtype.is_pred:
         return k.b.or_(x, y)

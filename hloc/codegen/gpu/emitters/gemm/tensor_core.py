@@ -1,8 +1,8 @@
-"""Matrix products on tensor cores: a warp computes 64 by 32 or 32 by 32 elements of a block's tile.
+"""Gemms on tensor cores: a warp computes 64 by 32 or 32 by 32 elements of a block's tile.
 
 Tiles of both operands are copied to shared memory asynchronously, several steps of depth ahead;
-operands that are computed, converted or not aligned pass through registers one step ahead. The sums
-leave through shared memory, so that writes are contiguous.
+operands that are computed, converted or not aligned pass through registers one step ahead. The
+accumulators are stored through shared memory, so that stores coalesce.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Origin: TypeAlias = tuple[IndexValue, IndexValue, IndexValue]
 """Batch, row and column of the first element of a tile."""
 
 _DEPTH_BYTES = 64
-"""Depth of a tile: two instructions."""
+"""Depth of a tile in bytes: two instructions."""
 
 _WARP_COLUMNS = SLAB_COLUMNS
 _SHARED_BYTES = 48 << 10
-"""What a block may have without asking for more."""
+"""Most static shared memory of a block."""
 
 _MOST_STAGES = 4
 
 
 def tiles_for(kind: Kind) -> tuple[Tile, ...]:
-    """Return the tiles, from large to small; warps are laid over rows and columns."""
+    """Return the tiles, from large to small, with the warps along rows and columns."""
     depth = _DEPTH_BYTES // kind.factors.storage_bytes
     return (
         Tile(128, 128, depth, 2 * WARP_THREADS, 4, 1.0),
@@ -47,7 +47,7 @@ def tiles_for(kind: Kind) -> tuple[Tile, ...]:
 
 
 def plans_for(p: MatrixProblem, kind: Kind) -> list[TilePlan]:
-    """Return which tiles may be taken, and how the depth is cut, the best first."""
+    """Return the plans of all tiles, the best first."""
     return plans_of(p, tiles_for(kind))
 
 
@@ -122,7 +122,7 @@ class _Writer:
     def _sides(
         self, origin: Origin, stage: IndexValue
     ) -> list[tuple[TileLoader, IndexValue, Value]]:
-        """Return for each side its loader, first line, and place in shared memory."""
+        """Return for each side its loader, first line, and address in shared memory."""
         base = moved(self.k, self.shared, self.k.math.mul(stage, self.stage_bytes))
         right = moved(self.k, base, self.left.stage_bytes)
         return [(self.left, origin[1], base), (self.right, origin[2], right)]

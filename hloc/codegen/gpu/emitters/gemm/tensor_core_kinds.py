@@ -1,4 +1,4 @@
-"""Which products run on tensor cores, and in which type their factors are passed."""
+"""Decides which gemms run on tensor cores, and the type of their factors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from hloc.dtypes import BF16, F16, F32, S8, S32, U8, DType, dtype_named
 from hloc.lazy_dataclass import dataclass
 
 _FEWEST = 16
-"""Rows, columns and depth below which most of a tile would be empty."""
+"""For fewer rows, columns or depth, most of a tile would be empty."""
 
 _S4, _U4 = dtype_named("s4"), dtype_named("u4")
 _SCALES = dtype_named("f8e8m0fnu")
-"""The one float of 8 bits whose numbers f16 cannot hold."""
+"""The only 8-bit float whose numbers are not all representable in f16."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of instruction on tiles: 16 rows, 8 columns, 32 bytes of depth.
+    """One kind of mma instruction: 16 rows, 8 columns, 32 bytes of depth.
 
     Attributes:
         helper: of the prelude.
-        factors: type in which both sides lie in shared memory.
-        sums: type of what is added up.
+        factors: type of both sides in shared memory.
+        sums: type of the accumulators.
     """
 
     helper: str
@@ -39,19 +39,19 @@ _U8 = Kind("multiply_tiles.u8", U8, S32)
 
 
 def has_tensor_cores(target: Target) -> bool:
-    """True if a chip has the instructions and the copies beside the arithmetic."""
+    """True if a chip has mma instructions and asynchronous copies."""
     return target.triple.startswith("nvptx") and chip_of(target).has_tensor_cores
 
 
 def kind_of(p: MatrixProblem) -> Kind | None:
-    """Return how tensor cores make `p` with no loss that its type or algorithm does not allow."""
+    """Return the instruction for `p` that is as accurate as its type or algorithm requires."""
     if min(p.rows.count, p.columns.count, p.depth.count) < _FEWEST:
         return None
     return kind_of_factors(p)
 
 
 def kind_of_factors(p: MatrixProblem) -> Kind | None:
-    """Return how tensor cores would make `p`, however small it is."""
+    """Return the instruction for `p` regardless of its size."""
     left, right = p.left.dtype, p.right.dtype
     if p.sums is S32:
         return _integers(left, right)
@@ -74,5 +74,5 @@ def _integers(left: DType, right: DType) -> Kind | None:
 
 
 def _is_tiny(dtype: DType) -> bool:
-    """True for floats whose numbers are all numbers of f16."""
+    """True for floats whose numbers are all representable in f16."""
     return dtype.is_float and dtype.bits <= 8 and dtype is not _SCALES

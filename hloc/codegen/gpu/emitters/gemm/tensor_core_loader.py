@@ -1,9 +1,9 @@
-"""How tiles for tensor cores reach shared memory, and from there the registers of a warp.
+"""Loads of tiles for tensor cores into shared memory, and from there into the registers of a warp.
 
-A tile consists of pieces of 16 bytes. Where memory is contiguous along lines, 16-bit factors keep
-that order and are transposed on the way to registers; otherwise pieces run along the depth. The
-position of a piece in its row of shared memory is its number xor bits of the row number, so that
-the 8 rows that are read together lie in different banks.
+A tile consists of pieces of 16 bytes. If memory is contiguous along lines, 16-bit factors keep that
+order and are transposed on the way to registers; otherwise pieces run along the depth. The position
+of a piece in its row of shared memory is its number xor bits of the row number (a swizzle), so that
+the 8 rows that are read together are in different banks.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TileLoader:
 
     Attributes:
         stage_bytes: shared memory of one tile.
-        is_copied: pieces go to shared memory without passing through registers.
-        is_plain: and nothing has to be known of a piece but where it is.
+        is_copied: pieces are copied to shared memory asynchronously, not through registers.
+        is_plain: the same, and the address of a piece is linear in its indices.
     """
 
     def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, tile: Tile, kind: Kind) -> None:
@@ -54,7 +54,7 @@ class TileLoader:
     # ---- to shared memory
 
     def _pieces(self) -> list[tuple[IndexValue, IndexValue]]:
-        """Return row and piece of what this thread brings; neighbours read neighbours."""
+        """Return row and piece of this thread's loads; adjacent threads load adjacent pieces."""
         m, result = self.k.math, []
         by_rows = not self.by_lines or self.keeps_lines
         for number in range(self.count):
@@ -72,7 +72,7 @@ class TileLoader:
         return (first, row) if self.keeps_lines else (row, first)
 
     def address(self, base: Value, row: IndexValue, piece: IndexValue) -> Value:
-        """Return where a piece lies in the tile at `base`."""
+        """Return the address of a piece in the tile at `base`."""
         k, m = self.k, self.k.math
         key = row if self.pieces >= 8 else m.div(row, 8 // self.pieces)
         key = m.rem(key, min(self.pieces, 8))
@@ -111,15 +111,15 @@ class TileLoader:
         step, rest = divmod(self.tile.threads, self.pieces)
         if rest:
             return False
-        # The exclusive or of a row repeats after 8 rows. A smaller step changes it by a constant
-        # only if every row has one of its own.
+        # The swizzle repeats after 8 rows. A smaller step changes it by a constant only if every
+        # row has a different key.
         is_even = step % 8 == 0 or (8 % step == 0 and self.pieces >= 8)
         return is_even and not self.reader.side.reaches and len(rows.sizes) == 1
 
     def _copy_in_steps(
         self, base: Value, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue
     ) -> None:
-        """Begin the copies, for which few addresses are needed; what does not exist is not read."""
+        """Begin the copies, with few addresses; elements that do not exist are not read."""
         k, m, p, side = self.k, self.k.math, self.reader.p, self.reader.side
         array = self.reader.array
         assert array is not None
@@ -132,7 +132,7 @@ class TileLoader:
         offset = m.value(m.mul(position, array.dtype.storage_bytes)).text
         place = k.fn.value(f"getelementptr i8, ptr {array.pointer.text}, i64 {offset}")
         source = anchored(k, k.fn.value(f"addrspacecast ptr {place} to ptr addrspace(1)"), 1)
-        targets: dict[int, Value] = {}  # by the part of the key that the step gives
+        targets: dict[int, Value] = {}  # by the part of the key that depends on the step
         for key in range(0, 8, step):
             keyed = Value(S64, k.b.xor(m.value(piece), k.b.const(S64, key)).text)
             targets[key] = anchored(k, self.address(base, row, keyed).text, 3)
@@ -172,7 +172,7 @@ class TileLoader:
                     slot += 1
 
     def put(self, base: Value) -> None:
-        """Write what was read to shared memory."""
+        """Store the registers to shared memory."""
         k, dtype = self.k, self.kind.factors
         for number, (row, piece) in enumerate(self._pieces()):
             values = [k.b.load(self.slots, dtype, number * self.size + i) for i in range(self.size)]
@@ -199,8 +199,8 @@ class TileLoader:
             base: of the tile.
             line: the first one, a multiple of 16.
             step: index of the piece of depth.
-            further: lines to go on from `line`, known here so that addresses differ by constants;
-                a multiple of 16, and `line` one of a power of two that is larger.
+            further: constant number of lines after `line`, so that addresses differ by constants;
+                a multiple of 16, less than a power of two that divides `line`.
             interleaved: of every 8 lines, 2 i and 2 i + 1 stand for i and i + 4.
         """
         k, m = self.k, self.k.math
@@ -218,7 +218,7 @@ class TileLoader:
             row, more_rows = m.add(m.add(in_matrix, m.mul(second_lines, 8)), line), further
             piece, more_pieces = second_depth, 2 * step
             helper = "load_matrix.x4"
-        # Rows of a matrix are 8 that belong together, so the place in them decides which key.
+        # The 8 rows of a matrix are swizzled together, so the index in the matrix gives the key.
         key = in_matrix if self.pieces >= 8 else m.div(in_matrix, 8 // self.pieces)
         keyed = more_pieces % min(self.pieces, 8)
         fragments = (self, "fragments", base, line, keyed, interleaved)
@@ -238,7 +238,7 @@ def moved(k: GpuContext, base: Value, offset: IndexValue, space: int = 3) -> Val
     """Return a pointer, into shared memory or another space, moved by a number of bytes."""
     if offset == 0:
         return base
-    # In memory of the device a pointer may leave its array: what is there is not read then.
+    # In global memory, a pointer may leave its array, as long as nothing is read there.
     inside = "inbounds " if space == 3 else ""
     text = k.math.value(offset).text
     return pointer_value(
@@ -247,10 +247,10 @@ def moved(k: GpuContext, base: Value, offset: IndexValue, space: int = 3) -> Val
 
 
 def anchored(k: GpuContext, pointer: str, space: int) -> Value:
-    """Return a pointer from which LLVM does not look back.
+    """Return a pointer whose origin is opaque to LLVM.
 
-    Else it adds up all that is known of an address before it adds the rest, and has a register for
-    each of many addresses that are constants apart.
+    Otherwise LLVM folds the known part of each address first, and needs a register for each of many
+    addresses that differ by constants.
     """
     kind = f"ptr addrspace({space})"
     name = f"@llvm.launder.invariant.group.p{space}"
@@ -259,6 +259,6 @@ def anchored(k: GpuContext, pointer: str, space: int) -> Value:
 
 
 def words_of(k: GpuContext, words: Value, kind: str = "i32") -> list[Value]:
-    """Return the 4 words of what a helper returned."""
+    """Return the 4 words of a helper's result."""
     types = f"{{{', '.join([kind] * 4)}}}"
     return [Value(S32, k.fn.value(f"extractvalue {types} {words.text}, {i}")) for i in range(4)]

@@ -1,9 +1,9 @@
-"""Matrix products of any type: a block computes a tile of the result, each thread a patch.
+"""Gemms of any type: a block computes a tile of the result, each thread a patch.
 
 Both operands go through shared memory, one step of depth ahead of the arithmetic: while one step is
-multiplied, the next is loaded into registers. A thread has 4 neighbouring rows and columns, and 4
-more half a tile further, so that all its reads of shared memory are 16 bytes wide and neighbouring
-threads read neighbouring addresses.
+multiplied, the next is loaded into registers. A thread has 4 adjacent rows and columns, and 4 more
+half a tile further, so that all its loads from shared memory are 16 bytes wide and adjacent threads
+read adjacent addresses.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ TILES = (
 
 _PER_THREAD = 4
 _PADDING = 4
-"""Elements between the rows of a tile, so that what is read along the depth is stored to many
-banks."""
+"""Padding between the rows of a tile, against bank conflicts of stores along the depth."""
 
 
 def tiles_for(sums: DType) -> Sequence[Tile]:
@@ -43,7 +42,7 @@ def tiles_for(sums: DType) -> Sequence[Tile]:
 
 
 def plans_for(p: MatrixProblem) -> list[TilePlan]:
-    """Return which tiles may be taken, and how the depth is cut, the best first."""
+    """Return the plans of all tiles, the best first."""
     return plans_of(p, tiles_for(p.sums))
 
 
@@ -61,7 +60,7 @@ def tile_of_block(
 ) -> tuple[IndexValue, IndexValue, IndexValue]:
     """Return batch, row and column of the tile of block `block`.
 
-    Blocks that run at the same time make some rows of tiles, not one long row: so they read less.
+    Blocks that run concurrently compute several rows of tiles, not one long row, to share loads.
     """
     batch, group, column, row = k.math.delinear(
         block,
@@ -71,15 +70,15 @@ def tile_of_block(
 
 
 def blocks_at_once(tile: Tile) -> int:
-    """Return how many blocks a processor should have at once, 0 where registers matter more.
+    """Return the minimum number of blocks per multiprocessor, 0 if registers matter more.
 
-    Holds a large tile down to 128 registers a thread, for which only plain reads are few enough.
+    It limits a large tile to 128 registers per thread, which suffice for plain loads only.
     """
     return 2 if tile.threads == 256 else 0
 
 
 class FactorLoader:
-    """Brings the tiles of one side to shared memory, laid out [buffer, depth, line]."""
+    """Loads the tiles of one side into shared memory, as [buffer, depth, line]."""
 
     def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, tile: Tile) -> None:
         self.k, self.tile = k, tile
@@ -93,13 +92,13 @@ class FactorLoader:
 
     @property
     def is_plain(self) -> bool:
-        """True if nothing has to be known of a piece of memory but where it is."""
+        """True if the addresses of all loads are linear in their indices."""
         reader = self.reader
         whole = reader.array is not None and reader.runs.width == _PER_THREAD
         return whole and not reader.side.reaches and not any(self.edges)
 
     def _runs(self) -> list[tuple[IndexValue, IndexValue]]:
-        """Return line and depth, in the tile, of each access of this thread."""
+        """Return line and depth in the tile of each load of this thread."""
         m, width = self.k.math, self.reader.runs.width
         by_depth = self.reader.runs.by_depth
         sizes = [self.lines, self.tile.depth] if by_depth else [self.tile.depth, self.lines]
@@ -254,14 +253,14 @@ def write_columns(
     sizes: tuple[int, int, int],
     write: Callable[[IndexValue, Sequence[Value]], None],
 ) -> None:
-    """Write neighbouring columns in runs as wide as memory allows, where they exist.
+    """Store adjacent columns, where they exist, in runs as wide as alignment allows.
 
     Args:
         k: the function.
         values: of columns `first`, `first` + 1 ...
         first: a multiple of their number.
         sizes: columns of the result, of a tile, and of a run.
-        write: given the first column of a run and its values.
+        write: called with the first column of a run and its values.
     """
     count, tile, width = sizes
     width = min(width, len(values))

@@ -1,9 +1,10 @@
-"""Matrix products by warpgroups, whose tensor cores read both operands from shared memory.
+"""Gemms by warpgroups, whose tensor cores read both operands from shared memory.
 
-A block has three warpgroups. One thread of the first keeps copying tiles into a ring of stages; the
-other two multiply them, 64 rows of the block's tile each. Two barriers per stage signal when it is
-full and when it is empty. A stage is released one step late, when the products of the next one are
-under way. While a block writes one tile of the result, its ring is filled for the next.
+A block has three warpgroups. One thread of the first (the producer) copies tiles into a ring of
+stages; the other two (the consumers) multiply them, 64 rows of the block's tile each. Two barriers
+per stage signal when it is full and when it is empty. A stage is released one step late, when the
+multiplications of the next one are in flight. While a block writes one tile of the result, its ring
+is filled for the next.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _CONSUMER_WARPS = 8
 _STAGES = 4
 _BARRIER_BYTES = 8
 _ALIGNMENT = 1024
-"""Of tiles in shared memory: the pattern in which their pieces change places repeats so often."""
+"""Alignment of tiles in shared memory, the period of the swizzle."""
 
 _FEWEST_LINES, _FEWEST_DEPTH = 128, 64
 _ADDRESS_BYTES = 1 << 18
-"""Of shared memory, which matrix descriptors can tell apart."""
+"""Size of the address range of matrix descriptors."""
 
 _PROCESSORS = spec_of_chip("sm_90").processors
 """Multiprocessors of the first GPU that has warpgroups."""
@@ -55,17 +56,17 @@ _TILES = (
     Tile(128, 256, ROW_ELEMENTS, _THREADS, 1, 1.6),
     Tile(128, 128, ROW_ELEMENTS, _THREADS, 1, 1.35),
 )
-"""Speeds are relative to the best tile of `tensor_core`, whose instructions reach about 5/8 of what
-those of warpgroups do."""
+"""Speeds are relative to the best tile of `tensor_core`, whose instructions reach about 5/8 of the
+throughput of warpgroup instructions."""
 
 
 def has_warpgroups(target: Target) -> bool:
-    """True if a chip has instructions for warpgroups, and copies of tiles."""
+    """True if a chip has warpgroup instructions and tensor map copies."""
     return target.triple.startswith("nvptx") and chip_of(target).has_warpgroups
 
 
 def suits(p: MatrixProblem, kind: Kind) -> bool:
-    """True if warpgroups can make `p`, of which tensor cores make `kind`."""
+    """True if warpgroups support `p`, whose tensor core instruction is `kind`."""
     is_large = min(p.rows.count, p.columns.count) >= _FEWEST_LINES
     if not is_large or p.depth.count < _FEWEST_DEPTH:
         return False
@@ -73,13 +74,13 @@ def suits(p: MatrixProblem, kind: Kind) -> bool:
 
 
 def is_faster(p: MatrixProblem, kind: Kind) -> bool:
-    """True if the model of the time prefers large tiles of warpgroups to those of single warps."""
+    """True if the cost model prefers the large tiles of warpgroups to those of single warps."""
     mine, theirs = plans_for(p)[0], tensor_core_plans(p, kind)[0]
     return estimated_time(mine) <= estimated_time(theirs)
 
 
 def plans_for(p: MatrixProblem) -> list[TilePlan]:
-    """Return which tiles may be taken, and how the depth is cut, the best first."""
+    """Return the plans of all tiles, the best first."""
     return plans_of(p, _TILES, _PROCESSORS)
 
 
@@ -93,12 +94,12 @@ def emit_warpgroup_gemm(w: LaunchWriter, p: MatrixProblem, plan: TilePlan, kind:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A tile of the result, or of a part of the depth of it.
+    """A tile of the result, or a part of the depth of one.
 
     Attributes:
         row, column: of its first element.
-        first, steps: tiles of depth.
-        before: steps of the turns before, which have gone through the ring.
+        first, steps: first tile of depth, and number of these.
+        before: steps of earlier turns in the ring.
     """
 
     part: IndexValue
@@ -133,7 +134,7 @@ class _Writer:
         self.done = k.b.allocate(S64)
         self.turns = plan.blocks * plan.parts
         self.stride: IndexValue = k.blocks_launched() if self.turns > 1 else 1
-        # All threads of a warp have the same, which the assembler sees only in a shuffle.
+        # All threads of a warp have the same value, which the assembler infers from a shuffle only.
         number = word_of(k, m.div(k.thread("x"), WARPGROUP_THREADS))
         same = k.call("shuffle.index.i32", number, k.b.const(S32, 0))
         self.group = k.b.convert(same, S64)
@@ -167,7 +168,7 @@ class _Writer:
 
     @contextmanager
     def _turns(self) -> Iterator[_Turn]:
-        """Run the region for every tile that this block makes."""
+        """Run the region for every tile of this block."""
         k, m, plan = self.k, self.k.math, self.plan
         k.b.store(self.done, 0, k.b.const(S64, 0))
         with k.body.loop(k.block_index("x"), self.turns, self.stride) as number:
@@ -192,7 +193,7 @@ class _Writer:
         number = m.add(turn.before, step)
         return m.rem(number, _STAGES), m.rem(m.div(number, _STAGES), 2)
 
-    # ---- the thread that copies
+    # ---- the producer
 
     def _produce(self, turn: _Turn) -> None:
         """Fill stage after stage, each as soon as it is empty."""
@@ -209,7 +210,7 @@ class _Writer:
             target = moved(k, target, self.left.stage_bytes)
             self.right.copy(target, full, batches, turn.column, depth)
 
-    # ---- those that multiply
+    # ---- the consumers
 
     def _descriptors(self) -> tuple[IndexValue, IndexValue]:
         """Return the matrix descriptors of both sides of the first stage."""
@@ -235,13 +236,13 @@ class _Writer:
         self._give_back(turn, turn.steps, is_first_lane)
 
     def _give_back(self, turn: _Turn, step: IndexValue, arrives: Value) -> None:
-        """Let the stage before that of `step` be filled again, where `arrives` holds."""
+        """Release the stage before that of `step`, if `arrives` holds."""
         k, m = self.k, self.k.math
         behind, _ = self._place(turn, m.add(step, _STAGES - 1))
         k.call("phase.arrive", self._barrier(self.empty, behind), k.b.convert(arrives, S32))
 
     def _begin(self, step: IndexValue, left: IndexValue, right: IndexValue) -> None:
-        """Begin the products of one stage; those of the first step begin new sums."""
+        """Issue the multiplications of one stage; those of the first step initialise the sums."""
         k, m = self.k, self.k.math
         k.call("warpgroup.begin")
         for number in range(self.tile.depth // STEP_DEPTH):
@@ -254,7 +255,7 @@ class _Writer:
         k.call("warpgroup.commit")
 
     def _through(self, helper: str, *others: Value) -> None:
-        """Call a helper that takes all sums and returns all."""
+        """Call a helper that takes and returns all accumulators."""
         k = self.k
         sums = [k.b.load(self.slots, F32, number) for number in range(self.count)]
         result = k.call(helper, *others, *sums)

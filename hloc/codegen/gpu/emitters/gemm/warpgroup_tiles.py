@@ -20,7 +20,7 @@ from hloc.dtypes import BF16, F16, S32
 from hloc.lazy_dataclass import dataclass
 
 ROW_ELEMENTS = 64
-"""Elements of a row, 16 bits each; the depth of a tile too."""
+"""Elements of a row, 16 bits each; also the depth of a tile."""
 
 STEP_DEPTH = 16
 """Depth of one instruction."""
@@ -29,12 +29,12 @@ _ROW_BYTES = 128
 _ATOM_BYTES = 8 * _ROW_BYTES
 _COLUMN_BYTES = ROW_ELEMENTS * _ROW_BYTES
 _SWIZZLE_128 = 1 << 62
-"""In a matrix descriptor; source: PTX ISA, "Matrix Descriptor Format" of wgmma."""
+"""Field of a matrix descriptor; source: PTX ISA, "Matrix Descriptor Format" of wgmma."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop over a side: its size, its step in elements, and how much of it is in a tile."""
+    """A loop over a side: its size, its stride in elements, and its size in a tile."""
 
     role: str
     size: int
@@ -43,7 +43,7 @@ class _Loop:
 
 
 def can_be_tiles(p: MatrixProblem) -> bool:
-    """True if both sides lie so that copies of tiles can bring them."""
+    """True if both sides have layouts that tensor map copies support."""
     left, right = p.left, p.right
     same = left.dtype is right.dtype and left.dtype in (BF16, F16)
     return same and _is_plain(p, left, p.rows) and _is_plain(p, right, p.columns)
@@ -95,7 +95,7 @@ class WarpgroupTile:
         )
 
     def prepare(self) -> None:
-        """Fetch the description of the array, ahead of the first copy."""
+        """Prefetch the tensor map before the first copy."""
         self.k.call("copy_tile.prepare", self.k.tile_map(self._tiled))
 
     def copy(
@@ -106,7 +106,7 @@ class WarpgroupTile:
         line: IndexValue,
         depth: IndexValue,
     ) -> None:
-        """Begin the copy of a tile; its bytes arrive at `barrier`, zeros for what is outside."""
+        """Begin the copy of a tile, with completion at `barrier`; elements outside are zero."""
         k, m = self.k, self.k.math
         for column in self._columns:
             first = {"line": m.add(line, column), "depth": depth}
@@ -127,7 +127,7 @@ class WarpgroupTile:
         return self.k.math.add(address, fields)
 
     def step(self, number: int) -> int:
-        """Return what to add to a descriptor for `number` instructions further along the depth."""
+        """Return the descriptor offset of `number` instructions along the depth."""
         rows = 2 * STEP_DEPTH if self.by_depth else STEP_DEPTH * _ROW_BYTES
         return number * rows // 16
 

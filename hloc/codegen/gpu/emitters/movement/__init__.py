@@ -1,1 +1,1 @@
-"""Transpositions and dynamic-update-slice on GPUs."""
+"""Transposes and dynamic-update-slice on GPUs."""

@@ -1,4 +1,4 @@
-"""dynamic-update-slice: a launch that copies the operand, if it must, and one for the update."""
+"""dynamic-update-slice: a launch that copies the operand, if necessary, and one for the update."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def emit(w: LaunchWriter) -> None:
 
 
 def copy_operand(w: LaunchWriter, operand: Instruction, number: int) -> None:
-    """Write a launch that copies `operand` to result `number`, unless it lies there already."""
+    """Emit a launch that copies `operand` to result `number`, unless they share memory."""
     shape = operand.array
     if w.is_in_place(operand, number) or not shape.elements:
         return

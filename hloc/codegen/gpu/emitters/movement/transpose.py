@@ -1,8 +1,8 @@
-"""Kernels that read along one dimension and write along another: tiles in shared memory.
+"""Kernels that read along one dimension and write along another, by tiles in shared memory.
 
-Neighbouring threads of a block read neighbouring elements of the operand into a tile, and write
-neighbouring elements of the result from it. Operands in the order of the result are read while the
-tile is written. Lines of a tile are padded by one element to avoid bank conflicts both ways.
+Adjacent threads of a block load adjacent elements of the operand into a tile, and store adjacent
+elements of the result from it. Operands in the order of the result are read when the tile is
+stored. Lines of a tile are padded by one element to avoid bank conflicts in both directions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def emit(plan: TransposeTiles, w: LaunchWriter) -> None:
-    """Write one launch, a block per tile."""
+    """Emit one launch, a block per tile."""
     exchange = plan.exchange
     across = -(-plan.size(exchange.read) // plan.columns)
     down = -(-plan.size(exchange.written) // plan.rows)
@@ -46,7 +46,7 @@ def emit(plan: TransposeTiles, w: LaunchWriter) -> None:
 
 
 class _Tile:
-    """One tile: where it lies, and the arrays that hold it."""
+    """One tile: its position, and the arrays in shared memory."""
 
     def __init__(
         self, k: GpuContext, plan: TransposeTiles, first: tuple[IndexValue, IndexValue, IndexValue]
@@ -88,11 +88,11 @@ class _Tile:
     def _element(
         self, number: int, order: Sequence[int], *, swapped: bool
     ) -> Iterator[tuple[tuple[IndexValue, ...], tuple[IndexValue, ...]]]:
-        """Yield where element `number` of this thread is in the tile, and its index in the result.
+        """Yield the index in the tile of element `number` of this thread, and that in the result.
 
         Args:
             number: of this thread.
-            order: sizes of the tile, in the order in which threads go through it.
+            order: sizes of the tile, in the order of threads.
             swapped: columns come before rows in `order`.
         """
         k, plan, exchange = self.k, self.plan, self.plan.exchange
@@ -116,10 +116,10 @@ class _Tile:
             yield in_tile, tuple(index)
 
     def _place(self, number: int, order: Sequence[int]) -> list[IndexValue]:
-        """Return the place of element `number` of this thread in a tile of sizes `order`.
+        """Return the index of element `number` of this thread in a tile of sizes `order`.
 
-        Where the threads of a block fill whole lines, the first place is found once, and the
-        others are a fixed number of lines further.
+        If the threads of a block fill whole lines, the first index is computed once, and the others
+        are a constant number of lines further.
         """
         m, thread = self.k.math, self.k.thread("x")
         _, lines, size, run = order

@@ -1,4 +1,4 @@
-"""Transpositions as exchanges of two groups of dimensions, and their tiles.
+"""Transposes as exchanges of two groups of dimensions, and their tiles.
 
 Dimensions that stay adjacent in memory form one group. Of any permutation, `read` are the groups
 that are fastest in the operand, `written` those fastest in the result, `run` those fastest in both,
@@ -35,7 +35,7 @@ Dims: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a transposition does to memory, in dimensions of its result."""
+    """The effect of a transpose on memory, in dimensions of its result."""
 
     others: Dims
     read: Dims
@@ -45,10 +45,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class TransposeTiles:
-    """How a transposition is cut into tiles.
+    """The tiling of a transpose.
 
     Attributes:
-        heroes: members whose elements go through tiles; the root if all is made before.
+        heroes: members whose elements go through tiles; the root if all members do.
         batch, rows, columns: extents of `others`, `written` and `read` in a tile, powers of
             two; `run` is whole.
     """
@@ -61,7 +61,7 @@ class TransposeTiles:
     columns: int
 
     def size(self, group: Dims) -> int:
-        """Return how many elements a group of dimensions has."""
+        """Return the number of elements of a group of dimensions."""
         return prod(self.dims[d] for d in group)
 
 
@@ -83,7 +83,7 @@ def transpose_tiles(inst: Instruction) -> TransposeTiles | None:
 
 
 def exchange_of(inst: Instruction, shape: ArrayShape) -> Exchange | None:
-    """Return what transposition or copy `inst` exchanges if its result lies as `shape` does."""
+    """Return the exchange of transpose or copy `inst` if its result has the layout of `shape`."""
     if not inst.is_a("transpose", "copy") or inst.array.dims != shape.dims:
         return None
     operand = loop_order(inst.operands[0].array)
@@ -103,7 +103,7 @@ def exchange_of(inst: Instruction, shape: ArrayShape) -> Exchange | None:
 
 
 def _last_together(order: Sequence[int], other: Sequence[int]) -> Dims:
-    """Return the longest end of `order` whose dimensions are neighbours in `other` too."""
+    """Return the longest suffix of `order` whose dimensions are also adjacent in `other`."""
     for first in range(len(order)):
         end = list(order[first:])
         at = other.index(end[0])
@@ -133,7 +133,7 @@ def _tiles(
 
 
 def _at_own_index(root: Instruction, users_first: Iterable[Instruction]) -> set[Instruction]:
-    """Return the members that are read at the index of the result, and nowhere else."""
+    """Return the members that are read only at the index of the result."""
     same, elsewhere = {root}, set[Instruction]()
     for inst in users_first:
         if inst in elsewhere or not works_per_element(inst):

@@ -1,10 +1,11 @@
-"""Cumulative sums, products and extremes: every element is read at most twice, by many threads.
+"""Cumulative sums, products and extrema (scans): every element is read at most twice.
 
-Along the fastest dimension a group of threads, a warp or a block, scans a tile at a time: each
-thread scans its neighbours, then the warp by doubling, then the prefixes of earlier warps are
-added. Across it (columns), every thread has a column, so that reads coalesce. Long scans of few
-rows are split into chunks over many blocks: one launch folds each chunk, a second scans the chunk
-totals, a third scans each chunk from its prefix. Nothing depends on the order of blocks.
+Along the fastest dimension (rows), a group of threads, a warp or a block, scans a tile at a time:
+each thread scans its own elements, then the warp by doubling, then the prefixes of earlier warps
+are added. Along another dimension (columns), every thread has a column, so that loads coalesce.
+Long scans of few rows are split into chunks over many blocks: one launch reduces each chunk, a
+second scans the chunk totals, a third scans each chunk from its prefix. Results do not depend on
+the order of blocks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hloc.memory.heap import aligned_bytes
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan a plain scan; scratch has the result of every chunk, and what comes before it."""
+    """Plan a plain scan; scratch memory holds the total of every chunk, and its prefix."""
     problem = scan_problem(inst)
     if problem is None:
         return None
@@ -49,7 +50,7 @@ def _room(plan: ScanPlan, dtype: DType) -> int:
 
 
 def emit(plan: ScanPlan, w: LaunchWriter) -> None:
-    """Write one launch, or three if scans are cut, and one for results of no elements."""
+    """Emit one launch, or three if scans are split, and one for results of empty scans."""
     rows, empty = plan.problem.rows, plan.problem.form.empty
     if empty:
         with w.each(rows * empty) as (k, thread):
@@ -69,9 +70,9 @@ def emit(plan: ScanPlan, w: LaunchWriter) -> None:
 def _chunks(
     w: LaunchWriter, plan: ScanPlan, chunks: int
 ) -> Iterator[tuple[_Scan, IndexValue, IndexValue]]:
-    """Write a launch whose region runs for the first `chunks` of all rows.
+    """Emit a launch whose region runs for the first `chunks` of all rows.
 
-    In one thread, if columns are scanned, or in all threads of a group.
+    It runs in one thread if columns are scanned, or in all threads of a group.
     """
     rows = plan.problem.rows
     count = rows * chunks
@@ -83,7 +84,7 @@ def _chunks(
     grid = (-(-count // per_block), 1, 1)
     with w.launch(grid, (plan.threads, per_block, 1)) as k:
         number = k.math.add(k.math.mul(k.block_index("x"), per_block), k.thread("y"))
-        # Groups are whole warps: all threads of those beyond the last chunk leave together.
+        # Groups are whole warps: all threads of a group beyond the last chunk exit together.
         inside = [k.math.compare("LT", number, count)] if count % per_block else []
         with k.body.when(k.body.all_of(inside)):
             yield _Scan(k, plan), k.math.div(number, chunks), k.math.rem(number, chunks)
@@ -116,7 +117,7 @@ class _Scan(ScanElements):
         return self.read(self.index(row), step)
 
     def _write(self, row: IndexValue, step: IndexValue, value: Value) -> None:
-        """Write the result of a step, if it is one."""
+        """Write the result of a step, if the step has one."""
         m, (low, high) = self.k.math, self.problem.results
         inside = [m.compare("GE", step, low)] if low else []
         inside += [m.compare("LT", step, high)] if high < self.problem.size else []
@@ -126,7 +127,7 @@ class _Scan(ScanElements):
     # ---- chunks
 
     def _ends(self, chunk: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return where a chunk begins and ends."""
+        """Return start and end of a chunk."""
         plan, m = self.plan, self.k.math
         if plan.chunks == 1:
             return 0, self.problem.size
@@ -134,7 +135,7 @@ class _Scan(ScanElements):
         return first, m.minimum(m.add(first, plan.length), self.problem.size)
 
     def fold_chunk(self, row: IndexValue, chunk: IndexValue) -> None:
-        """Write the fold of a chunk, which is not the last of its row, to `totals`."""
+        """Write the reduction of a chunk, which is not the last of its row, to `totals`."""
         assert self.totals is not None
         k, m = self.k, self.k.math
         first, end = self._ends(chunk)
@@ -151,7 +152,7 @@ class _Scan(ScanElements):
         self.totals.store(m, (chunk, row), k.b.load(slot, self.dtype, 0))
 
     def join_chunks(self, row: IndexValue) -> None:
-        """Write what comes before every chunk of a row, initial value and all."""
+        """Write the prefix of every chunk of a row, with the initial value."""
         assert self.totals is not None
         k, m = self.k, self.k.math
         slot = k.b.allocate(self.dtype)
@@ -181,7 +182,7 @@ class _Scan(ScanElements):
     # ---- tiles of a group
 
     def _fold_tiles(self, row: IndexValue, first: IndexValue, end: IndexValue) -> Value:
-        """Return in every thread the fold of whole tiles."""
+        """Return in every thread the reduction of whole tiles."""
         k, m = self.k, self.k.math
         slot = k.b.allocate(self.dtype)
         k.b.store(slot, 0, k.b.const(self.dtype, 0))
@@ -198,7 +199,7 @@ class _Scan(ScanElements):
     def _scan_tiles(
         self, row: IndexValue, first: IndexValue, end: IndexValue, start: Value
     ) -> None:
-        """Write the results from `first` to `end`; `start` is what came before."""
+        """Write the results from `first` to `end`; `start` is the prefix."""
         k, m, b = self.k, self.k.math, self.k.b
         slot = b.allocate(self.dtype)
         b.store(slot, 0, start)

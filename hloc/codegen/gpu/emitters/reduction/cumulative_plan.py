@@ -1,4 +1,4 @@
-"""How cumulative operations are spread over threads."""
+"""The distribution of scans over threads."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from hloc.codegen.kernels.scan import ScanProblem
 from hloc.lazy_dataclass import dataclass
 
 _EACH = 4
-"""Neighbours that one thread scans on its own."""
+"""Contiguous elements per thread."""
 
 _BLOCKS = 256
 """Blocks that keep a large GPU busy."""
 
 _COLUMN_LENGTH = 128
-"""Steps of a column from which it is cut."""
+"""Columns of at least this length are split."""
 
 _MOST_CHUNKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """How a scan is spread over threads.
+    """The distribution of a scan over threads.
 
     Attributes:
-        threads: of a group that has a chunk; 1 where columns are scanned.
-        each: elements of a thread, next to each other, in one tile of a group.
+        threads: of the group that scans a chunk; 1 for columns.
+        each: contiguous elements per thread in a tile of a group.
         length: elements of a chunk; the last may be shorter.
     """
 
@@ -46,7 +46,7 @@ class ScanPlan:
 
 
 def scan_plan(problem: ScanProblem) -> ScanPlan:
-    """Return how scans are spread."""
+    """Return the distribution of scans."""
     size = problem.size
     if problem.by_columns:
         length = max(_COLUMN_LENGTH, -(-size // _MOST_CHUNKS))

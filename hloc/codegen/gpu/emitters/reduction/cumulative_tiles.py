@@ -14,7 +14,7 @@ from hloc.dtypes import DType
 
 
 class Tiles:
-    """What the threads of a group do with one tile: all of them, together."""
+    """The scan of one tile by all threads of a group together."""
 
     def __init__(
         self, k: GpuContext, plan: ScanPlan, dtype: DType, joined: Callable[[Value, Value], Value]
@@ -31,7 +31,7 @@ class Tiles:
     def each_element(
         self, tile: IndexValue, end: IndexValue, work: Callable[[int, IndexValue], None]
     ) -> None:
-        """Do `work(number, step)` for the elements of this thread that are below `end`."""
+        """Emit `work(number, step)` for the elements of this thread that are below `end`."""
         k, m, each = self.k, self.k.math, self.plan.each
         first = m.add(tile, m.mul(k.thread("x"), each))
         if self.plan.problem.size % self.plan.tile == 0:
@@ -53,10 +53,10 @@ class Tiles:
     def scanned(
         self, tile: IndexValue, end: IndexValue, read: Callable[[IndexValue], Value]
     ) -> tuple[list[Value], Value, list[Value]]:
-        """Return this thread's scan, what the lanes before it have, and the folds of all warps.
+        """Return this thread's scan, the prefix of the earlier lanes, and the totals of all warps.
 
-        The second is nothing in the first lane. What lies beyond `end` is anything, but only
-        places still further on see it.
+        The prefix is undefined in the first lane. Elements beyond `end` are undefined, but they
+        affect later positions only.
         """
         b, dtype = self.k.b, self.dtype
         self.each_element(tile, end, lambda i, step: b.store(self.slots, i, read(step)))
@@ -80,5 +80,5 @@ class Tiles:
             self.shared.store(m, (self.warp,), inclusive)
         k.barrier()
         result = [self.shared.load(m, (number,)) for number in range(self.shared.dims[0])]
-        k.barrier()  # before the next tile is put there
+        k.barrier()  # before the next tile is stored there
         return result

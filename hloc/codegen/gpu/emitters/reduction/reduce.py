@@ -1,9 +1,9 @@
 """Reductions: threads reduce parts, which a warp or a block combines in a tree.
 
-Along the fastest dimension (rows), neighbouring threads of a group read neighbouring elements and
-exchange their results. Across it (columns), each thread has a column, so that reads coalesce again.
-Long reductions with few results are split over many blocks, and a second launch combines the parts:
-no result depends on the order of blocks.
+Along the fastest dimension (rows), adjacent threads of a group load adjacent elements and combine
+their results by shuffles. Along another dimension (columns), each thread has a column, so that
+loads coalesce, too. Long reductions with few results are split over many blocks, and a second
+launch combines the parts, so results do not depend on the order of blocks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _dtypes(root: Instruction) -> list[DType]:
 
 
 def emit(plan: ReducePlan, w: LaunchWriter) -> None:
-    """Write one launch, or two if the reductions are cut."""
+    """Emit one launch, or two if the reductions are split."""
     if plan.problem.by_columns:
         _columns(w, plan)
     else:
@@ -60,7 +60,7 @@ def emit(plan: ReducePlan, w: LaunchWriter) -> None:
 
 
 def _rows(w: LaunchWriter, plan: ReducePlan) -> None:
-    """A group of threads per row and part: of a warp, or a block of its own."""
+    """Emit the launch with a group of threads per row and part: part of a warp, or a block."""
     group, per_block = plan.threads, plan.rows_per_block
     in_block = group * per_block
     with w.launch((-(-plan.rows // per_block), plan.parts, 1), (in_block, 1, 1)) as k:
@@ -68,7 +68,7 @@ def _rows(w: LaunchWriter, plan: ReducePlan) -> None:
         lane = k.math.rem(thread, group)
         row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
         reduction = Reduction(k, plan)
-        # All threads of a warp take part in exchanges, so those beyond the end do a row again.
+        # All threads of a warp take part in shuffles, so those beyond the end repeat a row.
         safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
         first, end = reduction.part(k.block_index("y"))
         values = reduction.add_up(safe, k.math.add(first, lane), end)
@@ -83,7 +83,7 @@ def _rows(w: LaunchWriter, plan: ReducePlan) -> None:
 
 
 def _columns(w: LaunchWriter, plan: ReducePlan) -> None:
-    """A thread per column and some rows; the rows of a block are joined in shared memory."""
+    """Emit the launch with a thread per column and some rows, combined in shared memory."""
     blocks = -(-plan.rows // plan.columns)
     with w.launch((blocks, plan.parts, 1), (plan.columns, plan.threads, 1)) as k:
         x, y = k.thread("x"), k.thread("y")
@@ -106,7 +106,7 @@ def _columns(w: LaunchWriter, plan: ReducePlan) -> None:
 
 
 def _join(w: LaunchWriter, plan: ReducePlan) -> None:
-    """Join the parts of every row: a group of threads each."""
+    """Emit the launch that combines the parts, with a group of threads per row."""
     group = min(WARP_THREADS, 1 << (plan.parts - 1).bit_length())
     per_block = BLOCK_THREADS // group
     with w.launch((-(-plan.rows // per_block), 1, 1)) as k:
@@ -139,7 +139,7 @@ class Reduction:
                 offset += _room(plan, dtype)
 
     def part(self, number: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return where part `number` of a reduction begins and ends, counted in neighbours."""
+        """Return start and end of part `number` of a reduction, in vectors."""
         plan, math = self.plan, self.k.math
         length, each = self.problem.addends // plan.width, plan.part_length // plan.width
         if plan.parts == 1:
@@ -151,7 +151,7 @@ class Reduction:
     def index(
         self, row: IndexValue, position: IndexValue, neighbour: int = 0
     ) -> tuple[IndexValue, ...]:
-        """Return the index of one of the neighbours at `position` of the result `row`."""
+        """Return the index of an element of the vector at `position` of the result `row`."""
         p, width, math = self.problem, self.plan.width, self.k.math
         result = math.along(row, p.dims, p.kept)
         if p.reduced:
@@ -164,10 +164,10 @@ class Reduction:
         return tuple(result)
 
     def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue) -> list[Value]:
-        """Return the results of one thread, over anything if there is nothing for it.
+        """Return the results of one thread; undefined if it has no elements.
 
-        It takes the neighbours at `first`, and again after all that the other threads take, below
-        `end`. No initial value goes in, so that it counts once.
+        It reduces the vectors from `first` below `end`, with the stride of all threads. Initial
+        values are not included, since they must be added once only.
         """
         k, step = self.k, self.plan.threads
 
@@ -203,7 +203,7 @@ class Reduction:
         return self._kept()
 
     def _kept(self) -> list[Value]:
-        """Return the running results of all reductions."""
+        """Return the accumulators of all reductions."""
         return [value for total in self.sums for value in total.load()]
 
     def _keep(self, values: Sequence[Value]) -> None:
@@ -211,7 +211,7 @@ class Reduction:
             total.store(own)
 
     def combine(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        """Join the running results of all reductions."""
+        """Combine the accumulators of all reductions."""
         pairs = zip(self._by_reduction(left), self._by_reduction(right), strict=True)
         return [value for (total, x), (_, y) in pairs for value in total.combine(x, y)]
 
@@ -233,14 +233,14 @@ class Reduction:
             array.store(self.k.math, (part, row), value)
 
     def write(self, row: IndexValue, values: Sequence[Value]) -> None:
-        """Put the initial values in, compute what is fused behind, and write it."""
+        """Combine with the initial values, compute the epilogue, and store the results."""
         starts = [value for total in self.sums for value in initial_values(self.k, total)]
         at = self.index(row, 0)
         store_results(self.k, self.problem.roots, at, self.combine(starts, values))
 
 
 def initial_values(k: GpuContext, total: Accumulators) -> list[Value]:
-    """Return what a reduction begins with, in the types of its running results."""
+    """Return the initial values of a reduction, in the types of its accumulators."""
     return total.converted([k.read(start, ()) for start in total.starts])
 
 

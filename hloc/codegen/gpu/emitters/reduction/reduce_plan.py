@@ -1,4 +1,4 @@
-"""How a reduction is spread over the threads of a GPU."""
+"""The distribution of a reduction over the threads of a GPU."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _BLOCKS = 256
 
 _MOST_PARTS = 512
 _LEAST_PER_THREAD = 8
-"""Elements that one thread should add up before a reduction is worth another cut."""
+"""Fewest elements per thread for which splitting a reduction further pays."""
 
 _PER_THREAD = 8
-"""Elements of a row that are worth a thread, which costs an exchange."""
+"""Fewest elements of a row per thread, since each doubling of threads costs a shuffle."""
 
 _PER_COLUMN_THREAD = 4
 _VECTOR_BYTES = 16
 _SECTOR_BYTES = 32
 _MOST_MEMBERS = 64
-"""Fusions with at most this many instructions compute several neighbours per thread, unrolled."""
+"""Fusions of at most this many instructions compute several contiguous elements per thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReducePlan:
-    """How a reduction is spread over threads.
+    """The distribution of a reduction over threads.
 
     Attributes:
-        threads: that share a row, a power of two; by columns, the rows of a block.
-        columns: that a block reduces, if it works by columns.
-        width: neighbouring elements that a thread takes at a time.
-        parts: into which each reduction is cut for different blocks.
+        threads: threads per row, a power of two; for columns, the rows of a block.
+        columns: columns of a block, for column reductions.
+        width: contiguous elements per load of a thread.
+        parts: parts of each reduction, for different blocks.
     """
 
     problem: ReduceProblem
@@ -107,7 +107,7 @@ def _block_by_columns(rows: int, length: int) -> tuple[int, int]:
 
 
 def _width(inst: Instruction, problem: ReduceProblem) -> int:
-    """Return how many neighbours fit 16 bytes of the widest input, and divide the fastest size."""
+    """Return the elements per load: 16 bytes of the widest input, a divisor of the fastest size."""
     members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
     if len(members) > _MOST_MEMBERS:
         return 1

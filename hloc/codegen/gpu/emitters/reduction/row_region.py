@@ -1,4 +1,4 @@
-"""Softmax, norms and the like: one kernel, in which a group of threads keeps a row in registers.
+"""Softmax, norms and similar fusions: one kernel; a group of threads keeps a row in registers.
 
 A group is part of a warp, a warp or a block. Each thread has the same elements of the row in every
 stage (`opt/fusion/row_plan`), so values that later stages need stay in the thread; only the results
@@ -28,11 +28,11 @@ from hloc.opt.fusion.row_plan import RowPlan, Stage
 from hloc.shapes import array_leaves
 
 _MOST_WANTED = 8
-"""Elements of a row that one thread should have, as long as there are threads."""
+"""Elements of a row per thread, unless there are too few threads."""
 
 _MOST_IN_REGISTERS = 32
-"""Elements of a row that one thread may have; with more, code is a loop, and what is kept of them
-is in memory. In softmax of 32,768 elements a thread takes 60 of its 64 registers."""
+"""Most elements of a row per thread; with more, the code would be a loop, and the values in local
+memory. In softmax of 32,768 elements, a thread uses 60 of its 64 registers."""
 
 _MOST_THREADS = 1024
 _LONGEST_ROW = 1 << 16
@@ -45,7 +45,7 @@ class Group:
 
     Attributes:
         threads: a power of two.
-        width: neighbouring elements that one thread takes at a time.
+        width: contiguous elements per load of a thread.
         size: elements of the row.
     """
 
@@ -55,7 +55,7 @@ class Group:
 
     @property
     def each(self) -> int:
-        """Elements that a thread has at most."""
+        """Most elements of a thread."""
         return -(-self.size // (self.threads * self.width)) * self.width
 
     @property
@@ -64,7 +64,7 @@ class Group:
 
 
 def group_of(inst: Instruction, plan: RowPlan) -> Group:
-    """Return how many threads share a row of `inst`."""
+    """Return the group of threads for a row of `inst`."""
     size = plan.rows.size
     arrays = [leaf for i in (*inst.operands, inst) for leaf in array_leaves(i.shape)]
     widest = max(array.dtype.storage_bytes for array in arrays)
@@ -78,7 +78,7 @@ def group_of(inst: Instruction, plan: RowPlan) -> Group:
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan a fusion that can be made row by row, whose rows are not too long."""
+    """Plan a fusion that can be computed row by row, if rows are not too long."""
     rows = row_region.plan_of(inst)
     if rows is None or not 0 < rows.rows.size <= _LONGEST_ROW:
         return None
@@ -129,7 +129,7 @@ class _Row(row_region.RowElements):
         for total in sums:
             total.clear()
         earlier = [inst for inst in self.kept if inst not in stage.keeps]
-        # Threads beyond the last row leave its elements alone: they may be overwritten in place.
+        # Threads beyond the last row do not load its elements, which may be overwritten in place.
         with self.k.body.when(self.is_mine):
             for run in self._runs():
                 with self._in_row(run[0][1]):
@@ -146,9 +146,9 @@ class _Row(row_region.RowElements):
             self._finish(total.inst, self._total(total, count))
 
     def _runs(self) -> Iterator[list[tuple[IndexValue, IndexValue]]]:
-        """Yield number and position of the elements of this thread, neighbours together.
+        """Yield number and position of the elements of this thread, a list per load.
 
-        A row has all of them or none, so that one question is enough and they are read at once.
+        A row has all elements of a list or none, so that one test is enough for a vector load.
         """
         k, m, group = self.k, self.k.math, self.group
         if group.is_unrolled:
@@ -174,7 +174,7 @@ class _Row(row_region.RowElements):
     def _element(
         self, stage: Stage, sums: Sequence[Accumulators], number: IndexValue, position: IndexValue
     ) -> None:
-        """Make one element of all; what is read is read before anything is written."""
+        """Compute one element of each; all loads come before the first store."""
         k, plan = self.k, self.plan
         inner = k.math.delinear(position, plan.dims[plan.outer :])
         index = (*self.outer, *inner)

@@ -21,17 +21,17 @@ from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
 _NOTHING = -1
-"""Marks a window that lies wholly in the padding: it selects nothing."""
+"""Marks a window that is completely in the padding: it selects nothing."""
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan a select-and-scatter without dilation; scratch has what each window selects."""
+    """Plan a select-and-scatter without dilation; scratch memory has the selection per window."""
     root = root_of(inst)
     if not root.is_a("select-and-scatter"):
         return None
     if any(d.window_dilation != 1 or d.base_dilation != 1 for d in _window(root)):
         return None
-    windows = max(1, root.operands[1].array.elements)  # without bytes there is no argument to name
+    windows = max(1, root.operands[1].array.elements)  # scratch memory of 0 bytes is no argument
     return GpuPlan(emit, scratch_bytes=windows * S64.storage_bytes)
 
 
@@ -91,7 +91,7 @@ def _add_up(k: GpuContext, index: Index) -> None:
 def _covering(
     k: GpuContext, d: WindowDimension, at: IndexValue, windows: int
 ) -> tuple[IndexValue, IndexValue]:
-    """Return the first window that covers position `at`, and the one behind the last."""
+    """Return the range of windows that cover position `at`."""
     m = k.math
     padded = m.add(at, d.pad_low)
     first = m.div(_not_negative(k, m.add(padded, d.stride - d.size)), d.stride)

@@ -1,7 +1,7 @@
 """Scatter: each element of the result has one thread that combines all its updates in order.
 
-Threads share the elements of a window and, by where windows begin, the windows: a thread reads all
-indices and applies the windows that are its own. Two updates of one element thus meet in one
+Threads share the elements of a window and, by the start of windows, the windows: a thread reads all
+indices and applies the windows that it owns. All updates of an element are thus applied by one
 thread: no atomics, and the order of the updates is kept.
 """
 
@@ -40,7 +40,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def scatters_points(root: Instruction) -> bool:
-    """True for a scatter whose windows are one element along all dimensions that indices move."""
+    """True for a scatter whose windows have size 1 along all indexed dimensions."""
     if root.opcode.name != "scatter":
         return False
     a, updates = root.attributes, _updates(root)
@@ -55,7 +55,7 @@ def _updates(root: Instruction) -> ArrayShape:
 
 
 def _owners(windows: int, elements: int, operand: ArrayShape) -> int:
-    """Return how many threads share the windows, for each element of a window."""
+    """Return the number of threads that share the windows, per element of a window."""
     wanted = max(_THREADS // max(elements, 1), 1)
     return min(wanted, _MOST_OWNERS, windows, max(operand.elements // max(elements, 1), 1))
 
@@ -87,7 +87,7 @@ def emit(w: LaunchWriter) -> None:
 
 
 def window_loops(root: Instruction) -> tuple[list[int], list[int]]:
-    """Return the dimensions of the updates that count windows, and those of elements of one."""
+    """Return the dimensions of the updates that enumerate windows, and those within a window."""
     inner = [d for d in range(_updates(root).rank) if d in root.attributes.update_window_dims]
     return [d for d in range(_updates(root).rank) if d not in inner], inner
 
@@ -102,7 +102,7 @@ def set_number(k: GpuContext, at: list[IndexValue], dims: list[int], number: Ind
 def _is_owner(
     k: GpuContext, root: Instruction, first: list[IndexValue], owner: IndexValue, owners: int
 ) -> list[Value]:
-    """Return the condition that a window which begins at `first` is the thread's own."""
+    """Return the condition that the thread owns the window at `first`."""
     if owners == 1:
         return []
     place = k.math.linear(first, row_major_strides(root.operands[0].array.dims))

@@ -1,7 +1,7 @@
-"""Scatter of many windows, sorted by where they begin, so that those of one position are adjacent.
+"""Scatter of many windows, sorted by their start, so that windows at one position are adjacent.
 
-The sort is stable, so the updates of an element keep their order. The first of the windows at one
-position has the threads, one per element of the window, that combine all of them into the result.
+The sort is stable, so the updates of an element keep their order. The threads of the first window
+at a position, one per element of the window, combine all of them into the result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_WINDOWS = 1 << 11
 """Minimum number of windows: with fewer, each thread can scan all of them."""
 
 _MOST = (1 << 31) - 1
-"""Windows and places in the operand are s32; one place marks windows out of bounds."""
+"""Windows and positions in the operand are s32; one position marks windows out of bounds."""
 
 _PAIR_BYTES = 2 * S32.storage_bytes
 
@@ -38,7 +38,7 @@ _PAIR_BYTES = 2 * S32.storage_bytes
 def plan(inst: Instruction) -> GpuPlan | None:
     """Plan a scatter of many windows that are pairwise equal or disjoint.
 
-    Places and numbers of all windows are in scratch memory, twice.
+    Positions and numbers of all windows are in scratch memory, twice.
     """
     root = root_of(inst)
     if not scatters_points(root):
@@ -77,7 +77,7 @@ def emit(windows: int, w: LaunchWriter) -> None:
 
 
 class _Windows:
-    """One launch over pairs of a window's place in the operand and its number."""
+    """One launch over pairs of a window's position in the operand and its number."""
 
     def __init__(self, k: GpuContext, windows: int, chunk: int) -> None:
         self.k, self.windows, self.chunk = k, windows, chunk
@@ -85,7 +85,7 @@ class _Windows:
         self.outer, self.inner = window_loops(k.root)
 
     def _pairs(self, number: int) -> list[IrArray]:
-        """Return places and numbers after `number` merges."""
+        """Return positions and numbers after `number` merges."""
         room = _room(self.windows)
         first = number % 2 * 2 * room
         return [self.k.scratch_array(first + i * room, S32, (self.windows,)) for i in range(2)]
@@ -113,7 +113,7 @@ class _Windows:
             store_all(k, self._pairs(0), (m.add(first, thread),), values)
 
     def _place(self, window: IndexValue) -> Value:
-        """Return where a window begins, the number of elements of the operand if it is outside."""
+        """Return the start of a window, the number of elements of the operand if out of bounds."""
         k = self.k
         at: list[IndexValue] = [0] * self.updates.rank
         set_number(k, at, self.outer, window)
@@ -124,7 +124,7 @@ class _Windows:
         return k.b.convert(k.b.select(fits(k, first), place, outside), S32)
 
     def merge(self, thread: IndexValue, number: int) -> None:
-        """Move one pair to its place in the merge of two runs."""
+        """Move one pair to its position in the merge of two runs."""
         source, target = self._pairs(number), self._pairs(number + 1)
         run = self.chunk << number
         RankMerge(self.k, self._less).place(
@@ -137,7 +137,7 @@ class _Windows:
         )
 
     def combine_run(self, thread: IndexValue, merges: int) -> None:
-        """Combine one element of all windows of a place, if the thread is one of their first."""
+        """Combine one element of all windows at a position, in the threads of the first one."""
         k, m, b = self.k, self.k.math, self.k.b
         elements = self.updates.elements // self.windows
         element, first = m.rem(thread, elements), m.div(thread, elements)

@@ -52,7 +52,7 @@ def emit(w: LaunchWriter) -> None:
 
 
 def _covers(k: GpuContext, first: list[IndexValue], target: Index) -> list[Value]:
-    """Return the conditions that the window which begins at `first` covers an element."""
+    """Return the conditions that the window at `first` covers an element."""
     updates = k.root.operands[-1].array
     conditions: list[Value] = []
     for begin, element, d in zip(first, target, window_dimensions(k.root), strict=True):

@@ -22,7 +22,7 @@ _SHARED_BYTES = 32 << 10
 
 
 def chunk_for(size: int, element_bytes: int) -> int:
-    """Return how many elements of a row of `size` one block sorts: a power of two."""
+    """Return the elements of a row of `size` that one block sorts: a power of two."""
     chunk = 1 << max(size - 1, 0).bit_length()
     while chunk > _MOST_THREADS or (chunk > 1 and 2 * chunk * element_bytes > _SHARED_BYTES):
         chunk //= 2
@@ -32,13 +32,13 @@ def chunk_for(size: int, element_bytes: int) -> int:
 def store_all(
     k: GpuContext, arrays: Sequence[IrArray], index: Index, values: Sequence[Value]
 ) -> None:
-    """Write one value to each of the arrays, all at the same place."""
+    """Write one value to each of the arrays, all at the same position."""
     for array, value in zip(arrays, values, strict=True):
         array.store(k.math, index, value)
 
 
 class RankMerge:
-    """Places elements, each of which is a value from each of some arrays, in order."""
+    """Sorts elements that consist of a value from each of several arrays."""
 
     def __init__(self, k: GpuContext, less: LessFunction) -> None:
         self.k, self.less = k, less
@@ -49,13 +49,13 @@ class RankMerge:
         """Sort the first `count` elements of shared arrays, with all threads of the block.
 
         Args:
-            arrays: of twice `chunk` elements, whose first half is filled; a barrier came after.
+            arrays: of twice `chunk` elements; the first half is filled, before a barrier.
             chunk: threads of the block, a power of two.
             thread: this one.
             count: elements, at most `chunk`.
 
         Returns:
-            Which half holds them then, after a barrier.
+            The half that holds the result, after a barrier.
         """
         k, m = self.k, self.k.math
         steps = chunk.bit_length() - 1
@@ -90,15 +90,15 @@ class RankMerge:
         load: LoadFunction,
         store: StoreFunction,
     ) -> None:
-        """Move element `position` to its place in the merge of its run and the next or last one.
+        """Move element `position` to its position in the merge of its run and the adjacent one.
 
         Args:
             position: of the element, below `count`.
             run: length of sorted runs, a power of two; the last one may be short.
             count: elements in all.
             steps: of a binary search in a run.
-            load: reads all arrays at a place.
-            store: writes all arrays at a place.
+            load: reads all arrays at a position.
+            store: writes all arrays at a position.
         """
         k, m = self.k, self.k.math
         mine = load(position)
@@ -133,7 +133,7 @@ class RankMerge:
     def _precedes(self, others: Sequence[Value], mine: Sequence[Value], is_left: Value) -> Value:
         """Return whether an element of the other run comes before that of this thread.
 
-        Seen from the left run it must be less; seen from the right one, not greater.
+        For an element of the left run, the other one must be less; of the right run, not greater.
         """
         b = self.k.b
         pairs = list(zip(others, mine, strict=True))

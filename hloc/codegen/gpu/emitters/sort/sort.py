@@ -1,9 +1,9 @@
 """Sorts: runs are merged by rank, every thread placing one element.
 
-The place of an element in the merge of two runs is its place in its own run plus the number of
-elements of the other run that come before it, which a binary search finds. Equal elements of the
-left run come first, so the sort is stable. Runs up to a block's size grow in shared memory; longer
-ones in launches of their own, from one array to another and back.
+The position of an element in the merge of two runs is its position in its own run plus the number
+of elements of the other run that come before it, which a binary search finds. Equal elements of the
+left run come first, so the sort is stable. Runs up to a block's size are merged in shared memory;
+longer ones in a launch per doubling, back and forth between two arrays.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class SortPlan:
     """Work distribution of a sort.
 
     Attributes:
-        dim: that is sorted, of `size` elements; `rows` is the number of sorts.
+        dim: the sorted dimension, of `size` elements; `rows` is the number of sorts.
         chunk: elements that one block sorts: a power of two.
-        merges: launches that join chunks.
+        merges: launches that merge chunks.
     """
 
     dim: int
@@ -137,7 +137,7 @@ class _Sorter:
     # ---- runs of whole chunks
 
     def merge(self, thread: IndexValue, number: int) -> None:
-        """Place one element in the merge of runs that `number` merges have made."""
+        """Place one element in the merge of the runs after `number` merges."""
         k, m, plan = self.k, self.k.math, self.plan
         row, position = m.div(thread, plan.size), m.rem(thread, plan.size)
         source, target = self._arrays(number), self._arrays(number + 1)

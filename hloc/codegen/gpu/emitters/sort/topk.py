@@ -1,6 +1,6 @@
 """topk: blocks sort chunks of a row and keep the first elements of each, until one chunk is left.
 
-Where k is most of a chunk, sorted runs are merged instead until a row is one run, and its first
+If k is most of a chunk, sorted runs are merged instead until a row is one run, and its first
 elements are the result. The order is total, with ties broken by position, so the result does not
 depend on the chunks.
 """
@@ -33,7 +33,7 @@ class TopkPlan:
     Attributes:
         sizes: elements of a row before each round; the last round has one chunk.
         chunk: elements that a block sorts.
-        merges: launches that join sorted chunks, where the only round keeps all of a row.
+        merges: launches that merge sorted chunks, if a single round keeps whole rows.
     """
 
     sizes: tuple[int, ...]
@@ -62,7 +62,7 @@ def _plan_of(root: Instruction) -> TopkPlan:
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan a topk; scratch memory has what two rounds keep, or two merges."""
+    """Plan a topk; scratch memory holds the results of two rounds, or of two merges."""
     root = root_of(inst)
     if not root.is_a("topk"):
         return None
@@ -71,7 +71,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def _rooms(root: Instruction, plan: TopkPlan) -> tuple[int, int]:
-    """Return the bytes of all values, and of all places, that a round or a merge keeps."""
+    """Return the bytes of the values, and of the positions, that a round or a merge keeps."""
     kept = plan.rows * (plan.sizes[0] if plan.merges else max(plan.sizes[1:], default=0))
     value, place = (
         aligned_bytes(kept * dtype.storage_bytes) for dtype in (root.operands[0].array.dtype, S32)
@@ -99,7 +99,7 @@ class _Round:
         self.dtype = k.root.operands[0].array.dtype
 
     def _kept(self, number: int) -> list[IrArray]:
-        """Return the values and the places that go into round or merge `number`."""
+        """Return the values and the positions before round or merge `number`."""
         values, places = _rooms(self.k.root, self.plan)
         first = number % 2 * (values + places)
         shape = (self.plan.rows, self.plan.sizes[0 if self.plan.merges else number])
@@ -158,7 +158,7 @@ class _Round:
         return self.k.math.delinear(row, self.k.root.operands[0].array.dims[:-1])
 
     def _elements(self, row: IndexValue, position: IndexValue) -> list[Value]:
-        """Return the value and the place of an element of this round."""
+        """Return the value and the position of an element of this round."""
         k, m = self.k, self.k.math
         if self.number:
             return [array.load(m, (row, position)) for array in self._kept(self.number)]
