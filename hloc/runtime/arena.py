@@ -21,19 +21,19 @@ _FRAMES: weakref.WeakSet[Frame] = weakref.WeakSet()
 
 
 class Stoppable(Protocol):
-    """What has threads that wait for each other."""
+    """A run whose threads wait for each other."""
 
     def stop(self) -> None:
-        """Let none of them wait any longer."""
+        """End all waits of its threads."""
 
 
 _STOPPABLE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def stopped_with(run: Stoppable, frames: Iterable[Frame]) -> None:
-    """Let `stop_all` stop `run`, as long as it exists, and leave its frames to it.
+    """Let `stop_all` stop `run` as a whole, as long as it exists, instead of its frames.
 
-    A device whose loops end before the others know would leave them waiting.
+    A device whose loops end alone would leave the other devices waiting.
     """
     _STOPPABLE.add(run)
     for frame in frames:
@@ -42,12 +42,12 @@ def stopped_with(run: Stoppable, frames: Iterable[Frame]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """Threads that a run shares its kernels with.
+    """The threads that share the kernels of a run.
 
     Attributes:
         run: address of the function that distributes parts, see `codegen/cpu/split_kernel.py`.
-        workers: threads, the caller included.
-        worker_bytes: memory that each of the others needs for itself.
+        workers: number of threads, the caller included.
+        worker_bytes: scratch memory of each thread but the caller's.
     """
 
     run: int
@@ -56,12 +56,12 @@ class Team:
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory that all the others need."""
+        """Scratch memory of all threads but the caller's."""
         return (self.workers - 1) * self.worker_bytes
 
 
 class _Threads(ctypes.Structure):
-    """A team as generated code expects it."""
+    """A team in the form that generated code expects."""
 
     _fields_ = (
         ("run", ctypes.c_void_p),
@@ -75,10 +75,10 @@ class Frame:
     """Memory for one call at a time.
 
     Attributes:
-        table, address: the pointers that the entry function is given, and where they lie.
-        stop: not 0 makes every loop of the generated code end.
-        callbacks: C functions in the table, which must live as long.
-        outputs: per output its slot, how to transpose it from memory, and what makes its arrays.
+        table, address: the pointer table for the entry function, and its address.
+        stop: a nonzero value ends every loop of the generated code.
+        callbacks: C functions in the table, kept alive.
+        outputs: slot, transposition from memory, and constructor of the array of each output.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Frame:
         outputs: Sequence[Output],
         team: Team | None = None,
     ) -> None:
-        """Allocate; `fixed` gives the pointers that are the same in every call, by slot."""
+        """Allocate the memory; `fixed` are the pointers that all calls share, by slot."""
         scratch_bytes = team.scratch_bytes if team else 0
         first_scratch = -(-arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self._arena = np.empty(first_scratch + scratch_bytes + ALIGNMENT_BYTES, np.uint8)
@@ -117,19 +117,19 @@ class Frame:
         _FRAMES.add(self)
 
     def fail(self, fault: BaseException) -> None:
-        """Let all loops end; the first `fault` of a call is kept."""
+        """End all loops; the first `fault` of a call is kept."""
         self._fault = self._fault or fault
         self.stop.value = 1
 
     def end(self) -> BaseException:
-        """Be ready for the next call; returns why this one was stopped."""
+        """Reset for the next call; return the exception that stopped this one."""
         fault, self._fault = self._fault, None
         self.stop.value = 0
         return fault or KeyboardInterrupt()
 
 
 def stop_all() -> None:
-    """Let the loops of all calls under way end."""
+    """End the loops of all running calls."""
     for run in tuple(_STOPPABLE):
         run.stop()
     for frame in tuple(_FRAMES):
@@ -137,6 +137,6 @@ def stop_all() -> None:
 
 
 def clear_stops() -> None:
-    """Let loops run again in frames that were told to stop while they were idle."""
+    """Clear the stop flags of frames that were idle when they were set."""
     for frame in tuple(_FRAMES):
         frame.stop.value = 0

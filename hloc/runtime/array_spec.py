@@ -1,4 +1,4 @@
-"""Arrays at the boundary of a program: what is expected, and how an argument becomes that."""
+"""Arrays at the boundary of a program: expected types and layouts, and conversion of arguments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ArraySpec:
     """One array at the boundary.
 
     Attributes:
-        name: what messages call it.
+        name: its name in messages.
         shape: HLO shape.
         order: dimensions from major to minor, None if row-major.
-        exports_bytes: the address of a writable row-major array can be had in the faster way.
+        exports_bytes: NumPy exports its buffer, so that the address is available the faster way.
     """
 
     name: str
@@ -32,7 +32,7 @@ class ArraySpec:
     exports_bytes: bool
 
     def in_memory(self, argument: Any) -> Array:
-        """Return `argument` as the code expects it in memory, copied only if need be.
+        """Return `argument` in the memory layout that the code expects, copied only if necessary.
 
         Raises:
             HloError: it is not an array, or has another type or shape.
@@ -45,13 +45,13 @@ class ArraySpec:
             )
         if self.order is not None:
             array = array.transpose(self.order)
-        if array.flags.c_contiguous and array.flags.aligned:  # `np.require` takes 2 us to say so
+        if array.flags.c_contiguous and array.flags.aligned:  # `np.require` takes 2 us for this
             return array
         return np.require(array, requirements=("C", "A"))
 
     @property
     def physical_dims(self) -> tuple[int, ...]:
-        """The dimensions in the order in which they lie in memory."""
+        """The sizes of the dimensions in memory order, from major to minor."""
         return self.dims if self.order is None else tuple(self.dims[dim] for dim in self.order)
 
     def over(self, array: Array, other: ArraySpec) -> Array:
@@ -64,7 +64,7 @@ class ArraySpec:
 
     @property
     def axes(self) -> tuple[int, ...] | None:
-        """How to transpose an array from memory into logical order; None for not at all."""
+        """The transposition from memory order to logical order; None if they agree."""
         order = self.order
         return order and tuple(order.index(dim) for dim in range(len(order)))
 

@@ -1,6 +1,6 @@
 """Loads objects into memory with LLVM's linker and returns the address of the entry function.
 
-The linker resolves the allowed symbols and no others, so code can reach nothing else.
+The linker resolves the allowed symbols and no others, so code can call nothing else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedCode:
-    """Machine code in memory; it is unloaded when this object goes away.
+    """Machine code in memory; it is unloaded when this object is deleted.
 
     Attributes:
-        addresses: of the functions that were asked for.
+        addresses: of the requested functions.
     """
 
     addresses: tuple[int, ...]
@@ -40,14 +40,14 @@ class LoadedCode:
 
 
 _LOADS_OF_A_JIT = 64
-"""LLVM's linker keeps 9 KB of every library it ever loaded; a new one takes 1 ms and 0.3 MB."""
+"""Loads per linker: LLVM's linker leaks 9 KB per load; a new one takes 1 ms and 0.3 MB."""
 
 
 @dataclass(slots=True, eq=False)
 class _Linker:
-    """LLVM's linker for one target; one per process, made anew now and then.
+    """LLVM's linker for one target; one per process, replaced after some loads.
 
-    A linker lives on, unseen, as long as any of its code.
+    A replaced linker lives as long as any of its code.
     """
 
     target: Target

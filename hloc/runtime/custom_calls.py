@@ -20,7 +20,7 @@ CALLBACK = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
 
 
 def register_custom_call(target: str, function: HostCallable) -> None:
-    """Let custom calls with `custom_call_target="target"` run `function` in this process.
+    """Register `function` for custom calls with `custom_call_target="target"` in this process.
 
     Args:
         target: the name in the text of modules.
@@ -28,7 +28,7 @@ def register_custom_call(target: str, function: HostCallable) -> None:
             array, or a sequence with one per result leaf; shapes and types are checked.
 
     Raises:
-        HloError: the name is empty, or `function` cannot be called.
+        HloError: the name is empty, or `function` is not callable.
     """
     register_target(target, function)
 
@@ -36,8 +36,8 @@ def register_custom_call(target: str, function: HostCallable) -> None:
 def callback_for(host: HostFunction, on_fault: Callable[[BaseException], None]) -> Any:
     """Return a C function that runs `host` on an array of pointers to operands and results.
 
-    An exception must not pass through generated code: it goes to `on_fault`, and the results hold
-    zeros. A function of a library is returned as it is: its kernel calls it.
+    An exception must not propagate through generated code: it is passed to `on_fault`, and the
+    results are zero. A function of a library is returned as it is, since its kernel calls it.
     """
     if host.address:
         return ctypes.c_void_p(host.address)

@@ -13,15 +13,15 @@ from hloc.runtime.communicator.interface import Communicator, DeviceTable
 
 OnFault: TypeAlias = Callable[[BaseException], None]
 FrameMaker: TypeAlias = Callable[[int, OnFault, int], Frame]
-"""Makes the frame of a device: its place among those of this process, what host functions that fail
-call, and the address of its state."""
+"""Creates the frame of a device: its position among those of this process, the callback for errors
+of host functions, and the address of its state."""
 
 
 class DeviceRun:
     """Memory of all devices of this process, for one run at a time.
 
     Attributes:
-        frames: by place among the devices of this process.
+        frames: by position among the devices of this process.
     """
 
     def __init__(self, communicator: Communicator, new_frame: FrameMaker) -> None:
@@ -40,8 +40,8 @@ class DeviceRun:
         """Run the code at `entry`, once the tables of all frames are filled.
 
         Raises:
-            HloError: a deadlock, or an exchange that cannot be done.
-            BaseException: the first that a host function raised; KeyboardInterrupt.
+            HloError: a deadlock, or an exchange that failed.
+            BaseException: the first exception of a host function; KeyboardInterrupt.
         """
         fault: HloError | None = None
         try:
@@ -58,7 +58,7 @@ class DeviceRun:
             raise ends[0]
 
     def stop(self) -> None:
-        """End the run under way."""
+        """End the current run."""
         self.communicator.stop()
 
     def _on_fault(self, place: int, fault: BaseException) -> None:

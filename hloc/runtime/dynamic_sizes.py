@@ -1,4 +1,4 @@
-"""Arrays with dynamic dimensions at the boundary: padded on the way in, cut on the way out."""
+"""Arrays with dynamic dimensions at the boundary: arguments are padded, results are sliced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def padded_arguments(
 
 
 def cut_results(results: Sequence[Array], boundary: DynamicBoundary) -> list[Array]:
-    """Return the declared results in their present sizes, without the hidden ones."""
+    """Return the declared results in their run-time sizes, without the hidden ones."""
     count = len(results) - len(boundary.results)
     result = list(results[:count])
     for hidden, size in zip(boundary.results, results[count:], strict=True):

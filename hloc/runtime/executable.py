@@ -1,8 +1,8 @@
 """A compiled module that can be called: arrays in, arrays out.
 
-Arguments are checked and used in place where they lie in memory as the code expects them; outputs
-are arrays that nobody else refers to. Arguments are never written, but for those that the caller
-gives away: an output that the module aliases with one then lies in its memory.
+Arguments are checked, and used in place if they have the memory layout that the code expects;
+outputs are new arrays. Arguments are never written, except those that the caller donates: an output
+that the module aliases with one then uses its memory.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ if TYPE_CHECKING:
 
 _MAX_IDLE_FRAMES = 4
 
-# `array.ctypes.data` takes three times as long, but also works for arrays that are read-only.
+# `array.ctypes.data` takes three times as long, but also works for read-only arrays.
 _addressof: Callable[[Any], int] = ctypes.addressof
 _from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
 
 
 class HostCode(Protocol):
-    """Machine code in the memory of this process; it is unloaded when this object goes away."""
+    """Machine code in the memory of this process; it is unloaded when this object is deleted."""
 
     @property
     def address(self) -> int:
-        """Of the entry, `void entry(void **table)`; `Plan.table` says what the slots hold."""
+        """Address of `void entry(void **table)`; `Plan.table` describes the slots."""
 
 
 class Executable:
-    """Machine code of one module, its constants, and memory that is used again in each call.
+    """Machine code of one module, its constants, and memory that calls reuse.
 
     Call it with one array per parameter leaf (tuples flattened depth first, tokens left out); it
     returns the list of result leaves. Several threads may call it at once.
 
     Attributes:
-        compiled: the module; one that came from the cache is made again when it is looked at.
+        compiled: the module; one that came from the cache is recompiled on access.
         manifest: its boundary and memory.
-        parameters, outputs: what it takes and returns.
-        aliases: outputs that the module lets lie in parameters (`input_output_alias`).
+        parameters, outputs: specs of arguments and results.
+        aliases: outputs that may alias parameters (`input_output_alias`).
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Executable:
         team: Team | None = None,
         hosts: Sequence[HostFunction] = (),
     ) -> None:
-        """Get ready to run `compiled`.
+        """Prepare to run `compiled`.
 
         Args:
             compiled: the module; used only for its stages.
             manifest: its boundary and memory.
-            load: brings its machine code into memory; not called if there is too little of it.
-            team: threads that share its kernels, None for the caller's alone.
+            load: loads its machine code; not called if memory is too small.
+            team: threads that share its kernels, None for the caller's thread only.
             hosts: the host functions that it calls, by slot of the table.
 
         Raises:
@@ -116,14 +116,14 @@ class Executable:
         self._alias_of = {alias.output: alias for alias in self.aliases}
         self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
         self._idle: list[Frame] = []
-        self._engine: Engine | None = None  # the local one, once devices meet
+        self._engine: Engine | None = None  # by default the local one, on first use
         self._idle_devices: list[DeviceRun] = []
         self._current = threading.local()
         self._edges: Callable[[], Edges] | None = None
 
     @property
     def threads(self) -> int:
-        """How many threads a run may use; 1 if no kernel is large enough to be shared."""
+        """Most threads of a run; 1 if no kernel is large enough to be shared."""
         return self._team.workers if self._team else 1
 
     @property
@@ -133,7 +133,7 @@ class Executable:
 
     @property
     def address(self) -> int:
-        """Of the entry function, for callers that fill the pointer table themselves."""
+        """Address of the entry function, for callers that fill the pointer table themselves."""
         return self._code.address
 
     @property
@@ -143,11 +143,11 @@ class Executable:
 
     @property
     def calls_python(self) -> bool:
-        """True if it calls functions of Python, which only `__call__` is ready for."""
+        """True if it calls Python functions, which only `__call__` supports."""
         return any(not isinstance(callback, ctypes.c_void_p) for callback in self._callbacks)
 
     def fixed_pointers(self) -> dict[int, int]:
-        """Return the pointers that are the same in every call, by slot of the table."""
+        """Return the pointers that all calls share, by slot of the table."""
         return self._fixed_pointers(self._callbacks)
 
     def _fixed_pointers(self, callbacks: Sequence[Any]) -> dict[int, int]:
@@ -159,7 +159,7 @@ class Executable:
         return fixed
 
     def stage(self, name: str) -> str | bytes:
-        """Return a form the module had on its way: `hlo`, `llvm-ir`, `asm` and others."""
+        """Return a stage of the compilation: `hlo`, `llvm-ir`, `asm` and others."""
         return self.compiled.stage(name)
 
     def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
@@ -168,14 +168,14 @@ class Executable:
         Args:
             arrays: one per parameter leaf; NumPy arrays or what converts to them. For a module on
                 several devices these are whole arrays, as are the results.
-            donate: numbers of the arguments whose memory the run may use up. Where the module lets
-                an output lie in such a parameter, the result is that array, and nothing is copied;
-                the old contents are gone. An array that cannot serve (read-only, not contiguous,
-                of another layout, or sharing memory with another argument) is copied as ever. Give
-                away no array that another thread uses meanwhile.
+            donate: numbers of the arguments whose memory the run may overwrite. If the module
+                aliases an output with such a parameter, the result is that array, without a copy;
+                its old contents are lost. An array that cannot be reused (read-only, not
+                contiguous, of another layout, or sharing memory with another argument) is copied.
+                Do not donate an array that another thread uses during the run.
 
         Returns:
-            Arrays of the caller's own, one per result leaf.
+            New arrays, or donated ones, one per result leaf.
 
         Raises:
             HloError: wrong number, type or shape of arguments, with the parameter's name.
@@ -191,14 +191,14 @@ class Executable:
         return self._call(arrays, donate)
 
     def _call_dynamic(self, arrays: tuple[Any, ...]) -> list[Array]:
-        """Run with arrays up to their bounds, whose sizes are hidden arguments and results."""
+        """Run with dynamic arrays, whose sizes are hidden arguments and results."""
         boundary = self.manifest.boundary
         shapes = [spec.shape for spec in self.parameters]
         padded = tuple(padded_arguments(arrays, shapes, boundary))
         return cut_results(self._call(padded, ()), boundary)
 
     def _call(self, arrays: tuple[Any, ...], donate: Collection[int]) -> list[Array]:
-        """Run the code on one array per parameter leaf, hidden ones too."""
+        """Run the code on one array per parameter leaf, including hidden ones."""
         try:
             frame = self._idle.pop()
         except IndexError:
@@ -218,10 +218,10 @@ class Executable:
         return results
 
     def _call_whole(self, arrays: tuple[Any, ...]) -> list[Array]:
-        """Run a module that tells devices apart on whole arrays, cut and joined by its shardings.
+        """Run a module for several devices on whole arrays, split and joined by its shardings.
 
         Raises:
-            HloError: the module does not say how the parts of a result make a whole.
+            HloError: the module has no sharding for a result.
         """
         devices = self.manifest.devices
         if devices == 1:
@@ -230,17 +230,17 @@ class Executable:
         return call_whole(self.run_devices, [np.asarray(array) for array in arrays], edges, devices)
 
     def know_edges(self, edges: Callable[[], Edges]) -> None:
-        """Take what finds, on first use, how whole arguments and results lie on the devices."""
+        """Set the function that returns, on first use, the shardings of arguments and results."""
         self._edges = cache(edges)
 
     def _fill(
         self, frame: Frame, arrays: Sequence[Any], donate: Collection[int]
     ) -> tuple[list[Array], dict[int, Array], list[Array]]:
-        """Put the addresses of arguments and results into the table of a frame.
+        """Store the addresses of arguments and results into the table of a frame.
 
         Returns:
-            The results, arguments that are given away by number of the output, and copies of
-            arguments, which must live as long as the run.
+            The results, donated arguments by number of the output, and copies of arguments, which
+            must live as long as the run.
         """
         table = frame.table
         used = []
@@ -270,7 +270,7 @@ class Executable:
     # ---- several devices
 
     def run_devices(self, args: Sequence[Sequence[Any]]) -> list[list[Array]]:
-        """Run the module on all of its devices at once, each with arrays of its own.
+        """Run the module on all of its devices concurrently, each with its own arrays.
 
         Args:
             args: `args[i][device]` is the array for parameter leaf i on a device; devices are
@@ -278,7 +278,7 @@ class Executable:
                 spans processes these are the devices of this process (`communicator.devices`).
 
         Returns:
-            `results[j][device]`, arrays of the caller's own, by result leaf.
+            `results[j][device]`, new arrays by result leaf.
 
         Raises:
             HloError: wrong number, type or shape of arguments; a deadlock, with the devices and the
@@ -303,7 +303,7 @@ class Executable:
         return [list(parts) for parts in zip(*results, strict=True)]
 
     def _per_device(self, args: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
-        """Return the arguments of each device, sizes that are hidden parameters too."""
+        """Return the arguments of each device, including hidden sizes."""
         parameters = self.parameters
         if len(args) != len(parameters):
             raise HloError(f"expected {len(parameters)} arguments, but got {len(args)}")
@@ -317,7 +317,7 @@ class Executable:
         return [padded_arguments(arrays, shapes, self.manifest.boundary) for arrays in result]
 
     def use_engine(self, engine: Engine) -> None:
-        """Let `engine` exchange data between devices from now on; the default is `local`."""
+        """Set the engine that exchanges data between devices; the default is `local`."""
         self._engine = engine
         self._idle_devices.clear()
 
@@ -332,7 +332,7 @@ class Executable:
 
         Raises:
             HloError: it needs more memory than the limit, or than this machine has.
-            UnsupportedError: the engine cannot work on this machine.
+            UnsupportedError: this machine does not support the engine.
         """
         manifest = self.manifest
         combiners: dict[str, int] = {}
@@ -360,14 +360,14 @@ class Executable:
 
         return DeviceRun(communicator, new_frame)
 
-    # ---- arguments that are given away
+    # ---- donated arguments
 
     def _given(
         self, table: Any, arrays: Sequence[Any], donate: Collection[int]
     ) -> dict[int, Array]:
-        """Return by number of the output the arrays that are given away for it, as it wants them.
+        """Return the usable donated array of each output, by number of the output.
 
-        `table` has the addresses of all arguments, which tell copies and overlaps.
+        `table` has the addresses of all arguments, which show copies and overlaps.
         """
         result = {}
         for alias in self.aliases:
@@ -404,9 +404,9 @@ class Executable:
         return int(address or 0)
 
     def _aliased_results(self, frame: Frame, given: dict[int, Array]) -> list[Array]:
-        """Return the outputs' arrays, those in `given` among them; others of their own.
+        """Return the arrays of the outputs: those in `given`, and new ones.
 
-        Where the code works in place, these begin with the bytes of the argument.
+        For outputs in place, new arrays are initialised with the bytes of the argument.
         """
         table, results = frame.table, []
         for number, (slot, axes, recycler) in enumerate(frame.outputs):
@@ -423,7 +423,7 @@ class Executable:
         return results
 
     def _copy_out(self, table: Any, given: dict[int, Array], results: list[Array]) -> None:
-        """Copy results into the arguments that the module demands for them."""
+        """Copy results into the arguments that must alias them."""
         for output, array in given.items():
             alias = self._alias_of[output]
             if alias.how == "copied":
@@ -432,7 +432,7 @@ class Executable:
                 results[output] = array
 
     def _failed(self, fault: BaseException) -> None:
-        """Keep the first fault of a host function and let all loops end."""
+        """Keep the first error of a host function and end all loops."""
         self._current.frame.fail(fault)
 
     def _frame(
@@ -455,12 +455,12 @@ class Executable:
 
 
 def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -> None:
-    """Refuse to run what needs more memory than `limit_bytes`, or than this machine has if 0.
+    """Check the memory of a run against `limit_bytes`, or if that is 0, this machine's memory.
 
-    `extra_bytes` are needed beside what `report` tells of.
+    `extra_bytes` are needed in addition to those of `report`.
 
     Raises:
-        OutOfMemoryError: with both numbers.
+        OutOfMemoryError: the run needs more; the message has both numbers.
     """
     outputs = report.output_bytes + report.aliased_bytes  # donation is optional
     needed = report.arena_bytes + outputs + report.constant_bytes + extra_bytes

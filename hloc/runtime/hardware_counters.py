@@ -1,7 +1,7 @@
-"""What the processor counts while code runs: cycles, instructions, misses.
+"""Hardware performance counters: cycles, instructions, cache misses.
 
-Linux only, by its system call perf_event_open(2), without a package. Virtual machines and
-containers often show no counters; `CountersMissing` then says why.
+Linux only, by the system call perf_event_open(2), without a package. Virtual machines and
+containers often provide no counters; `CountersMissing` says why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import field
 from hloc.lazy_dataclass import dataclass
 
 Event = tuple[int, int]
-"""Type and number, as the system call takes them."""
+"""Type and number of the system call."""
 
 HARDWARE: Mapping[str, Event] = {
     "cycles": (0, 0),
@@ -35,7 +35,7 @@ _ATTRIBUTES = struct.Struct("<IIQQQQQIIQ")
 
 _DISABLED, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 0, 1 << 5, 1 << 6
 _TIMES = 1 | 2
-"""Read the times that a counter was enabled and that it really counted, too."""
+"""Also read the times for which a counter was enabled and running."""
 
 _NO_LEAVE = "not allowed; see /proc/sys/kernel/perf_event_paranoid"
 _REASONS = {
@@ -48,15 +48,15 @@ _ENABLE, _DISABLE = 0x2400, 0x2401
 
 
 class CountersMissing(Exception):
-    """There are no such counters here; the text says why."""
+    """The counters are not available; the text says why."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """Filled at the end of `counting`.
+    """The result of `counting`, set at its end.
 
     Attributes:
-        events: how often each event happened, on all threads together.
+        events: count of each event, on all threads together.
     """
 
     events: dict[str, int] = field(default_factory=dict)
@@ -64,10 +64,10 @@ class Counts:
 
 @contextmanager
 def counting(events: Mapping[str, Event] = HARDWARE) -> Iterator[Counts]:
-    """Count events of all threads that the process has, in user space, while the region runs.
+    """Count user-space events of all existing threads of the process while the region runs.
 
     Raises:
-        CountersMissing: the system has no counters, or does not give leave.
+        CountersMissing: the system has no counters, or does not permit their use.
     """
     files: dict[int, str] = {}
     counts = Counts()
@@ -87,7 +87,7 @@ def counting(events: Mapping[str, Event] = HARDWARE) -> Iterator[Counts]:
 
 
 def _opened(event: Event, thread: int) -> int:
-    """Return the descriptor of a counter of one thread, not yet counting."""
+    """Return the descriptor of a disabled counter of one thread."""
     number = _SYSTEM_CALLS.get(platform.machine())
     if sys.platform != "linux" or number is None:
         raise CountersMissing("only Linux on x86-64 and AArch64 has them")
@@ -111,6 +111,6 @@ def _switch(files: Iterable[int], how: int) -> None:
 
 
 def _read(file: int) -> int:
-    """Return a count, scaled up if counters took turns."""
+    """Return a count, scaled up if counters were multiplexed."""
     count, enabled, running = struct.unpack("<QQQ", os.read(file, 24))
     return round(count * enabled / running) if running else 0

@@ -1,4 +1,4 @@
-"""Makes executables of compiled modules whose code runs in this process."""
+"""Creates executables of compiled modules whose code runs in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load_planned(compiled: PlannedModule, load: Callable[[], HostCode]) -> Execu
 
     Args:
         compiled: the module, with hloc's plan.
-        load: brings its machine code into memory.
+        load: loads its machine code.
 
     Raises:
         HloError: it needs more memory than the limit, or than this machine has.
@@ -35,7 +35,7 @@ def load_compiled(compiled: CpuModule) -> Executable:
     """Return an executable of a module compiled for the processor.
 
     Raises:
-        UnsupportedError: it was compiled for another machine than this one.
+        UnsupportedError: it was compiled for another machine.
         HloError: it needs more memory than the limit, or than this machine has.
     """
     if not compiled.machine.is_host:

@@ -1,8 +1,8 @@
 """Ctrl-C while generated code runs.
 
-Python runs signal handlers between its own instructions only, so not during a long call into
+Python runs signal handlers between bytecode instructions only, so not during a long call into
 machine code. Its C handler, however, writes to a wake-up descriptor at once; a thread that reads
-from it raises a flag which every loop of the generated code looks at.
+from it sets a flag that every loop of the generated code checks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PATIENCE = 1.5  # seconds
 
 @contextmanager
 def interruptible(stuck: Callable[[], None] | None = None) -> Iterator[None]:
-    """Inside, Ctrl-C ends loops of generated code; `KeyboardInterrupt` follows as always.
+    """A region in which Ctrl-C ends loops of generated code, before `KeyboardInterrupt` is raised.
 
     Does nothing outside of the main thread, where Python does not allow it, and in a process that
     may open no sockets: no Ctrl-C reaches it.
 
     Args:
-        stuck: called on another thread if the code inside still runs a while after Ctrl-C: a
-            kernel over a trillion elements looks at no flag.
+        stuck: called on another thread if the code still runs some time after Ctrl-C: kernels do
+            not check the flag.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
-"""Loads a compiled module of any target as something that can be called.
+"""Loads a compiled module of any target as a callable program.
 
-Built-in targets have their loader in `LOADERS`; modules of other backends have a method `load`.
-Nothing above this floor knows the classes of either.
+Built-in targets have a loader in `LOADERS`; modules of other backends have a method `load`. Higher
+layers do not depend on the classes of either.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class Runnable(Protocol):
 
         Args:
             arrays: one per parameter leaf (tuples flattened depth first, tokens left out).
-            donate: numbers of the arguments whose memory the run may use up; a target may leave
-                them alone.
+            donate: numbers of the arguments whose memory the run may overwrite; a target may
+                ignore it.
 
         Returns:
-            Arrays of the caller's own, one per result leaf.
+            New arrays, or donated ones, one per result leaf.
 
         Raises:
             HloError: wrong number, type or shape of arguments, or the program failed.
         """
 
     def stage(self, name: str) -> str | bytes:
-        """Return a form the module had on its way; raises `HloError` if there is none."""
+        """Return a stage of the compilation; raises `HloError` if there is no such stage."""
 
 
 @runtime_checkable
@@ -61,11 +61,11 @@ LOADERS: dict[str, str] = {
 
 NATIVE_PROCESSORS: dict[str, str] = {"nvptx64": "hloc.runtime.gpu.cuda:native_chip"}
 """Name of a built-in backend -> "module:function", which returns the processor of this machine, ""
-if there is none. The code generators do not look at devices themselves."""
+if there is none. The code generators do not access devices themselves."""
 
 
 def with_native_processor(options: CompileOptions) -> CompileOptions:
-    """Return options that name the processor of this machine where they name none, or `native`.
+    """Return options with the processor of this machine if they name none, or `native`.
 
     Raises:
         UnsupportedError: `native` is requested, and there is none.
@@ -85,7 +85,7 @@ def load_compiled(compiled: CompiledModule) -> Runnable:
 
     Raises:
         UnsupportedError: code for that target, or for that machine, cannot run here.
-        HloError: it needs more memory than there is.
+        HloError: it needs more memory than is available.
     """
     where = LOADERS.get(compiled.target)
     if where is not None:

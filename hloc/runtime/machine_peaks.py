@@ -2,7 +2,7 @@
 
 Measured with two loops of LLVM IR: independent chains of fused multiply-adds on the widest vectors,
 and the triad `a = b + s * c` of the STREAM benchmark (McCalpin, 1995) over arrays that fit a cache
-or do not. Each takes the best of a few runs, a second in all.
+or do not. Each is the best of several runs; together they take a second.
 """
 
 from __future__ import annotations

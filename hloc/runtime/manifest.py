@@ -1,6 +1,6 @@
-"""What an executable needs to know of a compiled module beside its machine code.
+"""The data of a compiled module that an executable needs beside its machine code.
 
-Plain values, no IR and no LLVM, so that they can be kept in a file (`runtime/program_cache.py`).
+Plain values, no IR and no LLVM, so that they can be stored in a file (`runtime/program_cache.py`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class ProgramManifest:
     Attributes:
         parameters: array leaves, hidden ones (`boundary`) last.
         outputs: array leaves of the result, hidden ones last.
-        constants: data in the order in which they lie in memory, by slot of the table.
-        table: which pointers the code is given.
+        constants: data in memory order, by slot of the table.
+        table: layout of the pointer table.
         arena_bytes: memory for temporaries.
-        report: memory by kind, for people and for limits.
-        boundary: what is hidden behind the declared parameters and results.
-        aliases: outputs that may lie in parameters.
+        report: memory by kind, for users and for limits.
+        boundary: hidden parameters and results after the declared ones.
+        aliases: outputs that may alias parameters.
         is_split: threads can share the kernels.
-        worker_bytes: memory that each thread but the caller's needs for itself.
-        replicas, partitions: the devices that run it together.
-        exchanges: what they do together, by the number that the code gives.
-        tells_devices: it exchanges data, its result depends on the number of the device, or it
-            takes parts of arrays.
+        worker_bytes: scratch memory of each thread but the caller's.
+        replicas, partitions: number of each.
+        exchanges: exchanges between the devices, by number in the code.
+        tells_devices: it exchanges data, its result depends on the number of the device, or its
+            arguments are sharded.
     """
 
     parameters: tuple[NamedLeaf, ...]
@@ -60,12 +60,12 @@ class ProgramManifest:
 
     @property
     def devices(self) -> int:
-        """How many devices run it together."""
+        """The number of devices that run it together."""
         return self.replicas * self.partitions
 
     @property
     def combiners(self) -> tuple[str, ...]:
-        """The symbols of the reductions that the code has for its exchanges."""
+        """The symbols of the compiled reductions of its exchanges."""
         return tuple(sorted({c.symbol for e in self.exchanges for c in e.combiners}))
 
 

@@ -1,6 +1,6 @@
 """A program as bytes and back: the manifest as JSON, then machine code and raw constants.
 
-Reading runs no code: the contents become numbers, names and arrays, or are refused.
+Reading runs no code: the contents become numbers, names and arrays, or are rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Program:
 
     Attributes:
         objects: machine code; they refer to each other.
-        note: what whoever compiled it wants to find with it.
+        note: data of the caller that is stored with it.
     """
 
     manifest: ProgramManifest
@@ -41,7 +41,7 @@ class Program:
 
 
 def program_bytes(program: Program) -> bytes | None:
-    """Return `program` as bytes, None if it holds a layout or a type that has no short form."""
+    """Return `program` as bytes, None if it has a layout or a type that cannot be encoded."""
     manifest = program.manifest
     shapes = [leaf.shape for leaf in manifest.parameters] + list(manifest.outputs)
     types = [dtype_of_numpy(constant.dtype) for constant in manifest.constants]
@@ -116,7 +116,7 @@ def read_program(data: bytes) -> Program:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that has slots, as they are; `asdict` copies deeply."""
+    """Return the fields of a dataclass with slots, without the deep copies of `asdict`."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 

@@ -59,7 +59,7 @@ Compile: TypeAlias = Callable[[], CompiledModule]
 class KeptModule:
     """The compiled module behind a program from the cache; recompiled on access.
 
-    The backend is imported then, too: its emitters take longer than all else.
+    The backend is imported only then: its emitters take long to import.
     """
 
     manifest: ProgramManifest
@@ -76,7 +76,7 @@ class KeptModule:
 
     @cached_property
     def compiled(self) -> CpuModule:
-        """The module as the compiler leaves it."""
+        """The module after compilation."""
         from hloc.codegen.cpu.backend import CpuModule
 
         value = self.compile_again()
@@ -103,12 +103,12 @@ class KeptModule:
 def load_or_compile(
     text: str, options: CompileOptions, compile_text: Compile, note: str = ""
 ) -> Runnable:
-    """Return the program of `text` from the cache; else what `compile_text` makes of it.
+    """Return the program of `text` from the cache, or compile it by `compile_text`.
 
-    A `note` is kept with a program that has none yet, for `kept_program`.
+    A `note` is stored with a program that has none yet, for `kept_program`.
 
     Raises:
-        HloError: faults of the text; it needs more memory than the limit, or than there is.
+        HloError: errors in the text; it needs more memory than the limit, or than is available.
         UnsupportedError: the target cannot run it.
     """
     if not _can_be_kept(options):
@@ -160,7 +160,7 @@ def _loaded(
             lambda: load_objects(objects, machine, manifest.combiners),
             team_for(manifest, machine, options),
         )
-    except InternalError:  # the linker refuses what the file holds: compile again
+    except InternalError:  # the linker rejects the cached objects: compile again
         return None
 
 
@@ -203,7 +203,7 @@ def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
 
 @cache
 def _source_digest() -> str:
-    """Return a digest of names, sizes and times of hloc's source files, "" if there are none."""
+    """Return a digest of names, sizes and mtimes of hloc's source files, "" if there are none."""
     result: list[tuple[str, int, int]] = []
     folders = [str(Path(__file__).parents[1])]
     try:

@@ -1,8 +1,8 @@
 """Reuses output arrays once the caller has dropped them.
 
-Page faults make fresh memory as expensive as writing it, so a frame keeps the arrays it returned
-last and reuses one when nothing else refers to it. Larger arrays are aligned to cache lines, which
-NumPy's own are not: a vector that crosses a line is written at half the speed.
+Page faults make fresh memory as expensive as writing it, so a frame keeps the arrays that it
+returned last and reuses one when nothing else refers to it. Larger arrays are aligned to cache
+lines, unlike NumPy's own: a vector that crosses a line is written at half the speed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hloc.memory.heap import ALIGNMENT_BYTES
 
 _MAX_KEPT_ARRAYS = 2  # a caller that holds the last result while it asks for the next needs two
 _MAX_KEPT_BYTES = 256 << 20
-"""Larger outputs are not kept: the memory they hold would be noticed."""
+"""Larger outputs are not kept, to limit memory use."""
 
 _ALIGNED_BYTES = 1 << 10
-"""Smaller outputs lie where NumPy puts them: a call is over before it matters."""
+"""Smaller outputs are allocated by NumPy: alignment does not matter for them."""
 
 
 @dataclass(slots=True, eq=False)
 class Recycler:
-    """Makes the arrays of one output, as they lie in memory.
+    """Allocates the arrays of one output, in memory order.
 
     Attributes:
         dims: dimensions from major to minor.
@@ -46,7 +46,7 @@ class Recycler:
     def take(self) -> tuple[Array, int]:
         """Return an unshared array, and its address; its contents are undefined."""
         for array, owner, address in self._kept:
-            # Views of an aligned array hold its owner, not the array.
+            # Views of an aligned array refer to its owner, not to the array.
             if sys.getrefcount(array) == _UNSHARED and (
                 owner is None or sys.getrefcount(owner) == _UNSHARED_OWNER
             ):
@@ -58,7 +58,7 @@ class Recycler:
         return array, address
 
     def _new(self) -> tuple[Array, Array | None]:
-        """Return a new array, and the one that owns its memory if that is another."""
+        """Return a new array, and the array that owns its memory if that is another."""
         if self._size_bytes < _ALIGNED_BYTES:
             return np.empty(self.dims, self.dtype), None
         return _aligned(self._size_bytes, self.dims, self.dtype)
@@ -71,7 +71,7 @@ def _aligned(size_bytes: int, dims: tuple[int, ...], dtype: np.dtype[Any]) -> tu
 
 
 def _counts_of_unshared_arrays() -> tuple[int, int]:
-    """Return what `take` sees for an array that only its list holds, and for the owner of one."""
+    """Return the reference counts in `take` of an unshared array, and of the owner of one."""
     kept = [(*_aligned(1, (1,), np.dtype(np.uint8)), 0)]
     for array, owner, _ in kept:
         return sys.getrefcount(array), sys.getrefcount(owner)
@@ -80,4 +80,4 @@ def _counts_of_unshared_arrays() -> tuple[int, int]:
 
 _UNSHARED, _UNSHARED_OWNER = _counts_of_unshared_arrays()
 _COUNTS_REFERENCES = getattr(sys, "_is_gil_enabled", lambda: True)()
-"""Without the global lock counts are not exact, and nothing is kept."""
+"""Without the GIL, reference counts are not exact, and no arrays are kept."""

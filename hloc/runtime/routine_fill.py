@@ -27,12 +27,12 @@ from hloc.runtime.threads import pool_unit
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Outcome of filling.
+    """The result of filling a cache.
 
     Attributes:
-        compiled: how many were compiled.
-        present: how many were there before.
-        size_bytes: of those that were compiled.
+        compiled: number of compiled units.
+        present: number of units that were present.
+        size_bytes: size of the compiled units.
     """
 
     compiled: int
@@ -48,14 +48,14 @@ def routine_units(target: Target) -> tuple[Routines, ...]:
 
 
 def fill_cache(target: Target, units: Sequence[Routines] | None = None) -> Filled:
-    """Compile what neither folder has yet into the user's cache; all units if none are given."""
+    """Compile the units that neither folder has into the user's cache; by default all units."""
     return _fill(target, units, lambda name: kept_object(name) is not None, write_cached)
 
 
 def fill_directory(
     directory: Path, target: Target, units: Sequence[Routines] | None = None
 ) -> Filled:
-    """Compile into `directory`, which afterwards holds these units and no others.
+    """Compile into `directory`, which afterwards has these units only.
 
     Raises:
         OSError: it cannot be written.

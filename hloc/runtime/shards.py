@@ -1,4 +1,4 @@
-"""Whole arrays cut into the parts of devices, and parts joined, by the edges of a program."""
+"""Splits whole arrays into the shards of devices, and joins shards, by the edges of a program."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Parts: TypeAlias = list[Array]
 def cut(whole: Array, edge: Edge, devices: int) -> Parts:
     """Return the part of `whole` for each device; tiles beyond the array are padded with zeros.
 
-    A leaf without a placement goes to all devices as it is.
+    A leaf without a placement is replicated.
 
     Raises:
-        HloError: the array is not of the shape of the edge.
+        HloError: the array does not have the shape of the edge.
     """
     _check(whole, edge.whole)
     placement = edge.placement
@@ -37,7 +37,7 @@ def cut(whole: Array, edge: Edge, devices: int) -> Parts:
 def join(parts: Sequence[Array], edge: Edge) -> Array | None:
     """Return the whole array of its parts; None if they are not parts of one.
 
-    Of equal tiles the one of the first device counts.
+    Of replicated tiles, that of the first device is used.
     """
     placement = edge.placement
     if placement is None:
@@ -63,7 +63,7 @@ def cut_all(arrays: Sequence[Array], edges: Edges) -> list[Parts]:
 
 
 def join_all(results: Sequence[Sequence[Array]], edges: Edges) -> list[Array | None]:
-    """Return the whole result of each leaf, None where parts do not make one."""
+    """Return the whole result of each leaf, None if its parts do not form one."""
     return [join(parts, edge) for parts, edge in zip(results, edges.results, strict=True)]
 
 
@@ -95,7 +95,7 @@ def call_whole(
     """Run a program of several devices on whole arrays.
 
     Raises:
-        HloError: the program does not say how the parts of a result make a whole.
+        HloError: the program has no sharding for a result.
     """
     placements = [None] if edges is None else [edge.placement for edge in edges.results]
     if edges is None or None in placements:

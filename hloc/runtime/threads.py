@@ -1,4 +1,4 @@
-"""How many threads a run uses, and the pool of this process, which all executables share.
+"""The number of threads of a run, and the pool of this process, which all executables share.
 
 The pool's code is LLVM IR (`hloc/codegen/cpu/thread_pool.py`); it is loaded by the first executable
 that can use more than one thread, and its threads are created by the first run that does.
@@ -28,14 +28,14 @@ from hloc.runtime.cpu_loader import load_functions
 from hloc.runtime.manifest import ProgramManifest
 
 VARIABLE = "HLOC_NUM_THREADS"
-"""Environment variable for the number of threads where nothing else asks for one."""
+"""Environment variable for the default number of threads."""
 
-_SHARES_OUT = sys.platform != "win32"  # the pool is made of POSIX threads
+_SHARES_OUT = sys.platform != "win32"  # the pool uses POSIX threads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """Loaded code of the pool.
+    """The loaded code of the pool.
 
     Attributes:
         run: address of its function `run`.
@@ -49,7 +49,7 @@ class Pool:
 
 
 def thread_count(asked: int = 0) -> int:
-    """Return how many threads a run uses, the caller's included.
+    """Return the number of threads of a run, the caller's included.
 
     Args:
         asked: `CompileOptions.threads`; 0 for HLOC_NUM_THREADS, or all cores without it.
@@ -79,7 +79,7 @@ def pool_unit(target: Target) -> Routines:
 
 @cache
 def pool(target: Target, number: int = 0) -> Pool:
-    """Return a pool of this process; in a run of several devices each has its own, by `number`."""
+    """Return a pool of this process; each device of a run has its own, by `number`."""
     unit = pool_unit(target)
     data = cached_object(unit.text, target, unit.level, NEEDED)
     code = load_functions([data], target, (RUN, FORGET, STOP), NEEDED)
@@ -91,7 +91,7 @@ def pool(target: Target, number: int = 0) -> Pool:
 
 
 def team_for(manifest: ProgramManifest, machine: Target, options: CompileOptions) -> Team | None:
-    """Return the threads that runs of a program share, None if one thread does all.
+    """Return the threads that share the kernels of a program, None for a single thread.
 
     Raises:
         HloError: HLOC_NUM_THREADS is not a number of threads.
@@ -103,7 +103,7 @@ def team_for(manifest: ProgramManifest, machine: Target, options: CompileOptions
 
 
 def device_team(team: Team | None, device: int, devices: int) -> Team | None:
-    """Return the threads of one of `devices` that share those of `team`, None if it has but one."""
+    """Return a device's share of the threads of `team`, None if that is a single thread."""
     if team is None:
         return None
     workers = team.workers // devices + (device < team.workers % devices)

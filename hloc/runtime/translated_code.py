@@ -1,4 +1,4 @@
-"""Machine code from sources in the Python subset: translated, compiled once per machine, loaded."""
+"""Machine code of sources in the Python subset: translated, compiled once per machine, loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Machine:
 
     Attributes:
         addresses: by name.
-        twins: functions whose hard cases go to Python, in the order of their index.
+        twins: functions that fall back to Python, in the order of their index.
     """
 
     addresses: Mapping[str, int]
@@ -52,10 +52,10 @@ def load_translated(
 
     Args:
         source: their text, as for `translate`.
-        structures: that they work on.
+        structures: that they use.
         level: of optimisation.
         also: functions of the C library that the prelude calls.
-        **words: what else `translate` takes.
+        **words: further arguments of `translate`.
     """
     target, allowed = host_target(), frozenset(C_FUNCTIONS) | also
     digest = hashlib.sha256(Path(python_subset.__file__).read_bytes())

@@ -1,4 +1,4 @@
-"""What an engine says when an exchange cannot come about."""
+"""The errors of engines for exchanges that cannot take place."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MOST_NOTES = 8
 
 
 def deadlock(program: ExchangeProgram, waits_at: Sequence[int]) -> HloError:
-    """Return the error of a run in which no device can go on.
+    """Return the error of a deadlock.
 
     Args:
-        program: what ran.
+        program: the program.
         waits_at: per device the number of its exchange, counted from 1, or -1 if it has finished.
     """
     at: dict[tuple[int, tuple[int, ...]], list[int]] = {}
@@ -58,7 +58,7 @@ def _missing(program: ExchangeProgram, waits_at: Sequence[int], device: int) -> 
 
 
 def mismatch(own: Exchange, other: Exchange, device: int) -> HloError:
-    """Return the error of two instructions that meet but are not the same collective."""
+    """Return the error of a rendezvous of two instructions that are not the same collective."""
     what = (own.meaning, other.meaning) if own.meaning != other.meaning else ("", "another reducer")
     return HloError(
         f"device {device} meets the others with {what[1]}{', not ' + what[0] if what[0] else ''}",

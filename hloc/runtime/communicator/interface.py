@@ -1,7 +1,7 @@
-"""What a run of several devices asks of an engine.
+"""The interface of engines, which exchange data between the devices of a run.
 
-An engine makes one `Communicator` per program and set of memory; it serves one run at a time. The
-data of each exchange (`hloc/codegen/plan/exchange.py`) is all that an engine knows of a collective.
+An engine creates one `Communicator` per program and set of memory, for one run at a time. An engine
+knows nothing of a collective but its exchange (`hloc/codegen/plan/exchange.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ExchangeProgram:
-    """What an engine needs to know of a program.
+    """The exchanges of a program.
 
     Attributes:
         combiners: addresses of the compiled reductions by symbol (`Combiner.symbol`).
@@ -29,7 +29,7 @@ class ExchangeProgram:
 
     @property
     def devices(self) -> int:
-        """How many devices the program runs on."""
+        """The number of devices of the program."""
         return self.replicas * self.partitions
 
 
@@ -49,24 +49,24 @@ class Communicator(Protocol):
         """Flattened ids of the devices in this process, ascending."""
 
     def state(self, device: int) -> int:
-        """Return the address of what `DEVICE_SLOT` of the device's table must point to."""
+        """Return the address of the device's state, for `DEVICE_SLOT` of its table."""
 
     def run(self, entry: int, tables: Sequence[DeviceTable]) -> None:
-        """Call `entry` with the table of each device of this process, at the same time.
+        """Call `entry` with the table of each device of this process, concurrently.
 
         Returns when all have ended. A stop flag that is set, by `stop` or by another thread,
         ends the run without an error of the engine.
 
         Raises:
-            HloError: a deadlock, an exchange that cannot be done, a device elsewhere that failed.
+            HloError: a deadlock, an exchange that failed, a device elsewhere that failed.
         """
 
     def stop(self) -> None:
-        """End the run under way: no device waits any longer, and all stop flags are set."""
+        """End the current run: end all waits, and set all stop flags."""
 
     def seconds(self) -> tuple[tuple[float, ...], ...]:
         """Return the time in each exchange so far, waiting included, by device of this process."""
 
 
 Engine: TypeAlias = Callable[[ExchangeProgram], Communicator]
-"""Makes the communicator of a program."""
+"""Creates the communicator of a program."""

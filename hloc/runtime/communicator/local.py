@@ -1,7 +1,7 @@
-"""The engine `local`: all devices are threads of this process and meet in machine code.
+"""The engine `local`: all devices are threads of this process; exchanges run in machine code.
 
-Sums run in the order of the ranks, whatever the threads do, so the same arguments give the same
-bits. A deadlock is known as soon as the last device that still ran has to wait.
+Sums run in the order of the ranks, independent of thread timing, so the same arguments give the
+same bits. A deadlock is detected as soon as the last running device has to wait.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hloc.runtime.communicator.machine.load import machine
 from hloc.runtime.communicator.structures import STRUCTURES
 
 _SPINS = 2000
-"""How often a device looks for the others before it sleeps, where each has a core of its own."""
+"""Polls of a waiting device before it sleeps, if each device has its own core."""
 
 MeetingKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
-"""Opcode, group and channel: devices meet by these, as on XLA's CPU."""
+"""Opcode, group and channel: the rendezvous key, as in XLA:CPU."""
 
 _OPCODES = STRUCTURES.enum("Opcode")
 _STOP = STRUCTURES.enum("Stop")
@@ -35,10 +35,10 @@ class LocalCommunicator:
     """All devices of a program as threads of this process."""
 
     def __init__(self, program: ExchangeProgram) -> None:
-        """Get ready to run `program`.
+        """Prepare to run `program`.
 
         Raises:
-            UnsupportedError: this system has none of the functions that the threads wait with.
+            UnsupportedError: this system lacks the functions with which threads wait.
         """
         if sys.platform != "linux":
             raise UnsupportedError("programs of several devices run on Linux only")
@@ -86,7 +86,7 @@ class LocalCommunicator:
         """Run `entry` on all devices, the first on the thread of the caller.
 
         Raises:
-            HloError: a deadlock; rows of a ragged all-to-all lie outside; no threads can be made.
+            HloError: a deadlock; rows of a ragged all-to-all are out of bounds; too few threads.
         """
         for state, table in zip(self._states, tables, strict=True):
             state.stop = table.stop
@@ -109,7 +109,7 @@ class LocalCommunicator:
             raise rows_outside(exchanges[world.fault_exchange], int(world.fault_device), numbers)
 
     def stop(self) -> None:
-        """End the run under way."""
+        """End the current run."""
         self._stop(ctypes.addressof(self._world), _STOP["ASKED"])
 
     def seconds(self) -> tuple[tuple[float, ...], ...]:

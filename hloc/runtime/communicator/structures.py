@@ -1,6 +1,6 @@
-"""The structures of the local engine; Python fills them, machine code works on them.
+"""The structures of the local engine; Python initialises them, machine code uses them.
 
-- `Device` is what generated code knows as the state of a device (`codegen/plan/exchange.py`).
+- `Device` is the state of a device for generated code (`codegen/plan/exchange.py`).
   `waits_at` is the number of the exchange it waits in, counted from 1, 0 while it runs, or -1.
 - `World` is all devices of one run at a time. `idle` counts devices that have finished or wait for
   members that have not come; `stopped` is a `Stop`, the first of the `stops`. `fault` says what an

@@ -1,1 +1,1 @@
-"""Running code for GPUs: on a device, or in the interpreter of its instructions."""
+"""Running code for GPUs: on a device, or in the PTX interpreter."""

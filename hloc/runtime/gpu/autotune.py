@@ -1,8 +1,8 @@
 """Chooses between equivalent kernels by their time on the device.
 
-A cost model picks a tile for every large matrix product (`emitters/matrix_plan.py`), the same on
-all machines. Here the runners-up are timed as well, and the fastest wins. The result is cached for
-this kernel, device and driver.
+A cost model picks a tile for every large gemm (`emitters/gemm/gemm_plan.py`), the same on all
+machines. Here the alternatives are timed as well, and the fastest is used. The result is cached
+for this kernel, device and driver.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hloc.runtime.gpu.memory import Allocations
 from hloc.shapes import ArrayShape, array_leaves
 
 ROUNDS = 7
-"""Launches of each kernel after the first, of which the median counts."""
+"""Timed launches of each kernel after a warm-up; their median is compared."""
 
 
 def tuned(compiled: NvptxModule, device: CudaDevice) -> NvptxModule:
     """Return a module with the fastest kernels on `device`.
 
     Raises:
-        HloError: the device refuses something that the model's kernel needs, too.
+        HloError: the device rejects the default kernel, too.
     """
     kernels = []
     for request, kernel in zip(compiled.plan.kernels, compiled.kernels, strict=True):
@@ -54,7 +54,7 @@ def _best(
     kernels: Sequence[GpuKernel],
     device: CudaDevice,
 ) -> int:
-    """Return the number of the fastest kernel, from the cache if it was found before."""
+    """Return the number of the fastest kernel, from the cache if possible."""
     facts = (repr(kernels), compiled.chip, device.name, device.driver_version)
     digest = hashlib.sha256("\0".join(map(str, facts)).encode()).hexdigest()
     name = f"tuning-{digest[:40]}.json"
@@ -68,7 +68,7 @@ def _best(
 
 
 def _kept(name: str, count: int) -> int | None:
-    """Return what the cache says, None if it says nothing that makes sense."""
+    """Return the cached number, None if there is no valid one."""
     data = read_cached(name)
     try:
         result = json.loads(data)["best"] if data else None
@@ -91,7 +91,7 @@ def _seconds(
         finally:
             device.unload(code)
     except HloError:
-        return math.inf  # more registers or shared memory than this device has
+        return math.inf  # it needs more registers or shared memory than this device has
     finally:
         memory.free()
 

@@ -14,7 +14,7 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of a function; `source` names the instruction that it is made for."""
+    """One launch of a function; `source` names the instruction that it computes."""
 
     function: GpuFunction
     arguments: tuple[int, ...]
@@ -45,10 +45,10 @@ Action: TypeAlias = Launch | Call | Copy
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What one step of a run does, in this order, on one stream.
+    """The actions of one step of a run, in order, on one stream.
 
     Attributes:
-        waits: numbers of earlier commands, on other streams, that must have ended.
+        waits: numbers of earlier commands, on other streams, that must end before it.
     """
 
     actions: tuple[Action, ...]
@@ -59,7 +59,7 @@ class Command:
 def commands_of(
     run: StraightRun, kernels: Sequence[GpuKernel], address: Callable[[Place], int]
 ) -> list[Command]:
-    """Return the commands of a run whose places lie where `address` says."""
+    """Return the commands of a run; `address` returns the address of a place."""
     result = []
     for placed in run.steps:
         step = placed.step

@@ -63,22 +63,22 @@ class CudaDevice:
         name: as the driver tells.
         capability: compute capability, 10 times major plus minor.
         processors: multiprocessors.
-        records: whether `record` is to be used; not while every launch is looked at.
-        metrics: time every launch that this thread asks for.
+        records: whether to use `record`; false while launches are timed or synchronised.
+        metrics: time every launch of this thread.
         reports: of this thread: name of the function and seconds.
     """
 
     def __init__(self, driver: CudaDriver, number: int = 0, *, sync: bool | None = None) -> None:
-        """Get ready to use a device.
+        """Open a device.
 
         Args:
             driver: initialised.
-            number: which one, in the order of the driver.
-            sync: wait after every launch; None asks the environment (`SYNC_VARIABLE`).
+            number: in the order of the driver.
+            sync: wait after every launch; None: as the environment says (`SYNC_VARIABLE`).
 
         Raises:
             UnsupportedError: there is no such device.
-            CudaError: the driver refuses something.
+            CudaError: a driver call fails.
         """
         self._driver = driver
         self._api = api = driver.api
@@ -94,31 +94,31 @@ class CudaDevice:
         self._context = driver.call("cuDevicePrimaryCtxRetain", self._device)
         self._bind()
         self._stream = self._new_stream()
-        self._recording: list[Any] = []  # streams; made when something is recorded
+        self._recording: list[Any] = []  # streams, created by the first recording
         self._events: list[Any] = []
         pool = driver.call("cuDeviceGetDefaultMemPool", self._device)
         threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         driver.call("cuMemPoolSetAttribute", pool, threshold, api.cuuint64_t(_KEEP_ALL))
         self._sync = os.environ.get(SYNC_VARIABLE, "") == "1" if sync is None else sync
-        self._in_flight: list[Array] = []  # memory of the host that copies may still touch
+        self._in_flight: list[Array] = []  # host memory that copies may still access
         self._lock = threading.RLock()
         self._tensor_map = lru_cache(_KEPT_MAPS)(partial(encode_tensor_map, driver))
         self._handles: Handles = {}
         self._times = LaunchTimes()
 
     def attribute(self, name: str) -> int:
-        """Return a fact about the device, by CUDA's name without `CU_DEVICE_ATTRIBUTE_`."""
+        """Return a device attribute, by CUDA's name without `CU_DEVICE_ATTRIBUTE_`."""
         which = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._driver.call("cuDeviceGetAttribute", which, self._device))
 
     @property
     def driver_version(self) -> int:
-        """Version of CUDA that the driver is for: 1000 times major plus 10 times minor."""
+        """CUDA version of the driver: 1000 times major plus 10 times minor."""
         return int(self._driver.call("cuDriverGetVersion"))
 
     @property
     def stream(self) -> int:
-        """Handle of the stream that all work is on."""
+        """Handle of the default stream of all work."""
         return int(self._stream)
 
     @property
@@ -138,7 +138,7 @@ class CudaDevice:
         return self._times.reports
 
     def _bind(self) -> None:
-        """Make the context that of this thread, where another package may have changed it."""
+        """Make the context current in this thread; another package may have changed it."""
         self._driver.call("cuCtxSetCurrent", self._context)
 
     def _new_stream(self) -> Any:
@@ -151,7 +151,7 @@ class CudaDevice:
         """Load the PTX of a module, if it has any.
 
         Raises:
-            HloError: it is for another chip, or the driver refuses it; with the driver's words.
+            HloError: it is for another chip, or the driver rejects it; has the driver's message.
         """
         assert isinstance(compiled, NvptxModule), "a driver of NVIDIA reads PTX"
         self._bind()
@@ -195,38 +195,38 @@ class CudaDevice:
         """Return the address of new memory, aligned to 256 bytes.
 
         Raises:
-            CudaError: there is not enough.
+            CudaError: the device is out of memory.
         """
         self._bind()
         return int(self._driver.call("cuMemAllocAsync", max(size_bytes, 1), self._stream))
 
     def free(self, address: int) -> None:
-        """Give memory back once all that was asked before has ended.
+        """Free memory after all work that was enqueued before.
 
-        Never fails: it also runs after faults, and when the interpreter ends.
+        Never raises: it also runs after errors, and when the interpreter ends.
         """
         self._driver.attempt("cuCtxSetCurrent", self._context)
         self._driver.attempt("cuMemFreeAsync", self._api.CUdeviceptr(address), self._stream)
 
     def free_shared(self, address: int) -> None:
-        """Give memory back that other packages had: whatever they still do on it ends first."""
+        """Free memory that was exported to other packages, after all of their work on it."""
         self._driver.attempt("cuCtxSetCurrent", self._context)
         self._driver.attempt("cuCtxSynchronize")
         self.free(address)
 
     def write(self, address: int, data: Array) -> None:
-        """Copy a contiguous array to the device; it is kept until the copy has surely ended."""
+        """Copy a contiguous array to the device; it is kept alive until the copy has ended."""
         self._bind()
         self._keep(data)
         self._driver.call("cuMemcpyHtoDAsync", address, data.ctypes.data, data.nbytes, self._stream)
 
     def _keep(self, data: Array) -> None:
-        """Keep an array until the next time that all is done, even if a fault comes first."""
+        """Keep an array alive until the next synchronisation, even after an error."""
         with self._lock:
             self._in_flight.append(data)
 
     def read(self, address: int, size_bytes: int) -> Array:
-        """Return bytes of the device's memory, after all that was asked of it before."""
+        """Return bytes of the device's memory, after all work that was enqueued before."""
         self._bind()
         data = np.empty(size_bytes, np.uint8)
         if size_bytes:
@@ -251,7 +251,7 @@ class CudaDevice:
     def launch(self, code: CudaCode, function: GpuFunction, arguments: Sequence[int]) -> None:
         """Run a function of `code` on pointers."""
         self._bind()
-        self._function(code, function)  # looked up before any clock starts
+        self._function(code, function)  # resolved before the timer starts
         self._watched(
             function.name, lambda: self._launch_on(self._stream, code, function, arguments)
         )
@@ -259,13 +259,13 @@ class CudaDevice:
     def call(
         self, code: CudaCode, call: LibraryCall, kernel: str, arguments: Sequence[int]
     ) -> None:
-        """Let a library do what the kernel called `kernel` would."""
+        """Run the library call that replaces the kernel `kernel`."""
         self._bind()
         code.calls.prepare(call, self.stream)
         self._watched(kernel, lambda: code.calls.run(call, arguments, self.stream))
 
     def _watched(self, name: str, ask: Callable[[], None]) -> None:
-        """Ask for work on the usual stream; time it or wait for it where that is wanted."""
+        """Enqueue work on the default stream; time it or wait for it if requested."""
         if self.metrics:
             seconds = seconds_on(self._driver, self._stream, ask, self.synchronize)
             self.reports.append((name, seconds))
@@ -278,7 +278,7 @@ class CudaDevice:
         self, stream: Any, code: CudaCode, function: GpuFunction, arguments: Sequence[int]
     ) -> None:
         maps = [self._tensor_map(tiled, arguments[tiled.argument]) for tiled in function.tiled]
-        # A type of None: the value knows where its own bytes are.
+        # For a type of None, the package takes the address of the value's own bytes.
         types = (ctypes.c_void_p,) * len(arguments) + (None,) * len(maps)
         self._driver.call(
             "cuLaunchKernel",
@@ -292,10 +292,10 @@ class CudaDevice:
         )
 
     def synchronize(self) -> None:
-        """Wait for all that was asked.
+        """Wait for all enqueued work.
 
         Raises:
-            CudaError: a kernel went wrong; the device is of no more use to this process then.
+            CudaError: a kernel failed; this process cannot use the device any more.
         """
         self._bind()
         try:
@@ -307,7 +307,7 @@ class CudaDevice:
             self._in_flight.clear()
 
     def wait_for(self, stream: int) -> None:
-        """Let all that is asked from now on wait for what is on another stream by now."""
+        """Let later work wait for the work that is now on another stream."""
         self._bind()
         with self._lock:
             (event,) = self._events_for(1)
@@ -317,16 +317,16 @@ class CudaDevice:
     # ---- recorded runs
 
     def record(self, code: CudaCode, commands: Sequence[Command]) -> Any:
-        """Return commands as a graph, which `replay` runs as often as one likes.
+        """Return commands as a graph, which `replay` may run any number of times.
 
-        Nothing runs yet. Streams of their own are recorded, so that memory may be given back on
-        the usual one at any moment.
+        Nothing runs yet. Separate streams are captured, so that memory may be freed on the default
+        one at any time.
         """
         self._bind()
         with self._lock:
             while len(self._recording) < 1 + max(c.stream for c in commands):
                 self._recording.append(self._new_stream())
-            for command in commands:  # what libraries allocate must not be recorded
+            for command in commands:  # allocations of libraries must not be captured
                 for action in command.actions:
                     if isinstance(action, Call):
                         code.calls.prepare(action.call, int(self._recording[command.stream]))
@@ -355,7 +355,7 @@ class CudaDevice:
         self._driver.call("cuGraphLaunch", graph, self._stream)
 
     def discard(self, graph: Any) -> None:
-        """Give a graph back; one that is running ends first."""
+        """Destroy a graph, after it has ended."""
         self._driver.attempt("cuCtxSetCurrent", self._context)
         self._driver.attempt("cuGraphExecDestroy", graph)
 
@@ -369,10 +369,10 @@ class CudaDevice:
 
 @cache
 def first_device() -> CudaDevice:
-    """Return the first GPU of this machine, made ready once.
+    """Return the first GPU of this machine, opened once.
 
     Raises:
-        UnsupportedError: there is none, or what it takes to use it is not installed.
+        UnsupportedError: there is none, or its driver or package is not installed.
     """
     return CudaDevice(installed_driver())
 
@@ -382,7 +382,7 @@ def first_devices(count: int) -> tuple[CudaDevice, ...]:
     """Return the first GPUs of this machine.
 
     Raises:
-        UnsupportedError: there are fewer, or what it takes to use them is not installed.
+        UnsupportedError: there are fewer, or their driver or package is not installed.
     """
     first, driver = first_device(), installed_driver()
     here = int(driver.call("cuDeviceGetCount"))
@@ -393,7 +393,7 @@ def first_devices(count: int) -> tuple[CudaDevice, ...]:
 
 @cache
 def native_chip() -> str:
-    """Return the chip of the first GPU as `--mcpu` takes it, "" if there is none to use."""
+    """Return the chip of the first GPU, as `--mcpu` takes it, "" if there is no usable GPU."""
     try:
         return nearest_chip(first_device().capability)
     except HloError:
@@ -403,7 +403,7 @@ def native_chip() -> str:
 def nearest_chip(capability: int) -> str:
     """Return the newest chip whose code runs on a device of `capability`, "" if there is none.
 
-    `sm_90a` for 90: such code uses all that the chip has, and runs on no other.
+    `sm_90a` for 90: such code uses all features of the chip, and runs on no other.
     """
     fitting = [c for c in CHIPS.values() if is_for(c.name, capability)]
     newest = max(fitting, key=lambda c: (c.capability, c.name), default=None)

@@ -26,12 +26,12 @@ class CudaError(HloError):
         self.name = name
 
     def at(self, source: str) -> CudaError:
-        """Return the same fault with the instruction that it happened at, by name."""
+        """Return the same error with the name of the instruction that caused it."""
         return CudaError(f"{source}: {self.message}", self.name, self.diagnostics[0].notes)
 
 
 class CudaDriver:
-    """The driver's functions; `api` is `cuda.bindings.driver` or what behaves like it."""
+    """The driver's functions; `api` is `cuda.bindings.driver` or an equivalent object."""
 
     def __init__(self, api: Any) -> None:
         self.api = api
@@ -49,10 +49,10 @@ class CudaDriver:
         return results[0] if len(results) == 1 else (tuple(results) or None)
 
     def attempt(self, function: str, *arguments: Any) -> tuple[Any, ...]:
-        """Call a function that cleans up, whose own faults are of no interest.
+        """Call a function of cleanup, ignoring its errors.
 
         Returns:
-            Status and results as the package gives them.
+            Status and results, as returned by the package.
         """
         result: tuple[Any, ...] = getattr(self.api, function)(*arguments)
         return result
@@ -71,8 +71,7 @@ class CudaDriver:
 def installed_driver() -> CudaDriver:
     """Return the driver of this machine, initialised.
 
-    `cuInit` comes first: other ways to find out leave the package in a bad state where no driver
-    is installed.
+    `cuInit` is called first: without a driver, other calls leave the package in a bad state.
 
     Raises:
         UnsupportedError: the package or the driver is missing, or finds no device.

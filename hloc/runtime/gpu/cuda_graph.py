@@ -1,4 +1,4 @@
-"""Commands to a CUDA graph, by capture: streams that wait for one another become its branches."""
+"""Commands to a CUDA graph, by stream capture: streams that wait for each other become branches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hloc.runtime.gpu.commands import Action, Command
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 
 PerformOn = Callable[[Any, Action], None]
-"""Asks for an action on a stream."""
+"""Enqueues an action on a stream."""
 
 
 def capture(
@@ -23,13 +23,13 @@ def capture(
 
     Args:
         driver: initialised, with a current context.
-        streams: at least as many as the commands name; nothing else uses them.
+        streams: at least as many as the commands use; nothing else uses them.
         events: one more than there are commands.
         commands: at least one.
-        perform: asks for an action.
+        perform: enqueues an action.
 
     Raises:
-        CudaError: the driver refuses something; the streams are as before.
+        CudaError: a driver call fails; the streams are as before.
     """
     # Relaxed: other threads, and finalizers that free memory, may make any CUDA call meanwhile.
     mode = driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -55,7 +55,7 @@ def _issue(
     commands: Sequence[Command],
     perform: PerformOn,
 ) -> None:
-    """Ask for all commands; other streams leave the first at its start, and come back to it."""
+    """Enqueue all commands; other streams fork from the first, and join it at the end."""
     *ended, start = events
     driver.call("cuEventRecord", start, streams[0])
     last: dict[int, int] = {}  # stream -> its latest command

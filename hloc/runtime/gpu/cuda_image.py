@@ -1,4 +1,4 @@
-"""The image that the driver loads: the PTX itself, or a cubin where the driver is too old for it.
+"""The image that the driver loads: PTX, or a cubin if the driver is too old for the PTX.
 
 A driver assembles PTX of its own version and older ones. It accepts machine code from another
 assembler of the same major version.
@@ -16,25 +16,25 @@ _PTX_OF_CUDA = {
     11080: 78, 12000: 80, 12010: 81, 12020: 82, 12030: 83, 12040: 84, 12050: 85, 12070: 86,
     12080: 87, 12090: 88, 13000: 90, 13010: 91,
 }  # fmt: skip
-"""First version of CUDA, as `cuDriverGetVersion` counts -> newest PTX it takes, by 10.
+"""First version of CUDA, as returned by `cuDriverGetVersion` -> newest PTX that it accepts, by 10.
 
 Source: PTX ISA, release history.
 """
 
 
 def newest_ptx(driver_version: int) -> int:
-    """Return the newest PTX that a driver takes, 10 times major plus minor; 0 for very old ones."""
+    """Return the newest PTX of a driver, 10 times major plus minor; 0 for very old drivers."""
     known = [ptx for first, ptx in _PTX_OF_CUDA.items() if first <= driver_version]
     return known[-1] if known else 0
 
 
 def image_for(ptx: str, capability: int, driver_version: int, device: str) -> bytes:
-    """Return what a device's driver is to load.
+    """Return the image for a device's driver.
 
     Args:
         ptx: one PTX file.
         capability: compute capability of the device, 10 times major plus minor.
-        driver_version: as `cuDriverGetVersion` counts.
+        driver_version: as returned by `cuDriverGetVersion`.
         device: name for messages.
 
     Raises:
@@ -57,7 +57,7 @@ def image_for(ptx: str, capability: int, driver_version: int, device: str) -> by
 
 
 def _head(ptx: str) -> tuple[int, str]:
-    """Return version and chip that a PTX file names."""
+    """Return version and chip of a PTX file."""
     version = re.search(r"^\.version (\d+)\.(\d+)", ptx, re.MULTILINE)
     target = re.search(r"^\.target (sm_\w+)", ptx, re.MULTILINE)
     assert version is not None, "PTX without a version"

@@ -18,7 +18,7 @@ def encode_tensor_map(driver: CudaDriver, tiled: TensorMapArgument, address: int
     """Return the tensor map of an array at `address`, which a launch takes as an argument.
 
     Raises:
-        CudaError: the driver refuses it, as for an address that is not a multiple of 16.
+        CudaError: the driver rejects it, such as for an address that is not a multiple of 16.
     """
     api = driver.api
     swizzle = f"{tiled.swizzle_bytes}B" if tiled.swizzle_bytes else "NONE"

@@ -10,7 +10,7 @@ from hloc.runtime.gpu.cuda_driver import CudaDriver
 
 
 class LaunchTimes(threading.local):
-    """What one thread measures; others that use the device meanwhile have their own.
+    """The measurements of one thread; other threads have their own.
 
     Attributes:
         wanted: whether launches are to be timed.
@@ -26,10 +26,10 @@ class LaunchTimes(threading.local):
 def seconds_on(
     driver: CudaDriver, stream: Any, ask: Callable[[], None], wait: Callable[[], None]
 ) -> float:
-    """Return the seconds that what `ask` asks for takes on a stream, which `wait` waits for.
+    """Return the seconds on a stream of the work that `ask` enqueues; `wait` waits for it.
 
     Raises:
-        CudaError: the driver refuses something, or a kernel went wrong.
+        CudaError: a driver call or a kernel fails.
     """
     begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
     try:

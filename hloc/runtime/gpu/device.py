@@ -21,26 +21,26 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     def load(self, compiled: GpuModule) -> Any:
         """Return the code of a module's kernels, ready to be launched.
 
         Raises:
-            HloError: the device does not take it.
+            HloError: the device rejects it.
         """
 
     def allocate(self, size_bytes: int) -> int:
         """Return the address of new memory, aligned to 256 bytes."""
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
 
     def write(self, address: int, data: Array) -> None:
         """Copy a contiguous array to the device."""
 
     def read(self, address: int, size_bytes: int) -> Array:
-        """Return bytes of the device's memory, after all that was asked of it before."""
+        """Return bytes of the device's memory, after all work that was enqueued before."""
 
     def copy(self, target: int, source: int, size_bytes: int) -> None:
         """Copy inside the device's memory; the ranges do not overlap."""
@@ -48,37 +48,37 @@ class Device(Protocol):
     def launch(self, code: Any, function: GpuFunction, arguments: Sequence[int]) -> None:
         """Run a function of `code` on pointers.
 
-        Behind them goes a description of the device's own for each `TensorMapArgument`.
+        The device appends its tensor map for each `TensorMapArgument`.
         """
 
     def synchronize(self) -> None:
-        """Wait for all that was asked; raises HloError if a kernel went wrong."""
+        """Wait for all enqueued work; raises HloError if a kernel failed."""
 
 
 @runtime_checkable
 class LibraryDevice(Device, Protocol):
-    """A device that libraries know."""
+    """A device that supports library calls."""
 
     def call(self, code: Any, call: LibraryCall, kernel: str, arguments: Sequence[int]) -> None:
-        """Let a library do what the kernel called `kernel` would, with the same arguments."""
+        """Run the library call that replaces the kernel `kernel`, with the same arguments."""
 
 
 @runtime_checkable
 class RecordingDevice(Device, Protocol):
-    """A device that takes runs of many launches at once, and keeps memory between calls."""
+    """A device that replays recorded runs of many launches, in memory that calls share."""
 
     @property
     def records(self) -> bool:
-        """Whether it is worth while to record at this time."""
+        """Whether to record at present."""
 
     def record(self, code: Any, commands: Sequence[Command]) -> Any:
         """Return commands, at least one, as a graph that can be replayed; nothing runs yet."""
 
     def replay(self, graph: Any) -> None:
-        """Run a graph after all that was asked before; commands in the order of their waits."""
+        """Run a graph after all enqueued work; commands run in the order of their waits."""
 
     def discard(self, graph: Any) -> None:
-        """Give a graph back; it is not running."""
+        """Destroy a graph that is not running."""
 
     def unload(self, code: Any) -> None:
         """Unload code that is no longer used."""

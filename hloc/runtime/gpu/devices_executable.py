@@ -33,10 +33,10 @@ from hloc.runtime.shards import call_whole
 
 
 class GpuDevicesExecutable:
-    """Code and constants of one module on all of its devices; runs come one after another.
+    """Code and constants of one module on all of its devices; runs are serialised.
 
     Attributes:
-        parameters, outputs: what it takes and returns, per device.
+        parameters, outputs: specs of arguments and results, per device.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class GpuDevicesExecutable:
         """Load `compiled` onto `devices`, by flattened id.
 
         Raises:
-            HloError: a device does not take the code; NCCL refuses something.
+            HloError: a device rejects the code; NCCL fails.
         """
         self.compiled = compiled
         program = ExchangeProgram(compiled.plan.exchanges, {}, counts.replicas, counts.partitions)
@@ -65,24 +65,24 @@ class GpuDevicesExecutable:
         return self.compiled.buffers
 
     def stage(self, name: str) -> str | bytes:
-        """Return a form the module had on its way: `hlo`, `llvm-ir`, `ptx` and others."""
+        """Return a stage of the compilation: `hlo`, `llvm-ir`, `ptx` and others."""
         return self.compiled.stage(name)
 
     def know_edges(self, edges: Callable[[], Edges]) -> None:
-        """Take what finds, on first use, how whole arguments and results lie on the devices."""
+        """Set the function that returns, on first use, the shardings of arguments and results."""
         self._edges = cache(edges)
 
     def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
-        """Run the module on whole arrays, cut and joined by its shardings, if it tells devices.
+        """Run the module on whole arrays, split and joined by its shardings.
 
         Args:
             arrays: one per parameter leaf.
-            donate: numbers of arguments that are given away, which is nothing gained here.
+            donate: numbers of donated arguments, which has no effect here.
 
         Raises:
-            HloError: the module does not say how the parts of a result make a whole.
+            HloError: the module has no sharding for a result.
         """
-        if not _tells_devices(self.compiled):  # one device computes what all would
+        if not _tells_devices(self.compiled):  # all devices compute the same
             return self._places[0](*arrays)
         edges = self._edges() if self._edges is not None else None
         wholes = [np.asarray(array) for array in arrays]
@@ -110,7 +110,7 @@ class GpuDevicesExecutable:
         return [list(parts) for parts in zip(*results, strict=True)]
 
     def exchange_seconds(self) -> list[tuple[Exchange, tuple[float, ...]]]:
-        """Return the time of the host in each exchange so far, by device."""
+        """Return the host time in each exchange so far, by device."""
         exchanges = self.compiled.plan.exchanges
         by_device = zip(*self._communicator.seconds(), strict=True)
         return list(zip(exchanges, by_device, strict=True))
@@ -133,8 +133,8 @@ def load_compiled(compiled: GpuModule) -> GpuExecutable | GpuDevicesExecutable:
     """Load a module onto the first GPUs, or onto simulators, one for each of its devices.
 
     Raises:
-        UnsupportedError: there are too few GPUs, no driver for them, no NCCL, or no way to run
-            code for such a one.
+        UnsupportedError: there are too few GPUs, no driver, no NCCL, or the target cannot run in
+            this process.
     """
     counts = module_devices(compiled.module)
     if counts.total == 1:
@@ -145,7 +145,7 @@ def load_compiled(compiled: GpuModule) -> GpuExecutable | GpuDevicesExecutable:
         simulated: list[Device] = [kind() for _ in range(counts.total)]
         return GpuDevicesExecutable(compiled, simulated, SimulatedNccl(simulated), counts)
     if not isinstance(compiled, NvptxModule):
-        return executable.load_compiled(compiled)  # which refuses it
+        return executable.load_compiled(compiled)  # raises the error
     try:
         devices = first_devices(counts.total)
         library = installed_library()

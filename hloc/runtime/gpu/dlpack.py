@@ -75,24 +75,24 @@ def strides_of(spec: ArraySpec) -> tuple[int, ...]:
 
 
 class StreamOwner(Protocol):
-    """What arguments need to know of the device that reads them."""
+    """The device that reads arguments."""
 
     number: int
 
     @property
     def stream(self) -> int:
-        """Handle of the stream that reads."""
+        """Handle of the reading stream."""
 
     def wait_for(self, stream: int) -> None:
-        """Let what is read from now on wait for another stream."""
+        """Let later reads wait for another stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Borrowed:
-    """Memory of another package's array; it stays there as long as `owner`.
+    """Memory of another package's array; it is valid as long as `owner` lives.
 
     Attributes:
-        is_aligned: it begins where kernels may read it.
+        is_aligned: it has the alignment that kernels require.
     """
 
     address: int
@@ -101,17 +101,17 @@ class Borrowed:
 
     @classmethod
     def of(cls, address: int, owner: object, spec: ArraySpec) -> Borrowed:
-        """Return the memory at `address`, which holds what `spec` says."""
+        """Return the memory at `address`, which holds an array of `spec`."""
         return cls(address, owner, address % alignment_of(spec.shape.size_bytes) == 0)
 
 
 def borrow(argument: Any, spec: ArraySpec, device: StreamOwner) -> Borrowed | None:
     """Return the memory of an array on the device, or None if `argument` is not one.
 
-    What is asked of the device from now on waits for what its package still does to it.
+    Later work of the device waits for pending work of its package on it.
 
     Raises:
-        HloError: it has another type or shape, lies in another way, or on another device.
+        HloError: it has another type, shape or layout, or is on another device.
     """
     where = getattr(argument, "__dlpack_device__", lambda: (CPU, 0))()
     if int(where[0]) == CUDA:
@@ -138,7 +138,7 @@ _NAME = b"dltensor"
 
 
 def tensor_in(capsule: Any) -> Tensor:
-    """Return the tensor that a capsule holds; it lives as long as the capsule."""
+    """Return the tensor of a capsule; it is valid as long as the capsule lives."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     result: Tensor = ManagedTensor.from_address(get(capsule, _NAME)).tensor
@@ -164,7 +164,7 @@ def _check_shape(spec: ArraySpec, same_type: bool, dims: Sequence[int], kind: st
 
 
 def _check_strides(spec: ArraySpec, strides: Sequence[int]) -> None:
-    """Raise HloError if an array does not lie in memory as the code expects it."""
+    """Raise HloError if an array does not have the layout that the code expects."""
     wanted = strides_of(spec)
     if 0 in spec.dims or all(
         size == 1 or a == b for size, a, b in zip(spec.dims, strides, wanted, strict=True)

@@ -23,15 +23,15 @@ class DeviceArray:
     """
 
     def __init__(self, spec: ArraySpec, device: CudaDevice) -> None:
-        """Allocate; nothing is written yet."""
+        """Allocate uninitialised memory."""
         self._spec, self._device = spec, device
         self.shape, self.dtype = spec.dims, spec.numpy
         self.address = device.allocate(spec.shape.size_bytes)
-        self._ways: set[str] = set()  # in which its memory was handed out
+        self._ways: set[str] = set()  # protocols by which its memory was exported
         weakref.finalize(self, _give_back, device, self.address, self._ways)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Return a copy in memory of the host."""
+        """Return a copy in host memory."""
         if copy is False:
             raise ValueError("an array on a device cannot be read without a copy")
         spec = self._spec
@@ -54,8 +54,8 @@ class DeviceArray:
     ) -> Any:
         """Return a capsule over the same memory.
 
-        All results are complete when they are handed out, so no stream has to wait; capsules of
-        the form before version 1 are taken by all.
+        All results are complete when they are returned, so no stream has to wait. All consumers
+        accept capsules of the form before version 1.
 
         Raises:
             BufferError: a copy or another device is requested, or DLPack lacks the element type.

@@ -45,13 +45,13 @@ done:
 
 
 class _Record(ctypes.Structure):
-    """What a capsule points to; `mark` is set once it is unused."""
+    """The target of a capsule; `mark` is set once the capsule is released."""
 
     _fields_ = (("managed", ManagedTensor), ("mark", ctypes.c_int32))
 
 
 class _Exports:
-    """All capsules that are in use, with what they refer to.
+    """All capsules that are in use, with the owners of their memory.
 
     Attributes:
         deleter, destructor: addresses of the code that sets marks.
@@ -59,8 +59,8 @@ class _Exports:
 
     def __init__(self) -> None:
         initialize_llvm()
-        # A capsule that another package has taken has another name, and is that package's to
-        # delete; the destructor is for those never consumed.
+        # A consumed capsule has another name, and its consumer calls the deleter; the destructor
+        # is for capsules that are never consumed.
         text = _CODE.format(
             manager=ManagedTensor.manager.offset,
             name=ctypes.cast(_NAME, ctypes.c_void_p).value,
@@ -77,12 +77,12 @@ class _Exports:
         self._used: list[tuple[_Record, object]] = []
 
     def add(self, record: _Record, owner: object) -> None:
-        """Keep a record, and what it refers to, until it is marked."""
+        """Keep a record and its owner alive until it is marked."""
         with self._lock:
             self._used.append((record, owner))
 
     def sweep(self) -> int:
-        """Forget what is marked; returns how many are still in use."""
+        """Drop marked records; return the number of records in use."""
         with self._lock:
             self._used = [pair for pair in self._used if not pair[0].mark]
             return len(self._used)
@@ -118,7 +118,7 @@ def export(
         strides: of the dimensions, in elements.
         kind: code and bits of the element type.
         device: kind and number.
-        owner: what keeps the memory.
+        owner: the object that owns the memory.
     """
     exports = _exports()
     exports.sweep()
@@ -145,5 +145,5 @@ def export(
 
 
 def sweep() -> int:
-    """Release memory no longer in use; returns how many capsules are in use."""
+    """Release memory that is no longer in use; return the number of capsules in use."""
     return _exports().sweep()

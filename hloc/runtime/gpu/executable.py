@@ -1,8 +1,7 @@
 """A module compiled for a GPU that can be called: arrays in, arrays out.
 
-Arguments are copied in and results out. Temporaries share one range of memory; it is kept between
-calls, and so are arguments and results where the device replays recorded runs, which hold
-addresses.
+Arguments are copied in and results out. Temporaries share one range of memory, which calls reuse;
+so do arguments and results if the device replays recorded runs, which contain addresses.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ class GpuExecutable:
     returns the list of result leaves. Calls from several threads run one after another.
 
     Attributes:
-        parameters, outputs: what it takes and returns.
+        parameters, outputs: specs of arguments and results.
     """
 
     def __init__(self, compiled: GpuModule, device: Device, part: DevicePart | None = None) -> None:
         """Load `compiled` onto `device`, which is one of several if it has a `part`.
 
         Raises:
-            HloError: it needs more memory than the limit; the device does not take the code.
+            HloError: it needs more memory than the limit; the device rejects the code.
             UnsupportedError: an argument or result has more dimensions than NumPy arrays have.
         """
         plan = compiled.plan
@@ -87,7 +86,7 @@ class GpuExecutable:
         return self.compiled.buffers
 
     def stage(self, name: str) -> str | bytes:
-        """Return a form the module had on its way: `hlo`, `llvm-ir`, `ptx` and others."""
+        """Return a stage of the compilation: `hlo`, `llvm-ir`, `ptx` and others."""
         return self.compiled.stage(name)
 
     def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
@@ -95,11 +94,11 @@ class GpuExecutable:
 
         Args:
             arrays: one per parameter leaf; NumPy arrays or what converts to them.
-            donate: numbers of arguments that are given away, which is nothing gained here: they
-                are copied to the device.
+            donate: numbers of donated arguments; it has no effect here, since arguments are copied
+                to the device.
 
         Returns:
-            Arrays of the caller's own, one per result leaf.
+            New arrays, one per result leaf.
 
         Raises:
             HloError: wrong number, type or shape of arguments, with the parameter's name.
@@ -131,13 +130,13 @@ class GpuExecutable:
         """Run the module on arrays on a CUDA device, and leave the results there.
 
         Args:
-            arrays: one per parameter leaf. Those with `__dlpack__` or `__cuda_array_interface__`
-                that lie on the device are read where they are, as of PyTorch, JAX or CuPy; others
-                are copied to it. Part of an array that does not begin at a multiple of 64 bytes is
-                copied on the device, since kernels read many bytes at once.
+            arrays: one per parameter leaf. Those on the device with `__dlpack__` or
+                `__cuda_array_interface__`, such as those of PyTorch, JAX or CuPy, are read in
+                place; others are copied to the device. A view whose address is not a multiple of
+                64 bytes is copied on the device, since kernels use vector loads.
 
         Returns:
-            Arrays that these packages take without a copy, complete.
+            Complete arrays that these packages accept without a copy.
 
         Raises:
             HloError: wrong number, type, shape or strides of arguments; the module has dynamic
@@ -174,7 +173,7 @@ class GpuExecutable:
 
     @contextmanager
     def _frame(self) -> Iterator[Frame]:
-        """Lend the memory of one run: a kept frame, or a new one that is freed."""
+        """Yield the memory of one run: a cached frame, or a new one that is freed afterwards."""
         if self._kept:
             yield self._kept[0]
             return
@@ -191,7 +190,7 @@ class GpuExecutable:
 
 
 def _check_libraries(compiled: GpuModule, device: Device) -> None:
-    """Refuse a module that calls libraries where there is no real device."""
+    """Raise UnsupportedError for a module that calls libraries if there is no real device."""
     called = sorted({k.library.library for k in compiled.kernels if k.library is not None})
     if called and not isinstance(device, LibraryDevice):
         raise UnsupportedError(
@@ -201,7 +200,7 @@ def _check_libraries(compiled: GpuModule, device: Device) -> None:
 
 
 def _release(runner: Runner, memory: Allocations, kept: list[Frame]) -> None:
-    """Give back what an executable held on its device."""
+    """Free the device resources of an executable."""
     if runner.graphs is not None:
         runner.graphs.close()
     for frame in kept:
@@ -215,7 +214,7 @@ def load_compiled(compiled: GpuModule) -> GpuExecutable:
     """Load a module onto the first GPU, or onto the simulator that its options name.
 
     Raises:
-        UnsupportedError: there is no GPU, no driver for it, or no way to run code for such a one.
+        UnsupportedError: there is no GPU, no driver, or the target cannot run in this process.
     """
     simulator = compiled.options.simulator
     if simulator == "host":

@@ -1,4 +1,4 @@
-"""Runs that are repeated on the same addresses are recorded once and replayed with one call."""
+"""Runs that repeat on the same addresses are recorded once and replayed with one call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _Key: TypeAlias = tuple[int, int, tuple[int, ...]]
 class GraphCache:
     """Graphs of the straight runs of one module, by run and addresses.
 
-    The first run with some addresses is issued step by step, the second
-    time it is recorded: what runs once does not pay for a graph.
+    The first run with given addresses is issued step by step, the second one is recorded: a graph
+    does not pay for a single run.
     """
 
     def __init__(self, device: RecordingDevice, code: Any, runs: int) -> None:
@@ -36,12 +36,12 @@ class GraphCache:
         addresses: Sequence[int],
         commands: Callable[[], Sequence[Command]],
     ) -> bool:
-        """Run a graph of `run` if there is or should be one; returns whether it did.
+        """Run a graph of `run` if there is or should be one; return whether it did.
 
         Args:
-            run: which one.
-            addresses: all that `commands` depends on.
-            commands: makes them, if the run is to be recorded.
+            run: the run.
+            addresses: all inputs of `commands`.
+            commands: returns the commands of the run, for recording.
         """
         if len(run.steps) < FEWEST_STEPS or not self._device.records:
             return False
@@ -65,7 +65,7 @@ class GraphCache:
                 self._device.discard(graph)
 
     def close(self) -> None:
-        """Give all graphs back; none is running."""
+        """Destroy all graphs; none is running."""
         for graph in self._graphs.values():
             if graph is not None:
                 self._device.discard(graph)

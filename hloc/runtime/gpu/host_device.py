@@ -1,7 +1,7 @@
-"""A device that runs GPU kernels as code of the host, one thread after another.
+"""A device that runs GPU kernels compiled for the host, one thread after another.
 
-It checks less than the PTX interpreter (no bounds, no uninitialised reads) and is much faster.
-Running a kernel twice, in order and in reverse, finds races: the bits of the results differ.
+It checks less than the PTX interpreter (neither bounds nor uninitialised reads) and is much faster.
+Running a kernel in order and in reverse order finds races: the bits of the results differ.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class HostCode:
 
     Attributes:
         numbers: of the functions among the addresses; `RUN` is the first address.
-        threads, slots, copies: memory for what `STRUCTURES` says of threads.
-        frame_bytes: memory that a thread needs where it waits, as far as known.
+        threads, slots, copies: memory for the structures of threads in `STRUCTURES`.
+        frame_bytes: coroutine frame size of a thread, as far as known.
     """
 
     build: HostBuild
@@ -110,14 +110,14 @@ class HostDevice:
         """Run a function.
 
         Raises:
-            HloError: some threads wait for others that never come.
+            HloError: some threads wait for others that never arrive.
         """
         pointers = np.array(arguments, np.uint64)
         run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(code.code.address)
         with code.lock:
             launch = self._launch(code, function, pointers)
             fault = run(ctypes.addressof(launch))
-            # The first thread says so before it does anything.
+            # The first thread reports this before it does anything.
             if fault == _FAULTS["FRAMES_TOO_SMALL"]:
                 needed = launch.needed_bytes
                 code.frame_bytes = -(-needed // _FRAME_ALIGNMENT) * _FRAME_ALIGNMENT
@@ -127,7 +127,7 @@ class HostDevice:
             raise _fault(fault, code.build, function, launch)
 
     def synchronize(self) -> None:
-        """All is done when a call returns."""
+        """Do nothing: calls are synchronous."""
 
     def _launch(self, code: HostCode, function: GpuFunction, pointers: Array) -> Any:
         """Return the description of a launch."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class MeasuringDevice(Protocol):
-    """A device that tells of every launch while `metrics` is set."""
+    """A device that reports every launch while `metrics` is set."""
 
     metrics: bool
 
@@ -20,7 +20,7 @@ class MeasuringDevice(Protocol):
 
 @contextmanager
 def reports_of(device: MeasuringDevice) -> Iterator[list[Any]]:
-    """Let a device tell of every launch, in a list that is empty at first and at the end."""
+    """Collect reports of all launches in the yielded list, which is cleared before and after."""
     before, device.metrics = device.metrics, True
     device.reports.clear()
     try:

@@ -1,4 +1,4 @@
-"""Memory of a module on a device: constants for its lifetime, the rest per call or kept as well."""
+"""Memory of a module on a device: constants for its lifetime, frames per call or cached."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Allocations:
         return address
 
     def free(self) -> None:
-        """Give all back."""
+        """Free all memory."""
         while self._addresses:
             self.device.free(self._addresses.pop())
 
@@ -68,7 +68,7 @@ class Frame:
             raise
 
     def _end_arrays(self, device: Device) -> None:
-        """Tell a device that checks reads where arrays end within an allocation."""
+        """Declare the ends of arrays within an allocation, to devices that check reads."""
         if not isinstance(device, SimulatedDevice):
             return
         assignment = self._plan.assignment
@@ -90,12 +90,12 @@ class Frame:
                 self._memory.device.write(self.table[first + number], data)
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._memory.free()
 
 
 def fill_shared_outputs(device: Device, plan: Plan, table: Sequence[int]) -> None:
-    """Copy arguments into the outputs in whose memory the code expects them."""
+    """Copy arguments into the outputs that share their buffers."""
     layout = plan.table
     for alias in plan.assignment.aliases:
         if alias.how == "in place":

@@ -19,7 +19,7 @@ from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.measuring import MeasuringDevice, reports_of
 
 ROUNDS = 7
-"""Runs of a module on a device, of which the median counts."""
+"""Runs of a module on a device; the median is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class KernelProfile:
     """All launches of one kernel in one run of a module.
 
     Attributes:
-        source: name of an instruction that it was made for.
-        cost: of all of them together.
+        source: name of an instruction that it computes.
+        cost: total cost of all launches.
         seconds: on the device; None in the interpreter.
         reports: of the interpreter, one per launch of a function.
     """
@@ -47,7 +47,7 @@ class KernelProfile:
         return sum(report.thread_instructions for report in self.reports)
 
     def share_of(self, spec: DeviceSpec) -> float | None:
-        """Return the least possible time as a share of the time taken; None without times."""
+        """Return the roofline time as a share of the measured time; None without times."""
         if not self.seconds:
             return None
         flops = self.cost.flops + self.cost.transcendentals
@@ -56,10 +56,10 @@ class KernelProfile:
 
 @dataclass(frozen=True, slots=True)
 class ModuleProfile:
-    """The kernels of one run, those that cost most first.
+    """The kernels of one run, the most expensive first.
 
     Attributes:
-        spec: peaks of the device, None if they are not known.
+        spec: peaks of the device, None if unknown.
     """
 
     device: str
@@ -68,10 +68,10 @@ class ModuleProfile:
 
 
 def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
-    """Run a module on `arrays` and return what its kernels cost.
+    """Run a module on `arrays` and return the costs of its kernels.
 
     Raises:
-        HloError: it does not run on a GPU or in the interpreter of one; it fails.
+        HloError: it does not run on a GPU or in the PTX interpreter; the run fails.
     """
     device = getattr(executable, "device", None)
     if not isinstance(executable, GpuExecutable) or not isinstance(device, MeasuringDevice):
@@ -113,7 +113,7 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
 def _measured(
     executable: GpuExecutable, device: MeasuringDevice, arrays: Sequence[Any]
 ) -> list[list[tuple[str, Any]]]:
-    """Return the reports of every round; one is enough where nothing is timed."""
+    """Return the reports of every round; a single round without timing."""
     executable(*arrays)  # kernels are loaded at their first launch
     rounds: list[list[tuple[str, Any]]] = []
     while len(rounds) < ROUNDS:
@@ -126,7 +126,7 @@ def _measured(
 
 
 def _main_type(inst: Instruction) -> DType:
-    """Return the element type that a kernel's arithmetic is on, as far as peaks depend on it."""
+    """Return the element type of a kernel's arithmetic, on which peaks depend."""
     inside = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
     dots = [i for i in inside if i.is_a("dot", "convolution")]
     return dots[0].operands[0].array.dtype if dots else F32

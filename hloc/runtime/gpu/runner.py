@@ -34,7 +34,7 @@ class DevicePart:
 
     Attributes:
         replica, partition: its numbers.
-        exchange: takes part in an exchange, by its number and the addresses of its arrays.
+        exchange: takes part in an exchange, given its number and the addresses of its arrays.
         check: raises if the run was stopped.
     """
 
@@ -58,10 +58,10 @@ class Runner:
             self.graphs = GraphCache(device, code, runs)
 
     def run(self, table: Sequence[int]) -> None:
-        """Ask for the whole plan; `table` holds the address of each slot.
+        """Enqueue the whole plan; `table` holds the address of each slot.
 
         Raises:
-            HloError: the device refuses something, or a kernel went wrong.
+            HloError: the device or a kernel fails.
         """
         _Run(self, table).computation(0)
 
@@ -74,7 +74,7 @@ class _Run:
         self.plan = owner.compiled.plan
 
     def computation(self, number: int) -> None:
-        """Issue the steps of a computation; computations nest no deeper than the text does."""
+        """Issue the steps of a computation; recursion is as deep as the nesting of the text."""
         for item in self.owner.items[number]:
             if isinstance(item, StraightRun):
                 self._straight(item)
@@ -82,7 +82,7 @@ class _Run:
                 self._step(item)
 
     def _straight(self, run: StraightRun) -> None:
-        """Issue a run: as a graph where that pays, or step by step in the order of the plan."""
+        """Issue a run: as a graph if that pays, or step by step in the order of the plan."""
         kernels, graphs = self.owner.compiled.kernels, self.owner.graphs
         if graphs is not None and graphs.replay(
             run, self.table, lambda: commands_of(run, kernels, self._address)
@@ -130,7 +130,7 @@ class _Run:
         return bool(self.device.read(self._address(step.predicate), 1)[0])
 
     def _branch(self, step: BranchStep) -> int:
-        """Return the computation that the selector picks."""
+        """Return the number of the selected computation."""
         size = 1 if step.is_predicate else 4
         data = self.device.read(self._address(step.selector), size)
         if step.is_predicate:
@@ -140,7 +140,7 @@ class _Run:
         return step.branches[index if 0 <= index <= last else last]
 
     def _host(self, step: HostStep) -> None:
-        """Run a function of the host on copies of its operands."""
+        """Run a host function on copies of its operands."""
         host = self.plan.host_functions[step.function]
         inst = host.inst
         operands = [shape for o in inst.operands for _, shape in data_leaves(o.shape)]

@@ -16,20 +16,20 @@ from hloc.ptx import LaunchReport, Memory, PtxModule, Watch, launch, parse_ptx
 from hloc.ptx.tensor_maps import TensorMap
 
 _UNIT_BYTES = 16
-"""LLVM may read a whole aligned unit where only its beginning is needed."""
+"""LLVM may load a whole aligned unit if only its beginning is needed."""
 
 PROCESSORS = 3
-"""Blocks that take turns: few, so that they do even where there is little work."""
+"""Number of resident persistent blocks: few, so that each has several tiles in small tests."""
 
 MEMORY_BYTES = 4 << 30
-"""Memory that one simulated device has."""
+"""Memory of a simulated device."""
 
 
 class SimulatedDevice:
-    """The interpreter of PTX as a device.
+    """The PTX interpreter as a device.
 
     Attributes:
-        reports: what each launch did, by name of the function, if `metrics` are requested.
+        reports: function name and report of each launch, if `metrics` are requested.
     """
 
     name = "simulated GPU"
@@ -51,7 +51,7 @@ class SimulatedDevice:
         return address
 
     def end_array(self, address: int, limit: int) -> None:
-        """Let the unit be read in which an array of an arena ends, up to the address `limit`."""
+        """Allow reads of the unit in which an array of an arena ends, up to the address `limit`."""
         end = min(rounded(address, _UNIT_BYTES), limit)
         self.memory.write(address, np.zeros(max(0, end - address), np.uint8))
 
@@ -87,11 +87,11 @@ class SimulatedDevice:
         return None
 
     def synchronize(self) -> None:
-        """All is done when a call returns."""
+        """Do nothing: calls are synchronous."""
 
 
 def _tensor_map(tiled: TensorMapArgument, arguments: Sequence[int]) -> bytes:
-    """Return the stand-in for the device's tensor map of an array."""
+    """Return the simulated tensor map of an array."""
     address, size = arguments[tiled.argument], tiled.dtype.storage_bytes
     return TensorMap(
         address, size, tiled.dims, tiled.strides, tiled.box, tiled.swizzle_bytes

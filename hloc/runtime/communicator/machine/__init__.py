@@ -1,1 +1,1 @@
-"""Sources of the local engine's machine code: Python in form, translated, never run."""
+"""Sources of the local engine's machine code: Python syntax, translated to LLVM, never run."""

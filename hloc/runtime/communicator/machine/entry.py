@@ -1,4 +1,4 @@
-"""What generated code calls for an exchange."""
+"""The function that generated code calls for an exchange."""
 
 from __future__ import annotations
 

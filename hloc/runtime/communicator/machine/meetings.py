@@ -1,10 +1,10 @@
-"""How the members of a group meet, wait, share the work and leave.
+"""The rendezvous of a group (`Meeting`): members arrive, wait, share the work and leave.
 
-The last to come begins the work. Small work it does alone while the others sleep; large work is cut
-into pieces, a few others are woken to take some, and the last piece to be done ends the meeting. A
-device that must wait is counted as idle; when all devices are, none will ever come, and the run is
-stopped as a deadlock. A release takes the members out of the count before it wakes them, so the
-count is never too high.
+The last member to arrive starts the work. It does small work alone while the others sleep; large
+work is split into pieces, a few others are woken to do some, and the last finished piece ends the
+rendezvous. A waiting device is counted as idle; when all devices are idle, the run is stopped as a
+deadlock. A release removes the members from the count before it wakes them, so the count is never
+too high.
 """
 
 from __future__ import annotations

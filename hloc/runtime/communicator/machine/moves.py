@@ -1,8 +1,9 @@
-"""The work of one meeting, cut into pieces that any thread may do.
+"""The work of one rendezvous, in pieces that any thread may do.
 
-A reduction is cut into runs of elements: each is reduced into memory on the stack, in the order of
-the ranks, and copied to where the members want it, so operands and results may share memory. All
-else moves `rows` of bytes from an operand of one member into a result of another: a transfer.
+A reduction is split into runs of elements: each is reduced into memory on the stack, in the order
+of the ranks, and copied to the results of the members, so operands and results may share memory.
+All other exchanges move `rows` of bytes from an operand of one member to a result of another: a
+transfer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The threads that run devices: the caller's runs the first, others are kept for later runs.
+"""The threads that run devices: the caller's runs the first one, a pool runs the others.
 
-A thread that has finished puts itself into a list that the next run takes from, so threads are
-created only when more devices run at a time than ever before. After a fork the child has none.
+A finished thread adds itself to a free list, so threads are created only when more devices run
+concurrently than ever before. After a fork, the child has none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Transfers from one device to another: what is sent waits in a box until it is received.
+"""Point-to-point transfers: sent data waits in a mailbox until it is received.
 
-A device that sends does not wait. The box of a channel and a pair is the `Meeting` of its two
-devices, of which only the receiver ever waits.
+The sender does not wait. The mailbox of a channel and a pair is the `Meeting` of the two devices,
+in which only the receiver ever waits.
 """
 
 from __future__ import annotations

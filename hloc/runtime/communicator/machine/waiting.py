@@ -1,4 +1,4 @@
-"""LLVM text of how threads wait for a word to change: futexes where there are, else a condition."""
+"""LLVM text of waiting for a word to change: by futexes on Linux, else by a condition variable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEEDED = frozenset({"syscall", "pthread_mutex_lock", "pthread_mutex_unlock"}) | 
     "pthread_cond_wait",
     "pthread_cond_broadcast",
 }
-"""Functions of the C library that it calls."""
+"""Functions of the C library that the text calls."""
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
@@ -51,7 +51,7 @@ define internal i64 @wake(i64 %address, i64 %count) nounwind {
   ret i64 0
 }
 """  # noqa: E501
-"""Zeros are valid mutexes and conditions on the systems in question, Linux of other machines."""
+"""All zeros is a valid mutex and condition variable on Linux, the only system that uses this."""
 
 
 def waiting_text(target: Target, *, is_linux: bool) -> str:

@@ -1,6 +1,6 @@
-"""The words of the machine code's sources, for readers and type checkers; nothing here runs.
+"""The names that the machine code's sources use, for readers and type checkers; nothing here runs.
 
-Names of structures (`communicator/structures.py`) stand for addresses of one; `state` is the one
+A structure's name (`communicator/structures.py`) is the type of pointers to it; `state` is the only
 `State` of the process. `Stop_.FAULT` is a member of an enum.
 """
 
@@ -38,20 +38,20 @@ cast = _word
 call = _word
 """`call(address, x, y)`: call the C function at an address."""
 exchange = _word
-"""`exchange(meeting.phase, value)`: store atomically, return what was there."""
+"""`exchange(meeting.phase, value)`: store atomically, return the old value."""
 atomic_add = _word
-"""`atomic_add(meeting.arrived, 1)`: add atomically, return what was there."""
+"""`atomic_add(meeting.arrived, 1)`: add atomically, return the old value."""
 atomic_load = _word
-"""`atomic_load(meeting.phase)`: load what another thread stored, and all it wrote before."""
+"""`atomic_load(meeting.phase)`: load with acquire semantics."""
 stack = _word
 """`stack(n)`: n words on the stack of this call."""
 
 sleep = _word
-"""`sleep(address, value)`: until woken, unless the word there is no longer `value`."""
+"""`sleep(address, value)`: sleep until woken, unless the word differs from `value`."""
 wake = _word
 """`wake(address, count)`: end the sleep of at most `count` threads."""
 pause = _word
-"""A moment of a thread that looks at a word again and again."""
+"""The spin-wait hint of a thread that polls a word."""
 
 malloc = free = memcpy = memset = clock_gettime = sched_yield = _word
 pthread_create = pthread_sigmask = sigfillset = _word

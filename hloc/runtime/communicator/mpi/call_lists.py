@@ -1,4 +1,4 @@
-"""What each device does for each exchange of a program over MPI: a list of calls."""
+"""Exchanges over MPI as lists of calls, for each device and each exchange of a program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CallList:
     """The calls of one device for one exchange, and the memory they need.
 
     Attributes:
-        peers: devices without which it cannot end, the own one left out.
+        peers: the other devices that must take part for it to complete.
     """
 
     calls: tuple[Call, ...]
@@ -38,13 +38,13 @@ class CallList:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How exchanges are carried out.
+    """Options of exchanges.
 
     Attributes:
-        fast: MPI may sum in an order of its own.
-        checked: peers first tell each other which exchange they are at; None lets programs do so
-            in which devices may come to different ones.
-        most_bytes: of one message; what is larger goes in pieces.
+        fast: MPI may sum in any order.
+        checked: peers first check that they are at the same exchange; None: only in programs whose
+            devices may diverge.
+        most_bytes: most bytes of one message; larger data is sent in pieces.
     """
 
     fast: bool = False
@@ -53,14 +53,14 @@ class Manner:
 
 
 IN_ORDER = Manner()
-"""Sums in the order of the ranks, checked where that may be of use."""
+"""Sums in the order of the ranks, checked if devices may diverge."""
 
 
 def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
-    """Return by number of the exchange the meeting that `device` comes to: members have the same.
+    """Return the rendezvous of each exchange for `device`, equal for all members of a group.
 
     It is the number of the first exchange with the same meaning for the group: the branches of a
-    conditional may each have an instruction for one meeting.
+    conditional may each have an instruction for one rendezvous.
     """
     first: dict[Exchange, int] = {}
     result = []
@@ -75,9 +75,9 @@ def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
 
 
 def awaited(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
-    """Return by number of the exchange the meeting to which those must come that it waits for.
+    """Return for each exchange the rendezvous at which its peers must arrive.
 
-    It is the meeting of the exchange itself, save that who receives waits for the sends of others.
+    It is that of the exchange itself, except that a receive waits for the sends of others.
     """
     own = meetings(exchanges, -1)
     sends = {_end_of("send", e): own[n] for n, e in enumerate(exchanges) if e.opcode == "send"}
@@ -88,14 +88,14 @@ def awaited(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
 
 
 def _end_of(opcode: str, exchange: Exchange) -> Exchange:
-    """Return what all sends, or all receives, of one channel have in common."""
+    """Return the key of all sends, or of all receives, of one channel."""
     return Exchange(opcode, "", "", (), exchange.channel)
 
 
 def call_list(
     exchange: Exchange, meeting: int, device: int, processes: Processes, manner: Manner
 ) -> CallList:
-    """Return what `device` does for a collective; checked peers are told `meeting`."""
+    """Return the calls of `device` for a collective; checked peers compare `meeting`."""
     group = _group(exchange, device)
     task = CollectiveCalls(
         exchange, group, device, processes, fast=manner.fast, most_bytes=manner.most_bytes
@@ -118,7 +118,7 @@ def _group(exchange: Exchange, device: int) -> tuple[int, ...]:
 
 
 def _check(messages: Messages, number: int, peers: tuple[int, ...]) -> tuple[Call, ...]:
-    """Return the calls that tell the number of the meeting to the peers, and compare theirs."""
+    """Return the calls that send the number of the rendezvous to the peers, and compare theirs."""
     messages = replace(messages, channel=Handle("check"))
     ranks = [messages.group.index(peer) for peer in peers]
     told = Part(Buffer("scratch"), _WORD)

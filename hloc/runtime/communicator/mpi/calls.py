@@ -1,6 +1,6 @@
-"""What a device does for an exchange: a list of calls of C functions, as data.
+"""The calls of C functions for an exchange, as data.
 
-Operands name memory and MPI's handles; `handles.py` turns them into addresses when MPI is there.
+Operands name memory and MPI's handles; `handles.py` resolves them once MPI is initialised.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Literal, TypeAlias
 from hloc.lazy_dataclass import dataclass
 
 MESSAGE_BYTES = 2**31 - 1
-"""The most bytes that go in one message, and the largest count that an MPI function takes. Larger
-types or the large counts of MPI 4 would describe more, but not all libraries have the latter, and
-transports below them fail or hang."""
+"""Most bytes of one message, and the largest count of an MPI function. Larger types or the large
+counts of MPI 4 would allow more, but not all libraries support the latter, and their transports
+fail or hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Memory at `offset` bytes of array `index` of the exchange, or of the device's own memory.
 
-    That is scratch memory, request `index`, or as many statuses as there are requests.
+    The device's own memory is scratch memory, request `index`, or a status per request.
     """
 
     kind: Literal["array", "scratch", "requests", "statuses"]
@@ -28,7 +28,7 @@ class Buffer:
     offset: int = 0
 
     def at(self, offset: int) -> Buffer:
-        """Return the memory that begins `offset` bytes later."""
+        """Return the memory at a further offset in bytes."""
         return Buffer(self.kind, self.index, self.offset + offset)
 
 
@@ -76,10 +76,10 @@ class Part:
         return self.blocks == 1 or self.stride_bytes == self.block_bytes
 
     def cut(self, most_bytes: int, grain: int) -> Iterator[Part]:
-        """Yield parts of at most `most_bytes` that make it up, in order.
+        """Yield parts of at most `most_bytes`, in order.
 
-        Both ends of a message cut alike, wherever their bytes lie, if they name the same `grain`:
-        the bytes of the blocks of that end whose blocks lie apart, else 1.
+        Both ends of a message split it alike, whatever their strides, if they pass the same
+        `grain`: the block size of the end that is strided, else 1.
         """
         if self.size_bytes <= most_bytes:
             yield self
@@ -94,8 +94,8 @@ class Part:
             yield from Part(buffer, grain, count, blocks.stride_bytes).cut(most_bytes, 1)
 
     def typed(self, extent_bytes: int = 0) -> tuple[int, Handle]:
-        """Return a count and the type of one message, whose extent may be given."""
-        assert self.size_bytes <= MESSAGE_BYTES, "larger parts go in pieces"
+        """Return count and type of one message; the type may have another extent."""
+        assert self.size_bytes <= MESSAGE_BYTES, "larger parts are sent in pieces"
         if self.is_contiguous:
             return self.size_bytes, Handle("type", "BYTE")
         extent = extent_bytes or self.blocks * self.stride_bytes
@@ -117,15 +117,15 @@ class Row:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """Address, count and type of one part, as a collective of MPI wants them."""
+        """Address, count and type of one part, the arguments of MPI's collectives."""
         return (self.first.buffer, *self.first.typed(self.spacing_bytes))
 
 
 def grain_of(*ends: Part) -> int:
-    """Return the grain by which both ends of a message cut it."""
+    """Return the grain by which both ends of a message split it."""
     return next((end.block_bytes for end in ends if not end.is_contiguous), 1)
 
 
 def contiguous_row(buffer: Buffer, part_bytes: int) -> Row:
-    """Return parts that follow each other."""
+    """Return contiguous parts."""
     return Row(Part(buffer, part_bytes), part_bytes)

@@ -1,7 +1,7 @@
-"""What one device calls for one collective.
+"""The calls of one device for one collective.
 
 A sum has the same bits as on every other engine: parts are gathered and combined in the order of
-the ranks, unless MPI sums itself (`native_sums.py`).
+the ranks, unless MPI computes the sum (`native_sums.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hloc.runtime.communicator.mpi.native_sums import native_sum
 from hloc.runtime.communicator.mpi.transport import Collectives, Messages, Processes, Transport
 
 SMALL_BYTES = 16384
-"""Arrays up to this size are gathered whole and reduced by everyone, in one round of messages."""
+"""Arrays up to this size are gathered and reduced on every device, in one round of messages."""
 
 _ALIGNED_ELEMENTS = 64
 """Shares of a large reduction are a multiple of this."""
@@ -67,7 +67,7 @@ class CollectiveCalls:
         )
 
     def peers(self) -> tuple[int, ...]:
-        """Return the other devices without which this one cannot end."""
+        """Return the other devices that must take part."""
         if self.exchange.opcode != "collective-permute":
             return tuple(device for device in self.group if device != self.device)
         pairs = [pair for pair in self.exchange.pairs if self.device in pair]
@@ -79,7 +79,7 @@ class CollectiveCalls:
             yield Call("set_zero", (self._result(i), result.size_bytes))
 
     def _transport(self, part_bytes: int) -> Transport:
-        """Return how parts of this size reach the others."""
+        """Return the transport for parts of this size."""
         fits = self.is_spread and part_bytes <= self.most_bytes
         return Collectives(self.group) if fits else self.messages
 
@@ -164,7 +164,7 @@ class CollectiveCalls:
     def _combine(
         self, i: int, parts: Row, result: Buffer, size_bytes: int, own: Operand = 0
     ) -> Call:
-        """Return the call that reduces `parts`; that of the own rank lies in `own` if given."""
+        """Return the call that reduces `parts`; that of this rank is in `own` if given."""
         members = len(self.group)
         combiner = next(
             c.symbol for c in self.exchange.combiners if (c.operand, c.members) == (i, members)
@@ -183,7 +183,7 @@ class CollectiveCalls:
         return Handle("communicator", self.group)
 
     def _native_sum(self, i: int) -> tuple[int, Handle, Handle] | None:
-        """Return count, type and operation if MPI reduces operand `i` itself."""
+        """Return count, type and operation if MPI reduces operand `i`, else None."""
         pieces, members = self.exchange.operands[i], len(self.group)
         if not self.is_spread:
             return None
@@ -213,7 +213,7 @@ class CollectiveCalls:
         )
 
     def _ragged(self) -> tuple[Call, ...]:
-        """Tell each receiver how many rows come and where they go, then send them."""
+        """Send each receiver the number of rows and their target, then the rows."""
         source, output, _, sizes, _, _ = self.exchange.operands
         members = len(self.group)
         dtype = dtype_named(sizes.dtype)
@@ -246,7 +246,7 @@ class CollectiveCalls:
         )  # fmt: skip
 
     def _peers(self) -> tuple[Handle, Handle, Handle]:
-        """Return by rank the processes of the group, the tags to them and those from them."""
+        """Return the processes of the group by rank, the tags to them and those from them."""
         processes = self.messages.processes
         return (
             Handle("words", tuple(processes.process(device) for device in self.group)),

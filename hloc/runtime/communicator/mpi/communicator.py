@@ -3,8 +3,8 @@
     mpiexec -n 8 hloc run FILE
 
 Process p of P runs the devices p * D/P to (p+1) * D/P - 1 of D. Generated code calls machine code,
-which calls MPI: there is no Python in a run. A fault, a deadlock or Ctrl-C on one process ends the
-job, since the others may wait for it inside MPI, where nothing else reaches them.
+which calls MPI: no Python runs. An error, a deadlock or Ctrl-C on one process aborts the job, since
+the others may be waiting for it inside MPI, where nothing else reaches them.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from hloc.runtime.communicator.mpi.watch import Watch
 _FAULTS = STRUCTURES.enum("Fault")
 _POLL_SECONDS = 0.002
 _LAST_WORDS_SECONDS = 0.05
-"""How long the launcher has to pass on what was written; some drop it once a job is aborted."""
+"""Time for the launcher to forward output; some launchers drop it once a job is aborted."""
 
 _STOP_SECONDS = 0.2
-"""How long a run may take to end once it has been stopped."""
+"""Time for a run to end after it has been stopped."""
 
 
 class MpiEngine:
-    """The processes of one job; it makes the communicators of all programs that they run.
+    """The processes of one job; creates the communicators of all programs that they run.
 
     Attributes:
         library: MPI.
-        manner: how exchanges are carried out.
-        limit_seconds: how long a device may wait in one exchange, 0 for any time.
+        manner: options of exchanges.
+        limit_seconds: longest wait of a device in one exchange, 0 for no limit.
     """
 
     def __init__(self, manner: Manner = IN_ORDER, limit_seconds: float = 0.0) -> None:
@@ -71,16 +71,16 @@ class MpiEngine:
 
     @property
     def is_first(self) -> bool:
-        """True in the process that speaks for all."""
+        """True in process 0, which prints for all."""
         return self.library.rank == 0
 
     @property
     def neighbours(self) -> int:
-        """How many processes of the job this machine runs."""
+        """The number of processes of the job on this machine."""
         return self.library.neighbours
 
     def devices(self, count: int) -> range:
-        """Return which of `count` devices this process runs.
+        """Return the devices of this process, of `count`.
 
         Raises:
             HloError: the processes cannot share them equally.
@@ -104,8 +104,8 @@ class MpiEngine:
         return result
 
     def _leave(self) -> None:
-        """Wait for the end of all processes; those that wait for this one are told meanwhile."""
-        if getattr(sys, "last_value", None) is not None:  # it ends by an exception
+        """Wait for the end of all processes, and answer those that wait for this one."""
+        if getattr(sys, "last_value", None) is not None:  # the process ends by an exception
             self.end_job("")
         left = self.library.control.Ibarrier()
         while not left.Test():
@@ -123,7 +123,7 @@ class MpiEngine:
         return Processes(devices, devices // count)
 
     def count_run(self) -> int:
-        """Return the number of a run that begins, the same in all processes."""
+        """Return the number of a new run, the same in all processes."""
         self._runs += 1
         return self._runs
 
@@ -146,7 +146,7 @@ class MpiEngine:
             )
 
     def end_job(self, error: HloError | str, code: int = 1) -> None:
-        """Say why and end all processes."""
+        """Print the reason and end all processes."""
         if error:
             print(error, file=sys.stderr, flush=True)
         sys.stdout.flush()
@@ -164,7 +164,7 @@ class MpiCommunicator:
     """The devices of one program in this process."""
 
     def __init__(self, engine: MpiEngine, program: ExchangeProgram, processes: Processes) -> None:
-        """Make the communicators of all groups, and what each device here calls."""
+        """Create the communicators of all groups, and the call lists of the devices here."""
         self._engine, self._program, self._processes = engine, program, processes
         self._manner = engine.manner
         if self._manner.checked is None:
@@ -186,7 +186,7 @@ class MpiCommunicator:
         )
 
     def _make_communicators(self, library: Library) -> None:
-        """Make those of the groups that this process is in, in the order of the program."""
+        """Create those of the groups with this process, in the order of the program."""
         groups = [g for exchange in self._program.exchanges for g in exchange.groups]
         for number, group in enumerate(dict.fromkeys(groups)):
             if self._processes.are_apart(group) and set(group) & set(self.devices):
@@ -261,11 +261,11 @@ class MpiCommunicator:
         """Stop watching; called when no process will run the program again."""
         self._watch.close()
 
-    # ---- what the watch asks
+    # ---- queries of the watch
 
     @property
     def positions(self) -> Mapping[int, Position]:
-        """Where the devices of this process are."""
+        """The positions of the devices of this process."""
         return {device: self._position(device) for device in self.devices}
 
     def _position(self, device: int) -> Position:
@@ -279,7 +279,7 @@ class MpiCommunicator:
         return Position(self._runs, visits, meeting, number, self._awaited[number])
 
     def peers(self, exchange: int, device: int) -> tuple[int, ...]:
-        """Return the devices that must come to an exchange."""
+        """Return the devices that must take part in an exchange."""
         key = exchange, device
         if key not in self._peers:
             self._peers[key] = self._call_list(exchange, exchange, device).peers
@@ -287,16 +287,16 @@ class MpiCommunicator:
 
     @property
     def is_sending(self) -> bool:
-        """Whether devices here that have ended a run still send; frees what has been sent."""
+        """Whether finished devices here still send; frees the data that has been sent."""
         with self._sweeping:
             return any([self._memory[d].sweep() for d in self.devices if self._over[d]])
 
     def deadlock(self, positions: Mapping[int, Position]) -> HloError:
-        """Return what to say of a deadlock."""
+        """Return the error of a deadlock."""
         return deadlock(self._program, self._waits_at(positions))
 
     def overdue(self, positions: Mapping[int, Position]) -> HloError:
-        """Return what to say when a device has waited for too long."""
+        """Return the error of a device that has waited for too long."""
         found = deadlock(self._program, self._waits_at(positions)).diagnostics[0]
         return HloError(
             f"a device has waited for more than {self._engine.limit_seconds:g} s", notes=found.notes
@@ -312,7 +312,7 @@ class MpiCommunicator:
     # ---- faults
 
     def _fault(self, device: int) -> HloError:
-        """Return why an exchange of a device failed."""
+        """Return the error of a failed exchange of a device."""
         memory = self._memory[device]
         state = memory.state
         exchange = self._program.exchanges[state.number]
@@ -335,7 +335,7 @@ class MpiCommunicator:
             return HloError("there is no memory for the data that devices send to each other")
         if state.status == _FAULTS["MISMATCH"]:
             return mismatch(own, self._program.exchanges[state.other_number], device)
-        waits_at = [-1] * self._program.devices  # who sends has come to a later run
+        waits_at = [-1] * self._program.devices  # the sender is in a later run
         waits_at[device] = state.number + 1
         return deadlock(self._program, waits_at)
 

@@ -1,7 +1,7 @@
-"""MPI as machine code sees it: addresses of its functions, and mpi4py's handles as words.
+"""MPI for machine code: addresses of its functions, and mpi4py's handles as words.
 
-Communicators are made before the first run, in the order in which the program first names their
-groups, by the members alone.
+Communicators are created before the first run, in the order in which the program first names their
+groups, by their members only.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Library:
     Attributes:
         mpi: the module `mpi4py.MPI`.
         world, check, transfers, control: communicators of all processes: for messages between
-            devices, for checks before them, for `send` and `recv`, and for the processes' own
-            business.
+            devices, for checks before them, for `send` and `recv`, and for coordination of the
+            processes.
     """
 
     def __init__(self) -> None:
-        """Initialise MPI, unless it is.
+        """Initialise MPI, unless it is initialised.
 
         Raises:
             HloError: mpi4py or its MPI library is missing.
@@ -49,7 +49,7 @@ class Library:
 
     @property
     def processes(self) -> int:
-        """How many processes the job has."""
+        """The number of processes of the job."""
         return int(self.world.size)
 
     @property
@@ -59,7 +59,7 @@ class Library:
 
     @cached_property
     def neighbours(self) -> int:
-        """How many of them this machine runs; all processes ask for it."""
+        """The number of these on this machine; a collective call of all processes."""
         local = self.world.Split_type(self.mpi.COMM_TYPE_SHARED)
         count = int(local.size)
         local.Free()
@@ -78,7 +78,7 @@ class Library:
 
     @cached_property
     def _shared_object(self) -> ctypes.CDLL:
-        return ctypes.CDLL(self.mpi.__file__)  # finds what it is linked with, too
+        return ctypes.CDLL(self.mpi.__file__)  # also finds symbols of the libraries it links to
 
     def function(self, name: str) -> int:
         """Return the address of a function of MPI."""
@@ -89,12 +89,12 @@ class Library:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def make_communicator(self, devices: tuple[int, ...], processes: Processes, tag: int) -> None:
-        """Make the communicator of a group, unless it is made; only its members call this.
+        """Create the communicator of a group, unless it exists; only its members call this.
 
         Args:
             devices: the group by rank, each in a process of its own.
-            processes: where the devices are.
-            tag: a number that communicators made at the same time do not share.
+            processes: the devices of each process.
+            tag: a number that is unique among communicators that are created concurrently.
         """
         handle = Handle("communicator", devices)
         if handle in self._made:
@@ -105,7 +105,7 @@ class Library:
         group.Free()
 
     def value(self, handle: Handle) -> int:
-        """Return the word that MPI's functions take for `handle`."""
+        """Return `handle` as an argument of MPI's functions."""
         match handle:
             case Handle("function", str() as name):
                 return self.function(name)
@@ -132,7 +132,7 @@ class Library:
         raise AssertionError(f"no handle {handle}")
 
     def error_text(self, status: int) -> str:
-        """Return what a result of a function of MPI means."""
+        """Return MPI's text for a status."""
         return str(self.mpi.Get_error_string(status))
 
     def abort(self, code: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Whether an MPI launcher started this process: read from the environment, without mpi4py."""
+"""Detects from the environment, without mpi4py, whether an MPI launcher started this process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _SIZES = {
     "MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK",
     "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",  # srun
 }
-"""Variables with the number of processes, and those with the own number."""
+"""Variables with the number of processes, and those with the rank."""
 
 
 def launched_processes(environment: Mapping[str, str]) -> int:
-    """Return how many processes `mpiexec` or `srun` started together, 0 if it did not."""
+    """Return the number of processes that `mpiexec` or `srun` started, 0 if neither did."""
     for size, rank in _SIZES.items():
         count = environment.get(size, "")
         if count.isdecimal() and rank in environment:

@@ -1,6 +1,6 @@
-"""The machine code of `machine.py` and `machine_transfers.py`, and the memory it works on.
+"""The machine code of `machine.py` and `machine_transfers.py`, and its data structures.
 
-Call lists lie there as words.
+They contain the call lists, as words.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SOURCES = ("machine.py", "machine_transfers.py")
 _ALIGNMENT = 64
 _WORD = 8
 _RUN_BITS = 32
-"""Where the number of the run stands in counts of transfers."""
+"""Position of the run number in the counts of transfers."""
 
 
 @cache
@@ -61,8 +61,8 @@ class DeviceMemory:
     """The state of one device, and all memory that it points to.
 
     Attributes:
-        state: what machine code reads and writes.
-        lists: what the device does, by number of the exchange.
+        state: the structure that machine code reads and writes.
+        lists: the call list of each exchange.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class DeviceMemory:
 
         Args:
             library: whose functions are called.
-            lists: what the device does, by number of the exchange.
-            meetings: which meeting it comes to, likewise.
+            lists: the call list of each exchange.
+            meetings: the rendezvous of each exchange.
             combiners: addresses by symbol.
             ids: replica and partition.
         """
@@ -120,7 +120,7 @@ class DeviceMemory:
 
     @property
     def visits(self) -> tuple[int, ...]:
-        """How often the device has come to each meeting."""
+        """The number of visits of the device to each rendezvous."""
         return tuple(self._visits.tolist())
 
     @property
@@ -129,12 +129,12 @@ class DeviceMemory:
         return tuple(float(time) * 1e-9 for time in self._nanoseconds[: len(self.lists)])
 
     def begin(self, run: int, transfers: Collection[int]) -> None:
-        """Get ready for a run.
+        """Prepare for a run.
 
         Args:
             run: its number, the same in all processes.
-            transfers: meetings that are counted from anew, since what is sent in one run may be
-                received in none.
+            transfers: rendezvous whose counts are reset, since data sent in one run may never be
+                received.
         """
         self.state.run = run
         for meeting in transfers:
@@ -143,7 +143,7 @@ class DeviceMemory:
         self.state.moves += self.state.moves % 2
 
     def sweep(self) -> bool:
-        """Free what has been sent; returns whether anything is still on its way. Not in a run."""
+        """Free the data that has been sent; return whether some is in transit. Not during a run."""
         if not self.state.mail:
             return False
         testall = self._library.function("MPI_Testall")

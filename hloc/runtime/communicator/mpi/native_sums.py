@@ -1,4 +1,4 @@
-"""Which sums MPI makes itself: its types and operations for those of HLO."""
+"""Decides which reductions MPI may compute; MPI's types and operations for those of HLO."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ MPI 5 saturates them where it has vector instructions.
 def native_sum(
     pieces: Pieces, reducer: str, members: int, *, fast: bool, most_bytes: int
 ) -> tuple[int, Handle, Handle] | None:
-    """Return count, type and operation if MPI may reduce an array itself.
+    """Return count, type and operation if MPI may reduce an array, else None.
 
-    It may where the order of the sum does not change the bits: for integers, and for two members.
+    It may if the order of the sum does not change the bits: for integers, and for two members.
 
     Args:
         pieces: the array.
         reducer: opcode of the reducer, "" if it is not one instruction.
         members: of the group.
-        fast: other bits are allowed, too.
+        fast: the bits of float sums may differ.
         most_bytes: of one message.
     """
     dtype = dtype_named(pieces.dtype)

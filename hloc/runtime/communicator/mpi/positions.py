@@ -1,4 +1,4 @@
-"""Which devices of a job wait for each other for good; decided from where all of them are."""
+"""Deadlock detection of a job, from the positions of all devices."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a device is.
+    """The position of a device.
 
     Attributes:
         run: number of the run that it is in, or ended last.
-        visits: how often it has come to each meeting (`meetings` in `call_lists.py`).
-        meeting: which one it is in, -1 if in none.
-        awaited: the meeting to which its peers must come, the same save where it receives.
-        exchange: number of the exchange it came by.
+        visits: number of visits to each rendezvous (`meetings` in `call_lists.py`).
+        meeting: the rendezvous that it is in, -1 if none.
+        awaited: the rendezvous of its peers: the same, except for a receive.
+        exchange: number of its exchange.
         is_over: it has ended the run.
     """
 
@@ -33,21 +33,21 @@ class Position:
 
 
 Peers = Callable[[int, int], tuple[int, ...]]
-"""Devices without which a device cannot end an exchange, by number of the exchange and device."""
+"""Devices that must take part in an exchange, by number of the exchange and device."""
 
 
 def stuck_devices(
     before: Mapping[int, Position], now: Mapping[int, Position], peers: Peers
 ) -> tuple[int, ...]:
-    """Return the devices that will never go on.
+    """Return the devices that are deadlocked.
 
-    A device is stuck if it waits for a peer that will never come: that one has ended the run, or
-    is stuck elsewhere. A device all of whose peers have come is only slow.
+    A device is stuck if it waits for a peer that will never arrive: that one has ended the run, or
+    is stuck elsewhere. A device all of whose peers have arrived is only slow.
 
     Args:
         before: positions of all devices.
-        now: all of them taken later than any of `before`, so what is equal in both was so at one
-            moment.
+        now: positions taken later than all of `before`, so those that are equal in both held at
+            one moment.
         peers: of a device in an exchange.
     """
     stuck = {d for d, p in now.items() if p.waits and before.get(d) == p}

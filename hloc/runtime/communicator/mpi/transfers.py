@@ -1,4 +1,4 @@
-"""What a device does for a `send` or a `recv`: calls of `machine_transfers.py`."""
+"""The calls of a device for a `send` or a `recv`, of functions in `machine_transfers.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Transfers:
     most_bytes: int
 
     def call_list(self, number: int, device: int) -> CallList:
-        """Return what `device` does for exchange `number`; no peer sends it anything: zeros."""
+        """Return the calls of `device` for exchange `number`; without a sender, it gets zeros."""
         exchange = self.exchanges[number]
         if exchange.opcode == "send":
             return self._send(number, device)
@@ -71,7 +71,7 @@ class Transfers:
         return self.processes.process(other), tag, Handle("transfers"), Handle("type", "BYTE")
 
     def _kind(self, exchange: Exchange) -> int:
-        """Return a number that only transfers of the same shape have."""
+        """Return a number that identifies the shape of a transfer."""
         kinds = _numbers([e.meaning for e in self.exchanges if e.opcode in TRANSFERS])
         return kinds[exchange.meaning]
 

@@ -1,7 +1,7 @@
-"""Bytes between the members of a group: by MPI's collectives, or message by message.
+"""Data transport between the members of a group: by MPI's collectives, or by messages.
 
-MPI's collectives need each member in a process of its own. Messages also reach other devices of
-the same process: their tags tell the devices of a process apart.
+MPI's collectives require each member in a separate process. Messages also reach other devices of
+the same process: their tags distinguish the devices of a process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hloc.runtime.communicator.mpi.calls import (
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Which devices each process of the job runs: `per_process` in the order of their ids."""
+    """The devices of each process of the job: `per_process`, in the order of their ids."""
 
     devices: int
     per_process: int
@@ -54,7 +54,7 @@ _WORLD = Handle("world")
 
 
 class Transport(Protocol):
-    """How bytes reach the other members of a group."""
+    """Data transport to the other members of a group."""
 
     def all_gather(self, own: Part, parts: Row) -> tuple[Call, ...]:
         """Send `own` to all, receive that of rank k as part k."""
@@ -72,9 +72,9 @@ class Messages:
 
     Attributes:
         group: its members by rank.
-        rank: the place of the own device.
+        rank: the rank of this device.
         channel: the communicator of all processes.
-        most_bytes: of one message; what is larger goes in pieces.
+        most_bytes: most bytes of one message; larger data is sent in pieces.
     """
 
     processes: Processes

@@ -1,7 +1,8 @@
-"""The watch over a job: a thread per process that finds devices which wait for each other for good.
+"""The watchdog of a job: a thread per process that detects deadlocks.
 
-A process whose device waits long asks process 0 to look; process 0 then asks all twice where their
-devices are (`positions.py`). Nothing is sent while nobody waits. Process 0 ends the job.
+A process whose device waits long notifies process 0, which then asks all processes twice for the
+positions of their devices (`positions.py`). Nothing is sent while no device waits. Process 0 ends
+the job.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ _CALL, _ASK, _ANSWER = 1, 2, 3  # tags
 
 
 class Watched(Protocol):
-    """What the watch looks at."""
+    """The devices that a watch observes."""
 
     @property
     def positions(self) -> Mapping[int, Position]:
-        """Where the devices of this process are."""
+        """The positions of the devices of this process."""
 
     @property
     def peers(self) -> Peers:
-        """Who must come."""
+        """The devices that must take part in an exchange."""
 
     @property
     def is_sending(self) -> bool:
-        """Whether devices of this process that have ended a run still send data to others."""
+        """Whether finished devices of this process still send data to others."""
 
     def deadlock(self, positions: Mapping[int, Position]) -> HloError:
-        """Return what to say of a deadlock."""
+        """Return the error of a deadlock."""
 
     def overdue(self, positions: Mapping[int, Position]) -> HloError:
-        """Return what to say when a device has waited for too long."""
+        """Return the error of a device that has waited for too long."""
 
 
 class Watch:
@@ -63,7 +64,7 @@ class Watch:
             control: a communicator of all processes that nothing else uses.
             watched: the devices of this process.
             give_up: ends the job; called on process 0.
-            limit_seconds: how long a device may wait in one exchange, 0 for any time.
+            limit_seconds: longest wait of a device in one exchange, 0 for no limit.
         """
         self._mpi, self._control, self._watched = mpi, control, watched
         self._give_up, self._limit = give_up, limit_seconds
@@ -96,7 +97,7 @@ class Watch:
         self._control.send(data, target, tag)  # small: it does not wait for the receiver
 
     def _received(self, tag: int) -> tuple[Any, int] | None:
-        """Return a message that has come, and from whom."""
+        """Return a message that has arrived, and its sender; None if there is none."""
         status = self._mpi.Status()
         if not self._control.iprobe(tag=tag, status=status):
             return None
@@ -107,7 +108,7 @@ class Watch:
             self._send((message[0], dict(self._watched.positions)), message[1], _ANSWER)
 
     def _look(self) -> None:
-        """On process 0: if a process waits, ask all processes twice where they are."""
+        """On process 0: if a process waits, ask all processes twice for their positions."""
         longest = 0.0
         while (message := self._received(_CALL)) is not None:
             longest = max(longest, message[0])
@@ -124,7 +125,7 @@ class Watch:
             self._give_up(self._watched.overdue(now))
 
     def _ask_all(self, round_: int) -> dict[int, Position] | None:
-        """Return where all devices are, None if a process does not answer."""
+        """Return the positions of all devices, None if a process does not answer."""
         for rank in range(self._control.size):
             self._send(round_, rank, _ASK)
         end = time.monotonic() + _ANSWER_TIME

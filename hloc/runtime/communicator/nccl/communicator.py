@@ -1,8 +1,8 @@
-"""The engine `nccl`: GPUs of this process, whose collectives are asked of NCCL on their streams.
+"""The engine `nccl`: GPUs of this process, whose collectives are NCCL calls on their streams.
 
-A thread runs the plan of each device. Threads meet before NCCL is asked: the last one to come asks
-for the work of all members. So NCCL never sees a group that is not complete, a GPU never waits for
-one that does not come, and a deadlock is known at once. Nobody waits for the GPUs.
+A thread runs the plan of each device. Threads rendezvous before NCCL is called: the last one to
+arrive enqueues the work of all members. So NCCL never sees an incomplete group, a GPU never waits
+for a missing member, and a deadlock is found at once. No thread waits for the GPUs.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from hloc.runtime.communicator.nccl.work import Task, ask_for, write_zeros
 from hloc.runtime.gpu.device import Device
 
 MeetingKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
-"""Opcode, group and channel, as for the local engine."""
+"""Opcode, group and channel: the rendezvous key, as in the local engine."""
 
 
 class Stopped(Exception):
-    """Ends the thread of a device whose run was stopped; it is not shown."""
+    """Ends the thread of a device whose run was stopped; not shown to users."""
 
 
 @dataclass(slots=True)
 class _Meeting:
-    """Who has come: number of the exchange and addresses, by rank; how often it was complete."""
+    """The members that have arrived: exchange and addresses by rank; number of completions."""
 
     come: dict[int, tuple[int, Sequence[int]]] = field(default_factory=dict)
     times: int = 0
 
 
 class NcclCommunicator:
-    """The devices of one program, all in this process; they are one run at a time."""
+    """The devices of one program, all in this process; one run at a time."""
 
     def __init__(self, program: ExchangeProgram, devices: Sequence[Device], nccl: Nccl) -> None:
-        """Make the communicators of all groups.
+        """Create the communicators of all groups.
 
         Args:
-            program: what runs.
+            program: the program.
             devices: by flattened id.
             nccl: for these devices.
 
         Raises:
-            HloError: NCCL refuses.
+            HloError: NCCL fails.
         """
         self._program, self._devices, self._nccl = program, devices, nccl
         self._comms: dict[tuple[int, ...], Sequence[Any]] = {}
@@ -69,14 +69,14 @@ class NcclCommunicator:
         return tuple(range(len(self._devices)))
 
     def seconds(self) -> tuple[tuple[float, ...], ...]:
-        """Return the time that the host was in each exchange so far, by device."""
+        """Return the host time in each exchange so far, by device."""
         return tuple(map(tuple, self._seconds))
 
     def run(self, perform: Callable[[int], None]) -> None:
         """Call `perform` with the number of each device, on threads of their own.
 
         Raises:
-            HloError: a deadlock, an exchange that cannot be done, what a device raised first.
+            HloError: a deadlock, an exchange that failed, or the first error of a device.
             KeyboardInterrupt: Ctrl-C, once all threads have ended.
         """
         self._begin()
@@ -103,21 +103,21 @@ class NcclCommunicator:
             raise HloError("the run was stopped")
 
     def stop(self) -> None:
-        """End the run under way: devices end at their next exchange or iteration."""
+        """End the current run: devices end at their next exchange or iteration."""
         with self._changed:
             self.is_stopped = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Give back what NCCL holds."""
+        """Free the resources of NCCL."""
         self._nccl.close()
 
     def exchange(self, device: int, number: int, arrays: Sequence[int]) -> None:
         """Take part in an exchange; `arrays` are the addresses of operands and results.
 
         Raises:
-            Stopped: the run was stopped meanwhile.
-            HloError: the exchange cannot be done.
+            Stopped: the run was stopped.
+            HloError: the exchange failed.
         """
         begin = time.perf_counter()
         exchange = self._program.exchanges[number]
@@ -158,7 +158,7 @@ class NcclCommunicator:
         self._changed.notify_all()
 
     def _wait(self, device: int, number: int, is_over: Callable[[], bool]) -> None:
-        """Let other devices go on until it is over."""
+        """Let other devices run until `is_over` holds."""
         self._waits_at[device] = number + 1
         self._find_deadlock()
         self._changed.wait_for(lambda: is_over() or self.is_stopped)
@@ -207,7 +207,7 @@ class NcclCommunicator:
     # ---- transfers
 
     def _send(self, device: int, exchange: Exchange, arrays: Sequence[int]) -> None:
-        """Put a copy of the data into the box of its receiver."""
+        """Put a copy of the data into the mailbox of its receiver."""
         for pair in exchange.pairs:
             if pair[0] == device:
                 own, size = self._devices[device], exchange.operands[0].size_bytes
@@ -223,7 +223,7 @@ class NcclCommunicator:
                 self._changed.notify_all()
 
     def _receive(self, device: int, number: int, arrays: Sequence[int]) -> None:
-        """Take the oldest data out of the box."""
+        """Take the oldest data out of the mailbox."""
         exchange = self._program.exchanges[number]
         pair = next((pair for pair in exchange.pairs if pair[1] == device), None)
         if pair is None:

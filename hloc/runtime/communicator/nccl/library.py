@@ -17,7 +17,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.runtime.gpu.cuda_driver import CudaError
 
 _NAME = "libnccl.so.2"
-_BYTES = 0  # ncclInt8: what is only moved
+_BYTES = 0  # ncclInt8: for data that is only moved
 _HOW_TO_GET = "`pip install 'hloc[nccl]'`, which is for CUDA 13; nvidia-nccl-cu12 for CUDA 12"
 
 
@@ -26,7 +26,7 @@ def installed_library() -> Any:
     """Return NCCL, loaded.
 
     Raises:
-        UnsupportedError: it is not installed; says how to get it.
+        UnsupportedError: it is not installed; the notes say how to install it.
     """
     for path in (*_packaged(), _NAME):
         try:
@@ -41,7 +41,7 @@ def installed_library() -> Any:
 
 
 def _packaged() -> list[str]:
-    """Return where a package has put the library."""
+    """Return the paths of the library in packages."""
     try:
         spec = find_spec("nvidia.nccl")
     except ModuleNotFoundError:
@@ -62,8 +62,8 @@ class NcclLibrary:
     """NCCL for the devices of a run.
 
     Args:
-        library: `installed_library()` or what behaves like it: C functions as attributes.
-        numbers: what CUDA calls each device.
+        library: `installed_library()`, or another object with C functions as attributes.
+        numbers: CUDA's number of each device.
         streams: the stream of each device.
     """
 
@@ -88,7 +88,7 @@ class NcclLibrary:
         self._call("ncclGroupStart")
 
     def group_end(self) -> None:
-        """Ask for what was collected."""
+        """Enqueue the collected work."""
         self._call("ncclGroupEnd")
 
     def send(self, comm: Member, source: int, size: int, peer: int) -> None:
@@ -104,7 +104,7 @@ class NcclLibrary:
         self._ask("ncclAllGather", comm, (source, target), size, _BYTES)
 
     def broadcast(self, comm: Member, source: int, target: int, size: int) -> None:
-        """Receive what lies at `source` of rank 0."""
+        """Receive the data at `source` of rank 0."""
         self._ask("ncclBroadcast", comm, (source, target), size, _BYTES, 0)
 
     def all_reduce(
@@ -120,14 +120,14 @@ class NcclLibrary:
         self._ask("ncclReduceScatter", comm, (source, target), count, dtype, operation)
 
     def close(self) -> None:
-        """Give back all communicators. Never fails: it also runs when the interpreter ends."""
+        """Free all communicators. Never raises: it also runs when the interpreter ends."""
         while self._made:
             self._library.ncclCommDestroy(ctypes.c_void_p(self._made.pop()))
 
     def _ask(
         self, function: str, comm: Member, arrays: Sequence[int], count: int, *numbers: int
     ) -> None:
-        """Ask for work: arrays, their size, type and more numbers, communicator, stream."""
+        """Call a function: arrays, their size, type and more numbers, communicator, stream."""
         self._call(
             function,
             *map(ctypes.c_void_p, arrays),

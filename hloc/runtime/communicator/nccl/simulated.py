@@ -1,6 +1,6 @@
-"""NCCL on simulated GPUs: the work of a group is done when the group ends.
+"""NCCL on simulated GPUs: the work of a group runs when the group ends.
 
-Reductions go from the last rank to the first, since NCCL promises no order.
+Reductions run from the last rank to the first, since NCCL guarantees no order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Group:
 
     Attributes:
         sent, received: messages by sender and receiver: address and bytes.
-        collectives: by rank; those at the same place belong together.
+        collectives: by rank; those at the same position belong together.
     """
 
     devices: list[Device]
@@ -64,10 +64,10 @@ class SimulatedNccl:
         """Begin to collect work."""
 
     def group_end(self) -> None:
-        """Do what was collected.
+        """Run the collected work.
 
         Raises:
-            HloError: the members do not ask for the same; a real GPU would wait for ever.
+            HloError: the calls of the members do not match; real GPUs would hang.
         """
         for group in self._groups:
             _move(group)
@@ -91,7 +91,7 @@ class SimulatedNccl:
         self._collect(comm, "all-gather", source, target, size)
 
     def broadcast(self, comm: Member, source: int, target: int, size: int) -> None:
-        """Receive what lies at `source` of rank 0."""
+        """Receive the data at `source` of rank 0."""
         self._collect(comm, "broadcast", source, target, size)
 
     def all_reduce(
@@ -133,7 +133,7 @@ def _move(group: Group) -> None:
 
 
 def _perform(group: Group, asked: Sequence[tuple[Any, ...]]) -> None:
-    """Do one collective: what each rank asked for."""
+    """Run one collective, given the call of each rank."""
     kind, _, _, count, *numbers = asked[0]
     if any((a[0], *a[3:]) != (kind, count, *numbers) for a in asked):
         raise HloError(f"the members ask for different things: {asked}")

@@ -1,4 +1,4 @@
-"""What NCCL is asked for when all members of a group have come to a collective."""
+"""The NCCL calls of a collective, once all members of a group have arrived."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Task:
     """One collective of one group.
 
     Attributes:
-        group: flattened ids by rank; `devices`, `comms` and `arrays` go by rank, too.
+        group: flattened ids by rank; `devices`, `comms` and `arrays` are by rank, too.
         arrays: addresses of the operands, then the results.
     """
 
@@ -52,10 +52,10 @@ class Task:
 
 
 def ask_for(task: Task) -> None:
-    """Ask for all of a collective, as one group of calls.
+    """Enqueue a collective, as one group of calls.
 
     Raises:
-        HloError: rows of a ragged all-to-all lie outside; NCCL refuses something.
+        HloError: rows of a ragged all-to-all are out of bounds; NCCL fails.
     """
     if task.exchange.opcode == "ragged-all-to-all":
         _ragged(task)
@@ -113,7 +113,7 @@ def _zeros_for_those_without_a_source(task: Task) -> None:
 
 
 def write_zeros(device: Device, exchange: Exchange, arrays: Sequence[int]) -> None:
-    """Fill the results of a device that no other sends anything."""
+    """Clear the results of a device to which no other device sends data."""
     for number, result in enumerate(exchange.results):
         if result.size_bytes:
             address = arrays[len(exchange.operands) + number]
@@ -130,7 +130,7 @@ def _permute(task: Task) -> None:
 
 
 def _ragged(task: Task) -> None:
-    """Read where rows go, then send them; the host waits for all members to have come so far."""
+    """Read the targets of rows, then send them; the host waits for the streams of all members."""
     exchange = task.exchange
     source, output, starts, *_ = exchange.operands
     dtype, members = dtype_named(starts.dtype), len(task.group)

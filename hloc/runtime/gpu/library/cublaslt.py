@@ -1,4 +1,4 @@
-"""Matrix products by cuBLASLt.
+"""Gemms by cuBLASLt.
 
 Source: cuBLAS documentation, chapter "Using the cuBLASLt API".
 """
@@ -31,7 +31,7 @@ class Matmul:
         """Choose an algorithm.
 
         Raises:
-            UnsupportedError: cuBLASLt has none for this product.
+            UnsupportedError: cuBLASLt has none for this gemm.
         """
         self._api, self._handle, self._call = api, handle, call
         compute, scale = _arithmetic(call)
@@ -47,7 +47,7 @@ class Matmul:
             raise
 
     def _describe_all(self) -> None:
-        """Say what is multiplied, and what happens to the product."""
+        """Describe the matrices and the epilogue."""
         api, call = self._api, self._call
         attribute = api.MatmulDescAttribute
         if call.left_transposed:
@@ -61,7 +61,7 @@ class Matmul:
             layout = api.matrix_layout_create(
                 CUDA_TYPES[matrix.dtype], matrix.rows, matrix.columns, matrix.leading
             )
-            self._layouts.append(layout)  # before anything else may be refused
+            self._layouts.append(layout)  # before another call may fail
             if call.batch > 1:
                 _repeat(api, layout, call.batch, matrix.batch_step)
 
@@ -74,7 +74,7 @@ class Matmul:
 
     def _choose(self) -> Any:
         api = self._api
-        if self._call.bias is not None:  # its alignment counts, so there must be a pointer
+        if self._call.bias is not None:  # the choice depends on its alignment, so pass a pointer
             self._describe(api.MatmulDescAttribute.BIAS_POINTER, np.uint64(256))
         held = np.array([self._call.workspace_bytes], np.uint64)
         which = int(api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
@@ -95,7 +95,7 @@ class Matmul:
         return best
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
-        """Ask for the product on a stream."""
+        """Enqueue the gemm on a stream."""
         call = self._call
         if call.bias is not None:
             pointer = np.uint64(arguments[call.bias])
@@ -119,7 +119,7 @@ class Matmul:
 
 
 def _arithmetic(call: MatmulCall) -> tuple[int, DType]:
-    """Return the type of the sums, and that of the factors before the product."""
+    """Return the compute type, and the type of alpha and beta."""
     dtype = call.left.dtype
     if dtype is S8:
         return _COMPUTE_S32, S32
@@ -130,7 +130,7 @@ def _arithmetic(call: MatmulCall) -> tuple[int, DType]:
 
 
 def _repeat(api: Any, layout: int, batch: int, step: int) -> None:
-    """Say that there are `batch` matrices of a layout, `step` elements apart."""
+    """Set the batch count and the batch stride, in elements, of a layout."""
     attribute = api.MatrixLayoutAttribute
     for which, value in (
         (attribute.BATCH_COUNT, np.int32(batch)),

@@ -22,7 +22,7 @@ class Convolution:
         """Build it.
 
         Raises:
-            Exception: cuDNN's own, where it has no engine.
+            Exception: cuDNN's own, if it has no engine.
         """
         self._api, self._handle, self._memory = api, handle, memory
         kind = getattr(api.data_type, _TYPES[call.dtype])
@@ -59,13 +59,13 @@ class Convolution:
         last.set_output(True).set_data_type(kind)
         last.set_dim(list(call.result.dims)).set_stride(list(call.result.steps))
         self._tensors[last] = call.result.argument
-        if call.dtype is F32:  # tensor cores would round the factors
+        if call.dtype is F32:  # tensor cores would round the operands
             graph.deselect_numeric_notes([api.numerical_note.TENSOR_CORE])
         graph.build([api.heur_mode.A])
         self._workspace = memory.allocate(graph.get_workspace_size())
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
-        """Ask for the convolution on a stream."""
+        """Enqueue the convolution on a stream."""
         self._api.set_stream(handle=self._handle, stream=stream)
         pointers = {tensor: arguments[number] for tensor, number in self._tensors.items()}
         self._graph.execute(pointers, self._workspace, handle=self._handle)

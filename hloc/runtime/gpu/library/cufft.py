@@ -1,6 +1,6 @@
 """Fourier transforms by cuFFT.
 
-Source: cuFFT documentation, "cuFFT API Reference". Plans have work areas of their own.
+Source: cuFFT documentation, "cuFFT API Reference". Each plan has its own work area.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Fourier:
         self._execute = getattr(api, execute)
         self._plan = api.create()
         lengths = np.array(call.lengths, np.int64)
-        # Without embedding, arrays are contiguous and steps are not looked at.
+        # Without embedding, arrays are contiguous and strides are ignored.
         try:
             api.make_plan_many64(
                 self._plan, len(lengths), lengths.ctypes.data, 0, 1, 0, 0, 1, 0,
@@ -49,7 +49,7 @@ class Fourier:
             raise
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
-        """Ask for the transform on a stream."""
+        """Enqueue the transform on a stream."""
         call = self._call
         self._api.set_stream(self._plan, stream)
         source, target = arguments[call.source], arguments[call.target]

@@ -35,12 +35,12 @@ class Cholesky:
         self._factor = getattr(api, f"{prefix}potrf")
         self._triangle = _UPPER if call.lower else _LOWER
         size_of = getattr(api, f"{prefix}potrf_buffer_size")
-        # The pointer only tells the type; nothing is read.
+        # The pointer is not dereferenced.
         self._elements = size_of(handle, self._triangle, call.size, 0, call.size)
         self._workspace = memory.allocate(self._elements * call.dtype.storage_bytes)
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
-        """Ask for all factors on a stream."""
+        """Enqueue all factorisations on a stream."""
         call = self._call
         source, target = arguments[call.source], arguments[call.target]
         matrix_bytes = call.size * call.size * call.dtype.storage_bytes

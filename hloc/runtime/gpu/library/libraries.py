@@ -23,13 +23,13 @@ from hloc.runtime.gpu.library.packages import library_module
 from hloc.runtime.gpu.library.prepared import DeviceMemory, Prepared
 
 Handles: TypeAlias = dict[tuple[str, int], Any]
-"""What a library gives to whom uses it, by its name and the stream; kept as long as the device."""
+"""Handles by library and stream; they live as long as the device."""
 
 
 class Libraries:
     """The calls of one module.
 
-    Work areas belong to a call on a stream, so that equal calls may run beside one another.
+    Each call on a stream has its own work area, so that equal calls may run concurrently.
     """
 
     def __init__(self, memory: DeviceMemory, handles: Handles) -> None:
@@ -40,8 +40,8 @@ class Libraries:
         """Return a call that is ready for a stream; the device's context is current.
 
         Raises:
-            UnsupportedError: the package is not installed, or the library does not do this.
-            CudaError: the library refuses something.
+            UnsupportedError: the package is not installed, or the library does not support it.
+            CudaError: a library function fails.
         """
         key = (call, stream)
         if key not in self._prepared:
@@ -76,7 +76,7 @@ class Libraries:
         return self._handles[key]
 
     def close(self) -> None:
-        """Give back what all calls hold; none is running. Never fails: it also runs at the end."""
+        """Free the resources of all calls; none is running. Never raises: it also runs at exit."""
         for prepared in self._prepared.values():
             with suppress(Exception):
                 prepared.close()
@@ -85,7 +85,7 @@ class Libraries:
 
 @contextmanager
 def _faults(call: LibraryCall) -> Iterator[None]:
-    """Turn what a package raises, each its own kind, into hloc's error."""
+    """Convert the exceptions of packages to hloc's error."""
     try:
         yield
     except HloError:

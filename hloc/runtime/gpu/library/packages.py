@@ -14,7 +14,7 @@ _MODULES = {
     "cusolver": ("nvmath.bindings.cusolverDn", "nvmath-python[cu13]"),
     "cudnn": ("cudnn", "nvidia-cudnn-frontend nvidia-cudnn-cu13"),
 }
-"""Per library the module that calls it, and what `pip install` takes; cu12 for CUDA 12."""
+"""For each library its Python module and the package for `pip install`; cu12 for CUDA 12."""
 
 
 @cache
@@ -22,7 +22,7 @@ def library_module(library: str) -> Any:
     """Return the module that calls `library`.
 
     Raises:
-        UnsupportedError: it is not installed; says how to get it.
+        UnsupportedError: it is not installed; the notes say how to install it.
     """
     name, package = _MODULES[library]
     try:
