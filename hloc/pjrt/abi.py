@@ -11,10 +11,10 @@ from hloc.pjrt.abi_table import TABLE
 from hloc.pjrt.objects import OBJECTS
 
 MAJOR_VERSION, MINOR_VERSION = 0, 90
-"""The version of the C API that the plug-in says it speaks.
+"""The version of the C API that the plug-in reports.
 
-jaxlib calls no function of a later version then, and reads the structures of errors and memories
-through functions, not directly (which 0.105 and 0.107 brought).
+With it, jaxlib calls no function of a later version, and accesses the structures of errors and
+memories through functions, not directly (as since 0.105 and 0.107).
 """
 
 LAST_FUNCTION = "PJRT_Event_Set"

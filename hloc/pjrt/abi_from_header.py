@@ -2,9 +2,9 @@
 
     python -m hloc.pjrt.abi_from_header pjrt_c_api.h pjrt_c_api_{layouts,ffi}_extension.h
 
-prints it. The headers are in XLA's repository, `xla/pjrt/c`. Structures only grow at their end
-there, so the table of a newer header serves older callers too. Only structures that hloc's own
-sources name, and those that these hold or point to, are in the table.
+prints it. The headers are in XLA's repository, `xla/pjrt/c`. Structures are only extended at their
+end there, so the table of a newer header is valid for older callers, too. The table has the
+structures that hloc's sources name, and those that these contain or point to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"(?:const )?(?:struct )?(.*?)\s*(\w+)$")
 _MINOR = re.compile(r"#define PJRT_API_MINOR (\d+)")
 
 HEAD_FIELDS = ("size_t struct_size", "PJRT_Extension_Base* extension_start")
-"""How nearly every structure begins; the table has three dots for them."""
+"""The first fields of nearly every structure; the table abbreviates them as three dots."""
 
 _HEAD = '''"""The PJRT C API as data, written by `abi_from_header.py`; not edited by hand."""
 '''
@@ -57,7 +57,7 @@ TABLE = \"\"\"\\
 
 
 def _used(structs: dict[str, list[str]]) -> set[str]:
-    """Return the structures that the sources beside this one name, and what these lead to."""
+    """Return the structures that the sources in this folder name, and those they refer to."""
     sources = Path(__file__).parent.glob("**/*.py")
     text = "".join(path.read_text() for path in sources if path.name != "abi_table.py")
     named = set(re.findall(r"\bPJRT_\w+", text))

@@ -1,7 +1,7 @@
-"""The parameters and results of a serialized HloModuleProto, without reading the module.
+"""The parameters and results of a serialized HloModuleProto, without parsing the module.
 
-A program from the cache needs no more of it. hloc's own manifest leaves out tokens, which are
-ordinary arguments and results for JAX.
+A program from the cache needs no more of it. hloc's manifest omits tokens, which are ordinary
+arguments and results for JAX.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Leaf:
     """An array or token: its type in the C API, its dimensions, and their order in memory.
 
     Attributes:
-        minor_to_major: the order; row-major if it is empty.
+        minor_to_major: the order of dimensions; () for row-major.
     """
 
     type: int
@@ -39,7 +39,7 @@ class Boundary:
 
     Attributes:
         program_shape: the ProgramShapeProto.
-        instructions: how many the module has.
+        instructions: their number in the module.
     """
 
     name: str
@@ -101,7 +101,7 @@ def repeated_numbers(message: bytes, wanted: int) -> tuple[int, ...]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and where it ends."""
+    """Return the varint at `at`, and its end."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -112,7 +112,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def message_field(number: int, data: bytes) -> bytes:
-    """Return a field of a message that holds `data`."""
+    """Return a length-delimited field of a message with content `data`."""
     size, head = len(data), bytearray([number << 3 | 2])
     while size > 0x7F:
         head.append(size & 0x7F | 0x80)

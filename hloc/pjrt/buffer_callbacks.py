@@ -1,7 +1,7 @@
 """Python functions that write their results in place: `jax.experimental.buffer_callback`.
 
-They get an execution context and a `Buffer` for each operand and result, as jaxlib's own function
-of this name gives them.
+They get an execution context and a `Buffer` for each operand and result, as from jaxlib's own
+implementation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _call(inst: Instruction, operands: Sequence[Array], results: Sequence[Array]
 
     Raises:
         PjrtError: it raised, with its traceback.
-        HloError: no function came with this run.
+        HloError: JAX passed no function with this run.
     """
     function = function_of(inst)
     operands = operands_in_results(inst, operands, results)
@@ -46,18 +46,18 @@ def _call(inst: Instruction, operands: Sequence[Array], results: Sequence[Array]
 
 
 class ExecutionContext:
-    """Where in a run the function is called."""
+    """The context of a call in a run."""
 
     @cached_property
     def stage(self) -> Any:
-        """Always the stage of execution."""
+        """The stage: always execution."""
         from jax._src.lib import ffi
 
         return ffi.ExecutionStage.EXECUTE
 
     @property
     def stream(self) -> int:
-        """Refuse: only GPUs have streams."""
+        """Raise an error: only GPUs have streams."""
         import jax
 
         raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: XLA FFI GPU context is not available")
@@ -67,14 +67,14 @@ class Buffer:
     """The memory of an operand or result during the call, for `np.asarray` and DLPack."""
 
     def __init__(self, array: Array, *, writeable: bool) -> None:
-        """Show `array`; only a result may be written."""
+        """Wrap `array`; only a result may be written."""
         view = array.view()
         view.flags.writeable = writeable
         self._array = view
 
     @property
     def dtype(self) -> Any:
-        """The element type, as NumPy has it."""
+        """The NumPy dtype."""
         return self._array.dtype
 
     @property

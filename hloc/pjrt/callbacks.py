@@ -1,6 +1,6 @@
 """Python functions that programs call: `jax.pure_callback`, `io_callback`, `debug.print`.
 
-JAX lowers each to a custom call with the number of a function; jaxlib passes the functions with
+JAX lowers each to a custom call with the index of a function; jaxlib passes the functions with
 every run, as user data of the FFI extension. Programs with such calls run in the caller's thread.
 Source: jaxlib's `py_client_cpu.cc`.
 """
@@ -42,16 +42,16 @@ _thread = threading.local()
 
 
 def add_targets() -> None:
-    """Let hloc compile and run the custom calls."""
+    """Register the targets of these custom calls."""
     for name in TARGETS:
         add_target(name, CustomCallTarget("a Python function of JAX", has_index, _call))
 
 
 @contextmanager
 def functions_of(options: int) -> Iterator[None]:
-    """Inside, programs of this thread call the functions that came with a `PJRT_ExecuteOptions`.
+    """A region in which programs of this thread call the functions of a `PJRT_ExecuteOptions`.
 
-    A function may run such a program itself, so the ones of before come back at the end.
+    A function may itself run such a program, so the previous functions are restored at the end.
     """
     before = getattr(_thread, "functions", []), getattr(_thread, "user_data", {})
     context = structure("PJRT_ExecuteOptions").from_address(options).context
@@ -66,13 +66,13 @@ def functions_of(options: int) -> Iterator[None]:
 
 
 def user_data() -> dict[int, int]:
-    """Return what came with the present run, by type."""
+    """Return the user data of the current run, by type id."""
     found: dict[int, int] = getattr(_thread, "user_data", {})
     return found
 
 
 def has_index(inst: Instruction) -> bool:
-    """True if a custom call says which function of the run it calls."""
+    """True if a custom call has the index of its function."""
     return _INDEX.search(str(inst.common.backend_config)) is not None
 
 
@@ -81,7 +81,7 @@ def _call(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
 
     Raises:
         PjrtError: the function raised, with its traceback.
-        HloError: no function came with this run.
+        HloError: JAX passed no function with this run.
     """
     arrays = [None if operand is None else _copy(operand) for operand in operands]
     results = called(function_of(inst), *arrays)
@@ -91,10 +91,10 @@ def _call(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
 
 
 def function_of(inst: Instruction) -> Callable[..., Any]:
-    """Return the function that a custom call of the present run calls.
+    """Return the function that a custom call of the current run calls.
 
     Raises:
-        HloError: none came with this run.
+        HloError: JAX passed none with this run.
     """
     index = _INDEX.search(str(inst.common.backend_config))
     functions = getattr(_thread, "functions", [])
@@ -128,7 +128,7 @@ def _copy(operand: HostValue) -> HostValue:
 
 
 def with_new_results(fill: FillFunction) -> TargetFunction:
-    """Return what a target computes, from the function that writes its results."""
+    """Return a target's function, given a function that writes its results in place."""
 
     def evaluate(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
         arrays = [array for operand in operands for array in flat_arrays(operand)]
@@ -150,6 +150,6 @@ def _value(shape: Shape, result: Any) -> HostValue:
 
 
 def PJRT_FFI_Type_Register(args: Any) -> None:
-    """Give a type of user data a number, unless it has one."""
+    """Assign an id to a type of user data, unless it has one."""
     if not args.type_id:
         args.type_id = next(_type_ids)

@@ -11,7 +11,7 @@ from hloc.pjrt.abi import structure
 from hloc.pjrt.native import PjrtError, keep, named_values, state, text, words
 
 PLATFORM = "cpu"
-"""JAX chooses lowerings by this name; hloc knows what JAX's own CPU lowerings call."""
+"""JAX chooses lowerings by this name; hloc supports the custom calls of JAX's CPU lowerings."""
 
 DEVICES_VARIABLE = "HLOC_DEVICES"
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
@@ -20,10 +20,10 @@ _MAX_DEVICES = 1024
 
 
 def device_count() -> int:
-    """Return how many devices the user asks for.
+    """Return the number of devices that the user requests.
 
     Raises:
-        PjrtError: the variable is no number of devices.
+        PjrtError: the variable is not a valid number of devices.
     """
     asked = os.environ.get(DEVICES_VARIABLE, "").strip() or "1"
     if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= _MAX_DEVICES):
@@ -78,7 +78,7 @@ def _set_text(thing: Any, field: str, value: str) -> None:
 
 
 def PJRT_Plugin_Initialize(args: Any) -> None:
-    """Nothing is left to do."""
+    """Do nothing: initialisation is complete."""
 
 
 def PJRT_Plugin_Attributes(args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Compiler options of JAX programs: hloc's own are followed, XLA's accepted, others refused."""
+"""Compiler options of JAX programs: hloc's are applied, XLA's are ignored, others are errors."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hloc.options import CompileOptions
 from hloc.pjrt.native import PjrtError
 
 FLUSH = "hloc_flush_subnormals"
-"""The option of a program that says whether subnormal numbers count as zero."""
+"""The option of a program that flushes subnormal numbers to zero."""
 
 
 def hloc_options(overrides: Iterable[tuple[str, Any]]) -> CompileOptions:
     """Return hloc's options for a program; the others are checked.
 
-    Subnormal numbers count as zero unless the program says otherwise, as on JAX's own CPU client
-    (ADR 0019).
+    Subnormal numbers are flushed to zero unless the program says otherwise, as on JAX's own CPU
+    client (ADR 0019).
 
     Raises:
-        PjrtError: an option that neither XLA nor hloc has, or a value that it does not take.
+        PjrtError: an option that neither XLA nor hloc has, or an invalid value.
     """
     others = dict(overrides)
     flush = str(others.pop(FLUSH, True))
@@ -30,12 +30,12 @@ def hloc_options(overrides: Iterable[tuple[str, Any]]) -> CompileOptions:
 
 
 def check_overrides(overrides: Iterable[tuple[str, Any]]) -> None:
-    """Refuse options that XLA does not have, and values that it does not take.
+    """Raise an error for options that XLA does not have, and for values that are invalid in XLA.
 
-    They tune XLA; hloc follows none of them. XLA's own client is asked, where there is one.
+    They tune XLA; hloc ignores them. XLA's own client checks them, if there is one.
 
     Raises:
-        PjrtError: as XLA says it.
+        PjrtError: with XLA's message.
     """
     overrides = list(overrides)
     if not overrides:

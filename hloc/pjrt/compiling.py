@@ -1,4 +1,4 @@
-"""`PJRT_Client_Compile`: from the program that JAX hands over to a `Program`."""
+"""`PJRT_Client_Compile`: compiles JAX's program to a `Program`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
         options_bytes: a serialized CompileOptionsProto.
 
     Raises:
-        HloError: hloc does not take the program.
+        HloError: hloc rejects the program.
         PjrtError: an unknown format, or an option that XLA does not have.
     """
     from jaxlib import _jax
@@ -105,7 +105,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
 
 
 TRANSFORMS: list[Callable[[bytes], bytes | None]] = []
-"""What every program goes through before hloc compiles it: new bytes, or None to leave it."""
+"""Transformations of every program before compilation; each returns new bytes, or None."""
 
 
 def transformed(proto: bytes) -> bytes:
@@ -118,7 +118,7 @@ def transformed(proto: bytes) -> bytes:
 def to_proto(code: bytes, kind: str) -> bytes:
     """Return the serialized HloModuleProto of a program.
 
-    The proto keeps -0.0, which XLA's text spells like the integer 0.
+    The proto preserves -0.0, which XLA's text prints like the integer 0.
     """
     from jaxlib import _jax
 

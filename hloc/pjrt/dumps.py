@@ -1,6 +1,6 @@
-"""Files of what was compiled, for XLA's option `xla_dump_to` (`XLA_FLAGS`, or of one program).
+"""Dumps of compiled programs, for XLA's option `xla_dump_to` (in `XLA_FLAGS`, or of one program).
 
-They are called as XLA:CPU calls them: `module_0003.jit_f.before_optimizations.txt`.
+Files are named as by XLA:CPU: `module_0003.jit_f.before_optimizations.txt`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _STAGES = {
     "llvm-ir-opt": "ir-with-opt.ll",
     "object": "o",
 }
-"""The end of a file's name by the stage of compilation that it shows."""
+"""The suffix of a file's name by stage of compilation."""
 
 
 def dump(program: Program, debug_options: Any, overrides: Iterable[tuple[str, Any]]) -> None:
-    """Write the files that the options of a program ask for.
+    """Write the files that the options of a program request.
 
     Raises:
         PjrtError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Element types by their numbers in the C API and in XLA's messages."""
+"""Element types by their numbers in the C API and in XLA's protos."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOKEN = 23
 
 @cache
 def dtypes() -> dict[int, DType]:
-    """Return the types that arrays of hloc have, by number in the C API."""
+    """Return the element types of hloc, by number in the C API."""
     return {
         number: DTYPES[name.lower()]
         for name, number in enum("PJRT_Buffer_Type").items()
@@ -24,12 +24,12 @@ def dtypes() -> dict[int, DType]:
 
 @cache
 def numbers() -> dict[str, int]:
-    """Return the numbers in the C API by the name that HLO has for the type."""
+    """Return the numbers in the C API, by HLO's name of the type."""
     return {name.lower(): number for name, number in enum("PJRT_Buffer_Type").items()}
 
 
 @cache
 def number_of_primitive(primitive: int) -> int:
-    """Return the number in the C API of a type with a number of XLA's messages, 0 if none."""
+    """Return the number in the C API of a `PrimitiveType` of XLA's protos, 0 if none."""
     names = {number: name for name, number in ELEMENT_TYPES.items()}
     return numbers().get(names.get(primitive, ""), 0)

@@ -1,6 +1,6 @@
-"""What a forked process may do: read arrays that are ready. The threads of JAX and hloc are gone.
+"""Forked processes may only read arrays that are ready: the threads of JAX and hloc are gone.
 
-jaxlib itself waits for its threads for ever when it compiles a program or ends a client there.
+jaxlib itself hangs when it compiles a program or destroys a client there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MESSAGE = (
 
 
 def after_fork() -> None:
-    """Let the child refuse programs in words, and leave the clients alone when it ends."""
+    """Let the child raise an error for programs, and not destroy clients at exit."""
     state().forked = 1
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     compiler: Any = sys.modules.get("jax._src.compiler")

@@ -1,6 +1,6 @@
-"""Custom calls with results that lie in operands (`output_to_operand_aliasing`).
+"""Custom calls with results that alias operands (`output_to_operand_aliasing`).
 
-hloc gives every result memory of its own, so the operand is copied there before the call.
+In hloc, every result has its own memory, so the operand is copied there before the call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
 def result_shapes(inst: Instruction) -> tuple[Shape, ...]:
-    """Return the shapes of the results of a custom call, tokens too."""
+    """Return the shapes of the results of a custom call, including tokens."""
     return inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
 
 
@@ -29,7 +29,7 @@ def is_token(shape: Shape) -> bool:
 def operands_in_results(
     inst: Instruction, operands: Sequence[Array], results: Sequence[Array]
 ) -> list[Array]:
-    """Return the operands; those that results share are copied there, and are the same arrays.
+    """Return the operands; an operand that a result aliases is copied to the result's array.
 
     Args:
         inst: the custom call.
@@ -54,6 +54,6 @@ def operands_in_results(
 
 
 def _positions(shapes: Sequence[Shape]) -> dict[int, int]:
-    """Return the number of each array among the arrays, by its number among all shapes."""
+    """Return the index of each array among the arrays, by its index among all shapes."""
     numbers = [i for i, shape in enumerate(shapes) if not is_token(shape)]
     return {number: place for place, number in enumerate(numbers)}

@@ -1,6 +1,6 @@
-"""Layouts of arrays: row-major unless a program asks for another order of dimensions.
+"""Layouts of arrays: row-major unless a program requests another order of dimensions.
 
-JAX writes the layouts and memories that a program asks for as attributes of its main function,
+JAX writes the layouts and memories that a program requests as attributes of its main function,
 which XLA's conversion to HLO drops.
 """
 
@@ -27,7 +27,7 @@ _LAYOUT, _MEMORY = "mhlo.layout_mode", "mhlo.memory_kind"
 
 @cache
 def layout_address(order: Order) -> int:
-    """Return the address of the one `PJRT_Layouts_MemoryLayout` with that order."""
+    """Return the address of the unique `PJRT_Layouts_MemoryLayout` with that order."""
     rank = len(order)
     if order == row_major(rank):
         size = ctypes.sizeof(structure("PJRT_Layouts_MemoryLayout"))
@@ -53,7 +53,7 @@ def _fill(row: Any, order: Order) -> None:
 
 
 def row_major(rank: int) -> Order:
-    """Return the usual order."""
+    """Return the row-major order."""
     return tuple(range(rank - 1, -1, -1))
 
 
@@ -63,12 +63,12 @@ def order_at(address: int) -> Order:
     return tuple(words_at(row.minor_to_major, row.rank))
 
 
-# ---------------------------------------------------------------- what a program asks for
+# ---------------------------------------------------------------- requests of a program
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the main function says of its leaves, by number.
+    """The requests of the main function, by number of the leaf.
 
     Attributes:
         parameters, results: orders other than row-major.
@@ -81,7 +81,7 @@ class Wishes:
 
 
 def wishes_of(code: bytes) -> Wishes:
-    """Return the layouts and memories that StableHLO asks for; most programs name none."""
+    """Return the layouts and memories that StableHLO requests; most programs request none."""
     if _LAYOUT.encode() not in code and _MEMORY.encode() not in code:
         return Wishes({}, {}, {})
     from jax._src.interpreters import mlir
@@ -113,10 +113,10 @@ def _orders(attributes: list[Any]) -> dict[int, Order]:
 
 
 def with_layouts(proto: bytes, wishes: Wishes) -> bytes:
-    """Return a serialized HloModuleProto whose entry takes and returns arrays as wished.
+    """Return a serialized HloModuleProto whose entry has the requested layouts.
 
-    What is not wished otherwise is row-major, also where the conversion from StableHLO chose
-    another order, as for transposes. Copies at the edges of the entry change the order.
+    Other leaves are row-major, even if the conversion from StableHLO chose another layout, as for
+    transposes. Copies at the boundary of the entry change the layout.
     """
     boundary = boundary_of(proto)
     parameters = _changes(boundary.parameters, wishes.parameters)
@@ -159,7 +159,7 @@ def with_layouts(proto: bytes, wishes: Wishes) -> bytes:
 
 
 def _changes(leaves: Sequence[Leaf], wished: dict[int, Order]) -> dict[int, Order]:
-    """Return the order that each leaf should have, for those that have another."""
+    """Return the requested order of each leaf that has another."""
     wanted = {i: wished.get(i, row_major(len(leaf.dims))) for i, leaf in enumerate(leaves)}
     return {
         i: order
@@ -169,7 +169,7 @@ def _changes(leaves: Sequence[Leaf], wished: dict[int, Order]) -> dict[int, Orde
 
 
 def _end_with_tuple(entry: Any) -> None:
-    """Let the root be a tuple instruction, so that each result is an instruction of its own."""
+    """Make the root a tuple instruction, so that each result is a separate instruction."""
     root = _by_id(entry, entry.root_id)
     if root.opcode == b"tuple":
         return
@@ -197,7 +197,7 @@ def _by_id(entry: Any, number: int) -> Any:
 
 
 def _copied(entry: Any, number: int) -> int:
-    """Insert a copy of an instruction behind it; return the id of the copy."""
+    """Insert a copy of an instruction after it; return the id of the copy."""
     place = next(i for i, inst in enumerate(entry.instructions) if inst.id == number)
     inst = entry.instructions[place]
     copy = type(inst)()

@@ -1,6 +1,6 @@
-"""Objects of C that Python makes and that live as long as the process, and errors.
+"""C objects that Python creates and that live as long as the process, and errors.
 
-jaxlib keeps addresses of them until after Python is gone, so nothing here is ever freed.
+jaxlib keeps their addresses until after Python is finalised, so nothing here is ever freed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def keep(thing: Any) -> int:
 
 @cache
 def text(value: str | bytes) -> int:
-    """Return the address of a text that lasts."""
+    """Return the address of a text that is never freed."""
     data = value.encode() if isinstance(value, str) else value
     return keep(ctypes.create_string_buffer(data, len(data) + 1))
 

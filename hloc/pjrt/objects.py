@@ -1,18 +1,18 @@
 """The structures behind the handles of the C API; a handle is the address of one.
 
-Machine code (`machine/`) and Python work on the same ones. Devices, memories and executables are
-made by Python and live as long as the process or their `Program`; buffers, events and errors are
-made by either with `malloc`.
+Machine code (`machine/`) and Python use the same structures. Python creates devices, memories and
+executables, which live as long as the process or their `Program`; either creates buffers, events
+and errors with `malloc`.
 
-- `Storage` is memory that buffers and runs share by counting. Memory of hloc's own follows its
-  header; foreign memory names a function to call at the end, or an event to complete. `writers`
-  are the uses among `refs` of queued runs that write it.
-- `PJRT_Buffer`: `event` is null for a buffer that was ready from the beginning. The dimensions
-  follow the structure. `mark` is the number of the run that last took it.
+- `Storage` is reference-counted memory of buffers and runs. Memory of hloc's own follows its
+  header; foreign memory has a function to call at the end, or an event to complete. `writers` are
+  the references of queued runs that write it.
+- `PJRT_Buffer`: `event` is null for a buffer that was ready when it was created. The dimensions
+  follow the structure. `mark` is the number of the last run that took it.
 - `PJRT_Layouts_MemoryLayout`: equal layouts are one object, which is never freed.
 - `PJRT_Event`: `state` is 0 until it is complete; `code` other than 0 is an error.
-- `PJRT_Executable` is the `PJRT_LoadedExecutable` too. `python` not 0 leaves every run to Python.
-- `Run` is one asynchronous execution in the worker's queue, and all that it must keep.
+- `PJRT_Executable` is the `PJRT_LoadedExecutable`, too. If `python` is not 0, Python handles runs.
+- `Run` is one asynchronous execution in the worker's queue, with all references that it holds.
 """
 
 from __future__ import annotations

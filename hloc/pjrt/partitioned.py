@@ -1,9 +1,10 @@
-"""Programs of several devices: shardings of their edges, and how they run.
+"""Programs of several devices: shardings of parameters and results, and their runs.
 
-JAX hands over the global program with shardings on its parameters and results. It is partitioned,
-and every device runs it on its shards. What cannot be partitioned runs once, as a whole: arguments
-are gathered from their shards, and results are cut into shards; a result without a sharding is
-replicated. JAX sees the shardings of results in `spmd_output_sharding` of the module.
+JAX passes the global program with shardings on its parameters and results. It is partitioned, and
+every device runs it on its shards. A program that cannot be partitioned runs once, as a whole:
+arguments are gathered from their shards, and results are split into shards; a result without a
+sharding is replicated. JAX reads the shardings of results from `spmd_output_sharding` of the
+module.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ _MANUAL = (
     b"SPMDFullToShardShape",
     b"SPMDShardToFullShape",
 )
-"""Custom calls into and out of parts that are written for one device each."""
+"""Custom calls into and out of manually partitioned regions."""
 
 _UNREDUCED = b"unreduced"
-"""In shardings of arrays whose devices hold terms of a sum; such programs run as a whole."""
+"""In shardings of partial sums; such programs run as a whole."""
 
 _ABOUT_SHARDING = ("Sharding", "SPMD", "ShardBarrier", "xla.sdy.", "LayoutConstraint")
-"""How custom calls begin that compute nothing."""
+"""Prefixes of custom calls that compute nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How the leaves of a program lie on its devices.
+    """The sharding of a program's leaves.
 
     Attributes:
-        parameters, results: per leaf and device the part that lies there; empty for tokens.
-        shardings: fields for the HloModuleProto that tell JAX.
+        parameters, results: the part of each leaf on each device; empty for tokens.
+        shardings: fields of the HloModuleProto for JAX.
         is_partitioned: every device runs the program on its shards.
     """
 
@@ -61,7 +62,7 @@ class Shards:
     is_partitioned: bool = False
 
     def local(self, boundary: Boundary) -> tuple[Leaf, ...]:
-        """Return the results as each device has them."""
+        """Return the results of one device."""
         return tuple(
             Leaf(leaf.type, tuple(s.stop - s.start for s in parts[0])) if parts else leaf
             for leaf, parts in zip(boundary.results, self.results, strict=True)
@@ -71,20 +72,20 @@ class Shards:
 def partitioned(
     proto: bytes, global_proto: bytes, boundary: Boundary, devices: int
 ) -> tuple[Module, Shards] | None:
-    """Return the program of each of `devices` devices, None for one that runs as a whole.
+    """Return the partitioned program for `devices` devices, None for one that runs as a whole.
 
-    Those are programs without a sharding, programs that call functions of the host, which they call
-    once, programs that the partitioner refuses, and those with results that JAX cannot have in
-    parts of different sizes.
+    Those are programs without a sharding, programs that call host functions, which are called once,
+    programs that the partitioner rejects, and those with uneven shards of results, which JAX does
+    not support.
 
     Args:
-        proto: the program of whole arrays, after the user's passes.
-        global_proto: the same as it came.
-        boundary: of the program of whole arrays.
-        devices: how many.
+        proto: the global program, after the user's passes.
+        global_proto: the global program before them.
+        boundary: of the global program.
+        devices: their number.
 
     Raises:
-        HloError: parts are written for one device each, so it cannot run as a whole either.
+        HloError: it has manually partitioned regions, so it cannot run as a whole either.
     """
     is_manual = any(target in proto for target in _MANUAL)
     if not is_manual and _UNREDUCED in proto:
@@ -106,7 +107,7 @@ def partitioned(
 
 
 def _is_even(parts: Sequence[Part]) -> bool:
-    """True if all parts have one size, the only kind of sharding that arrays of JAX have."""
+    """True if all parts have one size, as JAX requires."""
     return len({tuple(s.stop - s.start for s in part) for part in parts}) <= 1
 
 
@@ -131,15 +132,15 @@ def _is_sharded(module: Module) -> bool:
 
 
 def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shards:
-    """Return how the leaves of a program lie on its devices, from that of each device.
+    """Return the sharding of a program's leaves, given the partitioned program.
 
     Args:
-        module: the program of each device.
-        proto: the program of whole arrays.
-        boundary: of the program of whole arrays.
+        module: the partitioned program.
+        proto: the global program.
+        boundary: of the global program.
 
     Raises:
-        PjrtError: the parts of a result make no whole array.
+        PjrtError: the parts of a result do not form a whole array.
     """
     edges = edges_of(module)
     devices = edges.devices.total
@@ -159,7 +160,7 @@ def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shar
 def _side(
     found: Sequence[Edge], expected: Sequence[Leaf], devices: int
 ) -> tuple[tuple[Part, ...], ...]:
-    """Return the parts of each leaf; edges leave tokens out."""
+    """Return the parts of each leaf; edges omit tokens."""
     rest = iter(found)
     return tuple(
         () if leaf.type == TOKEN else _edge_parts(next(rest), devices) for leaf in expected
@@ -176,7 +177,7 @@ def _edge_parts(edge: Edge, devices: int) -> tuple[Part, ...]:
 
 
 def shards_of(proto: bytes, boundary: Boundary, devices: int) -> Shards:
-    """Return how the leaves of a serialized HloModuleProto lie on `devices` devices."""
+    """Return the sharding of the leaves of a serialized HloModuleProto on `devices` devices."""
     taken, given = _entry_shardings(proto)
     parameters = tuple(
         _parts(taken.get(i, b""), leaf, devices) for i, leaf in enumerate(boundary.parameters)
@@ -184,7 +185,7 @@ def shards_of(proto: bytes, boundary: Boundary, devices: int) -> Shards:
     given += [b""] * (len(boundary.results) - len(given))
     for i, leaf in enumerate(boundary.results):
         if not _is_even(_parts(given[i], leaf, devices)):
-            given[i] = b""  # XLA replicates such results too
+            given[i] = b""  # XLA replicates such results, too
     results = tuple(
         _parts(sharding, leaf, devices)
         for sharding, leaf in zip(given, boundary.results, strict=True)
@@ -230,7 +231,7 @@ def _output_sharding(given: Sequence[bytes]) -> bytes:
 
 
 def _parts(data: bytes, leaf: Leaf, devices: int) -> tuple[Part, ...]:
-    """Return the part of an array that each device has, by its number in the assignment."""
+    """Return the part of an array on each device, by its number in the assignment."""
     if leaf.type == TOKEN:
         return ()
     whole = tuple(slice(0, dim) for dim in leaf.dims)
@@ -263,7 +264,7 @@ def _cut(dim: int, count: int, index: int) -> tuple[int, int]:
 
 
 def gathered(leaf: Leaf, parts: Sequence[Part], shards: Sequence[Array]) -> Array:
-    """Return the global array of its shards, which is the first one if that is all of it."""
+    """Return the global array of its shards: the first one if that is the whole array."""
     if shards[0].shape == leaf.dims:
         return shards[0]
     whole = np.empty(leaf.dims, dtypes()[leaf.type].numpy)
@@ -273,6 +274,6 @@ def gathered(leaf: Leaf, parts: Sequence[Part], shards: Sequence[Array]) -> Arra
 
 
 def cut(results: Sequence[Array | None], shards: Shards, device: int) -> Iterator[Array | None]:
-    """Yield the part of each result that a device has; None for tokens."""
+    """Yield the shard of each result on a device; None for tokens."""
     for result, parts in zip(results, shards.results, strict=True):
         yield None if result is None else result[parts[device]]

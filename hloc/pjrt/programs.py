@@ -1,4 +1,4 @@
-"""Compiled programs: the structure that machine code runs, and what JAX asks about a program."""
+"""Compiled programs: the structure that machine code runs, and the queries of JAX."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _ids = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What jaxlib asked to compile.
+    """A compilation request of jaxlib.
 
     Attributes:
         proto: the serialized HloModuleProto.
-        code, format: the program as it came.
+        code, format: the program as jaxlib passed it.
         options: the serialized CompileOptionsProto.
         devices: addresses of the devices, in the order of the assignment.
         assignment: the serialized DeviceAssignmentProto.
@@ -58,8 +58,8 @@ class Program:
     """A loaded program and all memory that its structure refers to.
 
     Attributes:
-        memories: kinds of memory of results, by number, other than `device`.
-        shards: how its arrays lie on several devices, None for a program of one.
+        memories: memory kinds of results other than `device`, by number.
+        shards: sharding of its leaves, None for a program of one device.
         native: the `PJRT_Executable`.
     """
 
@@ -82,7 +82,7 @@ class Program:
         return ctypes.addressof(self.native)
 
     def hold(self, thing: Any) -> int:
-        """Keep a ctypes object as long as the program; return its address."""
+        """Keep a ctypes object alive as long as the program; return its address."""
         self.kept.append(thing)
         return ctypes.addressof(thing)
 
@@ -105,7 +105,7 @@ class Program:
         self._fill_boundary()
         self._fill_aliases()
         native.python = int(self.needs_python)
-        native.asynchronous = int(_WHILE in request.proto)  # until the first run says more
+        native.asynchronous = int(_WHILE in request.proto)  # until the first run is measured
 
     @property
     def needs_python(self) -> bool:
@@ -126,7 +126,7 @@ class Program:
         native.arena_bytes = aligned_bytes(max(arena_bytes, 1))
 
     def _fill_boundary(self) -> None:
-        """Write one row per parameter and result; tokens have no slot, no bytes, any layout."""
+        """Write one row per parameter and result; tokens have neither slot nor bytes."""
         run, table = self.run, self.run.manifest.table
         taken, given = self.boundary.parameters, self.results
         parameters = (structure("Parameter") * max(len(taken), 1))()
@@ -150,7 +150,7 @@ class Program:
 
     @property
     def results(self) -> tuple[Leaf, ...]:
-        """The results as each device has them."""
+        """The results of one device."""
         return self.shards.local(self.boundary) if self.shards else self.boundary.results
 
     def layouts(self, rows: Any, count: int) -> int:
@@ -158,7 +158,7 @@ class Program:
         return self.hold(words(row.layout or layout_address(()) for row in rows[:count]))
 
     def donated(self, args: Any) -> list[int]:
-        """Return the numbers of the arguments that an execution gives away."""
+        """Return the numbers of the donated arguments of an execution."""
         options = structure("PJRT_ExecuteOptions").from_address(args.options)
         kept = words_at(
             options.non_donatable_input_indices, options.num_non_donatable_input_indices
@@ -167,7 +167,7 @@ class Program:
         return [row.parameter for row in rows if row.parameter not in kept]
 
     def _fill_aliases(self) -> None:
-        """Write the aliases of hloc, whose leaves leave tokens out."""
+        """Write the aliases of hloc, whose leaf numbers omit tokens."""
         taken = [i for i, leaf in enumerate(self.boundary.parameters) if leaf.type != TOKEN]
         given = [i for i, leaf in enumerate(self.boundary.results) if leaf.type != TOKEN]
         rows = (structure("Alias") * max(len(self.run.aliases), 1))()
@@ -177,11 +177,11 @@ class Program:
         self._aliases = rows
         self.native.aliases, self.native.num_aliases = self.hold(rows), len(self.run.aliases)
 
-    # ---- what is asked seldom
+    # ---- rare queries
 
     @cached_property
     def optimized(self) -> Any:
-        """The module with its configuration, without which jaxlib ends the process."""
+        """The module with its configuration, without which jaxlib crashes."""
         config = message_field(1, self.boundary.program_shape)
         shardings = self.shards.shardings if self.shards else b""
         data = message_field(1, self.request.proto + shardings) + message_field(2, config)
@@ -189,7 +189,7 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """The same for the same HloModuleProto, options and version of hloc, in every process."""
+        """A digest of the HloModuleProto, the options and the version of hloc."""
         from hashlib import sha256
 
         parts = (__version__.encode(), self.request.proto, self.request.options)
@@ -225,7 +225,7 @@ def program_at(address: int) -> Program:
 
 
 def retire(number: int) -> int:
-    """Forget a program that nothing holds any more; called by machine code."""
+    """Free a program without references; called by machine code."""
     program = PROGRAMS.pop(number, None)
     if program is not None and program.native.arena:
         machine().function("free_memory", 1)(program.native.arena)
@@ -254,7 +254,7 @@ def PJRT_Executable_GetCostAnalysis(args: Any) -> None:
 
 
 def PJRT_Executable_GetCompiledMemoryStats(args: Any) -> None:
-    for name, _ in type(args)._fields_[3:]:  # what is not written is garbage
+    for name, _ in type(args)._fields_[3:]:  # the caller does not initialise them
         setattr(args, name, 0)
     program = program_at(args.executable)
     report = program.run.buffers
@@ -316,7 +316,7 @@ def PJRT_Executable_GetCompileOptions(args: Any) -> None:
 
 
 def _hand_out(args: Any, name: str, program: Program, data: bytes) -> None:
-    """Give bytes, which live as long as the program."""
+    """Return bytes to the caller; they live as long as the program."""
     address = program.hold(ctypes.create_string_buffer(data))
     args.serialized_bytes, args.serialized_bytes_size = address, len(data)
     setattr(args, name, address)

@@ -1,4 +1,4 @@
-"""What was compiled for JAX in this process; `hloc.jax.report()` reads it."""
+"""The compilations for JAX in this process; `hloc.jax.report()` reads them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """One program that JAX had compiled.
+    """One program that was compiled for JAX.
 
     Attributes:
         name: of the module.
-        instructions: as they came from JAX.
+        instructions: their number in JAX's program.
         seconds: from MLIR to loaded code.
         was_kept: it came from hloc's cache.
         proto: the serialized HloModuleProto.
@@ -25,4 +25,4 @@ class Compilation:
 
 
 COMPILATIONS: list[Compilation] = []
-"""All of them, in their order."""
+"""All compilations, in order."""

@@ -10,17 +10,17 @@ from hloc.errors import HloError
 from hloc.pjrt.ffi.registered import watch_registrations
 
 NAME = "hloc"
-"""What users write: `JAX_PLATFORMS=hloc,cpu`, `jax.devices("hloc")`."""
+"""The platform name: `JAX_PLATFORMS=hloc,cpu`, `jax.devices("hloc")`."""
 
 TESTED = ((0, 10), (0, 10))
 """The first and the last version of jaxlib that the plug-in was tested with."""
 
 _PRIORITY = -100
-"""Below that of JAX's own CPU client: who does not ask for hloc does not get it."""
+"""Below that of JAX's own CPU client, so that hloc is used on request only."""
 
 
 def register() -> None:
-    """Tell JAX of the backend, once; it is made when JAX first asks for it."""
+    """Register the backend with JAX, once; JAX creates it on first use."""
     from jax._src import xla_bridge
 
     if NAME not in xla_bridge._backend_factories:
@@ -31,7 +31,7 @@ def register() -> None:
 
 
 def is_started() -> bool:
-    """True if JAX has made its backends, after which none can be added."""
+    """True if JAX has created its backends, after which none can be added."""
     from jax._src import xla_bridge
 
     return bool(xla_bridge._backends)
@@ -49,10 +49,10 @@ def _new_client() -> Any:
 
 
 def check_version() -> None:
-    """Refuse versions of jaxlib that were not tested.
+    """Check that this version of jaxlib was tested.
 
     Raises:
-        HloError: with the versions that were.
+        HloError: it was not; the message has the tested versions.
     """
     import jaxlib
 
@@ -68,7 +68,7 @@ def check_version() -> None:
 
 @cache
 def _load() -> None:
-    """Give jaxlib the table of functions, once in a process."""
+    """Pass the table of functions to jaxlib, once in a process."""
     from jax._src.lib import xla_client
 
     from hloc.pjrt.table import api_table
@@ -77,7 +77,7 @@ def _load() -> None:
 
 
 def capsule(address: int) -> Any:
-    """Return the address of a `PJRT_Api` as jaxlib takes it."""
+    """Return the address of a `PJRT_Api` as a capsule for jaxlib."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

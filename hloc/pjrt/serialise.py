@@ -1,7 +1,7 @@
 """Executables as bytes, for JAX's compilation cache and `jax.experimental.serialize_executable`.
 
-The bytes hold the HloModuleProto and the compile options. Machine code is not among them: it is in
-hloc's own cache, and a machine that has not compiled the program yet does so when it loads it.
+The bytes contain the HloModuleProto and the compile options, but no machine code: that is in hloc's
+own cache, and a machine that has not compiled the program yet compiles it when it loads it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROTO, _OPTIONS = 1, 2
 
 
 def serialized(proto: bytes, options: bytes) -> bytes:
-    """Return a program and its CompileOptionsProto as one piece."""
+    """Return a program and its CompileOptionsProto as bytes."""
     return _MAGIC + message_field(_PROTO, proto) + message_field(_OPTIONS, options)
 
 
@@ -29,7 +29,7 @@ def deserialized(data: bytes) -> tuple[bytes, bytes]:
     """Return the program and the options that `serialized` was given.
 
     Raises:
-        PjrtError: the bytes are of something else, or damaged.
+        PjrtError: the bytes are not a serialized executable, or damaged.
     """
     try:
         if not data.startswith(_MAGIC):

@@ -1,4 +1,4 @@
-"""The Python twins of machine code: what is called too seldom, or is too involved, for it."""
+"""The Python fallbacks (twins) of machine code, for rare or complicated cases."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def new_buffer(
 
 
 def settled(address: int) -> int:
-    """Wait for a buffer; return the error of the run that should have made it, or 0."""
+    """Wait for a buffer; return the error of the run that should have computed it, or 0."""
     error: int = machine().function("settled", 1)(address)
     return error
 
@@ -148,7 +148,7 @@ def _run_whole(
 
 
 def _run_on_all(program: Program, given: list[list[Array]]) -> list[list[Array | None]]:
-    """Run on every device at once; return the results of each, None for tokens."""
+    """Run on all devices concurrently; return the results of each, None for tokens."""
     results = program.run.run_devices(given)
     per_device = []
     for number in range(len(program.request.devices)):
@@ -175,7 +175,7 @@ def run_here(program: Program, inputs: list[int]) -> list[Array | None]:
 
 
 def ready_event() -> int:
-    """Return the address of the event that is always complete."""
+    """Return the address of an event that is always complete."""
     offset: int = type(state()).ready.offset
     return ctypes.addressof(state()) + offset
 

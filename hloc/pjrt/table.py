@@ -1,4 +1,4 @@
-"""The table of functions that jaxlib is given: machine code where there is some, else Python."""
+"""The table of functions for jaxlib: machine code if available, else Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MODULES: tuple[ModuleType, ...] = (
     slow,
     targets,
 )
-"""Where the Python functions of the C API are."""
+"""The modules with the Python functions of the C API."""
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -39,7 +39,7 @@ _RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 @cache
 def api_table() -> int:
-    """Return the address of the `PJRT_Api`, ready to be given to jaxlib; there is one."""
+    """Return the address of the only `PJRT_Api`."""
     _start()
     table = structure("PJRT_Api")()
     offsets = layout("PJRT_Api").fields
@@ -93,7 +93,7 @@ def _address(callback: Any) -> int:
 
 
 def _extension(kind: str, following: int) -> int:
-    """Return the address of the extension table with the functions it names."""
+    """Return the address of the extension table of a kind, with its functions."""
     name = f"PJRT_{kind}_Extension"
     table = structure(name)()
     table.base.struct_size = ctypes.sizeof(table)
@@ -109,7 +109,7 @@ def _extension(kind: str, following: int) -> int:
 
 
 def _start() -> None:
-    """Fill the state, start the worker, and see to the end of the process and to forks."""
+    """Initialise the state, start the worker, and register handlers of exit and of forks."""
     callbacks.add_targets()
     add_buffer_callbacks()
     code, shared = machine(), state()
@@ -122,7 +122,7 @@ def _start() -> None:
     shared.kept = keep(words([0] * 4))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        code.function("hloc_pjrt_start")()  # the worker takes over the mask
+        code.function("hloc_pjrt_start")()  # the worker inherits the signal mask
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _watch_interrupts()
@@ -131,7 +131,7 @@ def _start() -> None:
 
 
 def _watch_interrupts() -> None:
-    """Let Ctrl-C end the run under way before Python, which waits for it, hears of it."""
+    """Let Ctrl-C end the current run, for which Python waits, before Python handles it."""
     if not callable(signal.getsignal(signal.SIGINT)):
         return
     install = ctypes.CDLL(None).signal
@@ -141,7 +141,7 @@ def _watch_interrupts() -> None:
 
 
 def _close() -> None:
-    """End the worker; from now on machine code calls no Python."""
+    """End the worker; machine code no longer calls Python."""
     if not state().forked:
         machine().function("hloc_pjrt_finish")()
     state().closed = 1

@@ -61,7 +61,7 @@ STAGE = STRUCTURES.enum("XLA_FFI_ExecutionStage")
 
 
 def new(name: str, **fields: Any) -> Any:
-    """Return a structure with these fields, and its size where it has one."""
+    """Return a structure with these fields, and `struct_size` if it has that field."""
     made = STRUCTURES.structure(name)(**fields)
     if "struct_size" in STRUCTURES.layout(name).fields:
         made.struct_size = ctypes.sizeof(made)
@@ -69,7 +69,7 @@ def new(name: str, **fields: Any) -> Any:
 
 
 def data_type(name: str) -> int:
-    """Return the number of an element type by the name that HLO has for it, 0 if it has none."""
+    """Return the number of an element type by HLO's name, 0 if it has none."""
     return _numbers().get(name, 0)
 
 

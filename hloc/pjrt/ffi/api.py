@@ -1,6 +1,6 @@
-"""The functions that handlers call back: errors, state, user data, threads, asynchronous results.
+"""The functions that handlers call: errors, state, user data, threads, asynchronous results.
 
-Wordings are those of XLA:CPU, which has no streams and no device memory to give.
+Messages are those of XLA:CPU, which has neither streams nor device memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """What stands behind the `XLA_FFI_ExecutionContext` of one call frame.
+    """The `XLA_FFI_ExecutionContext` of one call frame.
 
     Attributes:
-        states: by stage, the type and the address of what a handler keeps between its calls.
-        user_data: by type, the address of what the caller of the program gave.
+        states: by stage, type id and address of a handler's state.
+        user_data: address of the user data by type id.
     """
 
     states: dict[int, tuple[int, int]]
@@ -47,7 +47,7 @@ class Context:
 
 @dataclass(slots=True, eq=False)
 class Future:
-    """An `XLA_FFI_Future`: the result of a handler that returned before it was done."""
+    """An `XLA_FFI_Future`: the result of an asynchronous handler."""
 
     done: threading.Event = field(default_factory=threading.Event)
     error: PjrtError | None = None
@@ -69,13 +69,13 @@ def error_handle(fault: PjrtError) -> int:
 
 
 def taken_error(handle: int) -> PjrtError:
-    """Return an error and forget its handle."""
+    """Return the error of a handle, and delete the handle."""
     fault, _ = _errors.pop(handle, (PjrtError("UNKNOWN", "an error that hloc did not make"), None))
     return fault
 
 
 def wait_for_future(handle: int) -> None:
-    """Wait until a handler sets its future, and forget it.
+    """Wait until a handler sets its future, and delete it.
 
     Raises:
         PjrtError: the error that it was set to.

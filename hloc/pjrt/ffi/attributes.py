@@ -29,10 +29,10 @@ class Attributes:
 
 
 def attributes_of(text: str) -> Attributes:
-    """Return the attributes that a backend configuration spells, `{a = 1 : i32, b = "text"}`.
+    """Return the attributes of a backend configuration such as `{a = 1 : i32, b = "text"}`.
 
     Raises:
-        PjrtError: it is no dictionary, or an attribute has a type that the FFI does not know.
+        PjrtError: it is not a dictionary, or the FFI does not support the type of an attribute.
     """
     from jaxlib.mlir import ir
 
@@ -69,7 +69,7 @@ def _value(name: str, attribute: Any, kept: list[Any]) -> tuple[int, Any]:
     """Return the kind of an attribute and its structure.
 
     Raises:
-        PjrtError: the FFI does not know its type.
+        PjrtError: the FFI does not support its type.
     """
     from jaxlib.mlir import ir
 
@@ -111,7 +111,7 @@ def _integer(name: str, type_: Any) -> tuple[int, str]:
 
 
 def _array(attribute: Any) -> np.ndarray[Any, Any] | None:
-    """Return the elements of an attribute that is an array, None if it is none."""
+    """Return the elements of an array attribute, None for other attributes."""
     from jaxlib.mlir import ir
 
     dense = {

@@ -1,4 +1,4 @@
-"""One custom call of a program: its call frames, and how its handlers are run.
+"""One custom call of a program: its call frames, and the calls of its handlers.
 
 As on XLA:CPU, `instantiate` runs once when the program is compiled and `execute` in each run;
 `prepare` and `initialize` are stages of GPUs.
@@ -27,7 +27,7 @@ from hloc.shapes import ArrayShape, Shape
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _BUFFER = 1
-"""The only kind of argument and result that the FFI has."""
+"""The only kind of argument and result of the FFI."""
 
 _runs = itertools.count(1)
 
@@ -39,7 +39,7 @@ class Frame:
         self, stage: str, attributes: Attributes, states: dict[int, tuple[int, int]],
         operands: Sequence[Shape] = (), results: Sequence[Shape] = (),
     ) -> None:  # fmt: skip
-        """Make the frame of a call with operands and results of these shapes."""
+        """Create the frame of a call with operands and results of these shapes."""
         self.context = Context(states)
         CONTEXTS[self.context.address] = self.context
         self._kept: list[Any] = [attributes]
@@ -108,7 +108,7 @@ class HandlerCall:
         """Read the attributes and run the stage `instantiate`.
 
         Raises:
-            PjrtError: the attributes are not those of the FFI, or the handler's own error.
+            PjrtError: the attributes are not supported by the FFI, or the handler's own error.
         """
         self._inst, self._execute = inst, handlers["execute"]
         self._states: dict[int, tuple[int, int]] = {}
@@ -164,5 +164,5 @@ def _orders(inst: Instruction) -> tuple[list[tuple[int, ...]], list[tuple[int, .
 
 
 def _in_memory(array: Array, order: tuple[int, ...]) -> Array:
-    """Return the array whose memory has the dimensions in that order: a view if it lies so."""
+    """Return the array in the memory order `order`: a view if it already has that order."""
     return np.ascontiguousarray(array.transpose(order)) if order else np.ascontiguousarray(array)

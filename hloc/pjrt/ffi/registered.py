@@ -1,7 +1,7 @@
-"""What users and libraries registered with JAX for the CPU: handlers, and types of their state.
+"""Handlers, and types of their state, that users and libraries registered with JAX for the CPU.
 
-jaxlib tells all stages of a handler but `instantiate`, so the registrations pass through here on
-their way to XLA, from the moment that JAX finds hloc. This module imports nothing of hloc.
+jaxlib returns all stages of a handler but `instantiate`, so this module intercepts registrations
+with XLA, as soon as JAX discovers hloc. It imports nothing of hloc.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _types: list[Any] = []
 
 
 def watch_registrations() -> None:
-    """Hear of registrations, past and future; XLA gets them as it does from JAX's CPU client."""
+    """Intercept registrations, past and future; XLA gets them as from JAX's CPU client."""
     from jaxlib import xla_client
 
     xla_client.register_custom_type_handler("cpu", _type)  # handlers need their types
@@ -25,7 +25,7 @@ def watch_registrations() -> None:
 def _target(name: Any, function: Any, *rest: Any) -> None:
     from jaxlib import _jax
 
-    _jax.register_custom_call_target(name, function, *rest)  # refuses what is not valid
+    _jax.register_custom_call_target(name, function, *rest)  # rejects invalid registrations
     _capsules[name.decode() if isinstance(name, bytes) else name] = function
 
 
@@ -37,7 +37,7 @@ def _type(name: str, registration: Any, *rest: Any) -> None:
 
 
 def registered_handlers() -> dict[str, Mapping[str, int] | int]:
-    """Return by name the addresses of handlers by stage, or of a function of old custom calls."""
+    """Return by name the handlers' addresses by stage, or the address of a legacy custom call."""
     from jaxlib import xla_client
 
     capsules = {
@@ -57,7 +57,7 @@ def registered_handlers() -> dict[str, Mapping[str, int] | int]:
 
 
 def deleters() -> dict[int, int]:
-    """Return the addresses of the functions that delete an object, by the number of its type."""
+    """Return the addresses of the deleters of state objects, by type id."""
     found = {}
     for registration in _types:
         if isinstance(registration, dict) and registration.get("type_info") is not None:
@@ -70,7 +70,7 @@ def deleters() -> dict[int, int]:
 
 
 _OF_JAXLIB = ("xla_ffi_", "xla_buffer_", "dce_sink")
-"""How targets begin whose handlers need more of XLA than `c_api.h` has; hloc has its own."""
+"""Prefixes of targets whose handlers need more of XLA than `c_api.h`; hloc has its own."""
 
 _DELETER_OFFSET = 16  # in XLA_FFI_TypeInfo, after its size and extensions
 

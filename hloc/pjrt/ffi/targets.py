@@ -24,7 +24,7 @@ _PLAIN_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def add_registered_targets() -> None:
-    """Let hloc compile and run custom calls of all targets registered with JAX for the CPU."""
+    """Register all targets that are registered with JAX for the CPU."""
     for name, found in registered_handlers().items():
         if name in _added:
             continue
@@ -36,7 +36,7 @@ def add_registered_targets() -> None:
 
 
 def add_handlers(name: str, handlers: Mapping[str, int]) -> None:
-    """Let custom calls of `name` run handlers, given by their addresses by stage."""
+    """Register the target `name` with handlers, given by their addresses by stage."""
     _add(name, "a handler of the XLA FFI", _TYPED, partial(HandlerCall, handlers))
 
 
@@ -48,7 +48,7 @@ def _add(name: str, reads: str, version: str, fill: Any) -> None:
 
 
 def _plain_call(address: int, inst: Instruction) -> Fill:
-    """Return what calls `void f(void* result, const void** operands)` on row-major arrays.
+    """Return a function that calls `void f(void* result, const void** operands)`, row-major.
 
     A tuple of results is an array of pointers.
     """

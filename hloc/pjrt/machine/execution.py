@@ -1,7 +1,7 @@
 """`PJRT_LoadedExecutable_Execute`: fills the program's pointer table and runs it.
 
 A short program runs in the caller's thread; others, and those whose arguments are not ready, are
-queued for the worker (`worker.py`). The last run tells whether a program is short.
+queued for the worker (`worker.py`). A program is short if its last run was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The words of the machine code's sources, for readers and type checkers; nothing here runs.
+"""The names that the machine code's sources use, for readers and type checkers; nothing here runs.
 
-Names of structures stand for addresses of one (`objects.py`, `abi_table.py`); `state` is the one
+A structure's name (`objects.py`, `abi_table.py`) is the type of pointers to it; `state` is the only
 `State` of the process. `Error_Code_.INTERNAL` is a member of the enum `PJRT_Error_Code`.
 """
 
@@ -53,12 +53,12 @@ cast = _word
 call = _word
 """`call(address, x, y)`: call the C function at an address."""
 exchange = _word
-"""`exchange(executable.arena, value)`: store atomically, return what was there."""
+"""`exchange(executable.arena, value)`: store atomically, return the old value."""
 atomic_add = _word
-"""`atomic_add(storage.refs, 1)`: add atomically, return what was there."""
+"""`atomic_add(storage.refs, 1)`: add atomically, return the old value."""
 atomic_max = _word
 atomic_load = _word
-"""`atomic_load(event.state)`: load what another thread stored; what it wrote before is seen too."""
+"""`atomic_load(event.state)`: load with acquire semantics."""
 twin = _word
 """`return twin(args)`: leave the call to the Python function of the same name."""
 text = _word
