@@ -1,4 +1,4 @@
-"""Atom and red: lanes act one after the other, in ascending order.
+"""Atom and red: lanes execute one after the other, in ascending order.
 
 Source: PTX ISA, "atom" and "red".
 """
@@ -39,7 +39,7 @@ _FUNCTIONS: dict[str, Function] = {
 
 
 def _function(name: str, of: PtxType) -> Function:
-    """Return the function on memory's bits: (old, operands...) -> new, all as plain bits."""
+    """Return the function (old, operands...) -> new, all as plain bits."""
     plain = _FUNCTIONS[name]
     if name in ("exch", "cas") or not of.is_float:
         return lambda *values: plain(*(v.view(of.dtype) for v in values)).view(values[0].dtype)
@@ -57,7 +57,7 @@ def _paired(values: tuple[Array, ...], of: PtxType, function: Function) -> Array
 
 
 def _turns(addresses: Array) -> Iterator[Array]:
-    """Yield positions such that no address comes twice in one turn, first lanes first."""
+    """Yield positions such that no address occurs twice in one turn, lowest lanes first."""
     _, which, counts = np.unique(addresses, return_inverse=True, return_counts=True)
     if counts.max() == 1:
         yield np.arange(len(addresses))

@@ -39,7 +39,7 @@ class Barriers:
     def arrive(
         self, end: BlockBarrier, threads: Threads, following: Place, lanes: Lanes
     ) -> Iterator[tuple[Place, Lanes]]:
-        """Take lanes that reach a barrier; yield places and lanes that go on."""
+        """Add lanes that reach a barrier; yield places and lanes that continue."""
         numbers = threads.rows[end.number][lanes]
         first = int(numbers[0])
         if not (numbers == first).all():
@@ -104,7 +104,7 @@ class Barriers:
     def _check_convergence(
         self, freed: list[tuple[Place, BlockBarrier, Array]], threads: Threads
     ) -> None:
-        """An aligned barrier wants whole warps at one instruction."""
+        """Check that the warps at an aligned barrier are complete, at one instruction."""
         seen = np.zeros((self._geometry.blocks, self._geometry.warps_per_block), bool)
         for _, end, numbers in freed:
             warps = self._warps([numbers])
@@ -132,7 +132,7 @@ class Barriers:
         threads.rows[end.target][lanes] = result[lanes // self._geometry.stride]
 
     def stuck(self) -> tuple[Place, int, str] | None:
-        """Return the place behind the barrier, a lane and a description of who waits for ever."""
+        """Return the place after the barrier, a lane and a description of a deadlock, or None."""
         for barrier in self._barriers.values():
             for place, (_, lanes) in sorted(barrier.waiting.items()):
                 numbers = numbers_of(lanes)

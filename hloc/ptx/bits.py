@@ -25,14 +25,14 @@ from hloc.ptx.value_types import TYPES, Array, unsigned
 
 
 def shift_left(a: Array, n: Array) -> Array:
-    """Return a << n; everything is shifted out from the width on."""
+    """Return a << n; 0 if n is at least the width."""
     width = 8 * a.dtype.itemsize
     shifted = a << np.minimum(n, width - 1).astype(a.dtype)
     return np.asarray(np.where(n >= width, a.dtype.type(0), shifted))
 
 
 def shift_right(a: Array, n: Array) -> Array:
-    """Return a >> n, filled with the sign of a signed value; n counts up to the width."""
+    """Return a >> n, filled with the sign of a signed value; n is clamped to the width."""
     width = 8 * a.dtype.itemsize
     shifted = a >> np.minimum(n, width - 1).astype(a.dtype)
     if a.dtype.kind == "i":

@@ -25,7 +25,7 @@ from hloc.ptx.value_types import Array, every
 class BlockSpace:
     """Memory of which every block (shared) or thread (local) has its own piece.
 
-    A piece takes a power of two of bytes; those behind its size are not allocated.
+    A piece occupies a power of two of bytes; those after its size are not allocated.
     """
 
     def __init__(self, name: str, size: int, pieces: int, piece_of_lane: Array) -> None:
@@ -46,7 +46,7 @@ class BlockSpace:
         return len(self._flat_data)
 
     def piece(self, number: int) -> tuple[Array, Array]:
-        """Return the bytes of one piece, and the state of each of them."""
+        """Return the bytes of one piece, and the state of each byte."""
         return self._data[number], self._state[number]
 
     def _view(self, dtype: np.dtype[Any], columns: int, of_state: bool = False) -> Array:

@@ -31,7 +31,7 @@ ALL_IN_FLIGHT = {
 
 
 def check_same_instruction(found: Array, values: Array, space: str) -> None:
-    """Fault if what is found after a store is not what a lane stored there."""
+    """Fault if memory after a store does not have the value that a lane stored."""
     lost = found != values
     if some(lost):
         lane = int(np.argmax(lost.any(axis=1) if lost.ndim > 1 else lost))

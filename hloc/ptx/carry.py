@@ -1,7 +1,7 @@
 """Arithmetic with carry: add.cc, addc, sub.cc, subc, mad.cc, madc.
 
-The carry lives in a predicate of its own per function. Source: PTX ISA, "Extended-Precision
-Integer Arithmetic Instructions".
+The carry is a separate predicate of each function. Source: PTX ISA, "Extended-Precision Integer
+Arithmetic Instructions".
 """
 
 from __future__ import annotations

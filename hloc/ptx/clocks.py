@@ -1,8 +1,8 @@
-"""Which accesses of the warps of a block are ordered: one vector clock per warp.
+"""The order of accesses of the warps of a block: one vector clock per warp.
 
 Warp w counts its own barriers; `known[v, w]` is the latest count of warp w that warp v has waited
-for. An access carries the code `count * 32 + warp` of who made it. Warp v comes after that access
-exactly if `known[v, warp] >= count`.
+for. An access has the code `count * 32 + warp` of its warp. Warp v is ordered after that access if
+and only if `known[v, warp] >= count`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WARP_BITS = 5  # a block has at most 32 warps
 
 
 class WarpClocks:
-    """The clocks of all warps of some blocks, and per lane what its accesses are marked with."""
+    """The clocks of all warps of some blocks, and the code of each lane's accesses."""
 
     def __init__(self, geometry: Geometry) -> None:
         self._geometry = geometry
@@ -36,15 +36,15 @@ class WarpClocks:
         warps = np.arange(self._geometry.warps_per_block)
         own = self.known[:, warps, warps]
         code = (own << WARP_BITS) + warps
-        # Codes below the floor are known to everyone: the quick answer for most accesses.
+        # Codes below the floor are known to all warps: the fast path for most accesses.
         lowest = np.where(np.eye(len(warps), dtype=bool), np.iinfo(np.int32).max, self.known)
         floor = (np.minimum(lowest.min(axis=2), own) + 1) << WARP_BITS
-        # mypy sees no dtype through the fancy index; both are int32.
+        # mypy infers no dtype for the fancy index; both are int32.
         self.code = code.astype(np.int32)[self.block, self.warp]
         self.floor = floor.astype(np.int32)[self.block, self.warp]
 
     def join(self, arrived: Array, waited: Array) -> None:
-        """Order warps at a barrier: those that `waited` come after all that `arrived`.
+        """Order warps at a barrier: those that `waited` are after all that `arrived`.
 
         Both are masks of [blocks, warps].
         """
@@ -56,19 +56,19 @@ class WarpClocks:
         self._refresh()
 
     def release(self, block: int, warp: int) -> Array:
-        """Return all that a warp knows and did; what it does next is not part of it."""
+        """Return the clock of a warp, and advance it (release)."""
         known = np.array(self.known[block, warp])
         self.known[block, warp, warp] += 1
         self._refresh()
         return known
 
     def acquire(self, block: int, warp: int, known: Array) -> None:
-        """Order a warp behind what another has released."""
+        """Order a warp after the clock that another warp released (acquire)."""
         self.known[block, warp] = np.maximum(self.known[block, warp], known)
         self._refresh()
 
     def unordered(self, lanes: Lanes, codes: Array) -> Array:
-        """Return where accesses marked `codes` ([lanes] or [lanes, n]) are not ordered before."""
+        """Return where accesses with `codes` ([lanes] or [lanes, n]) are not ordered before."""
         mine, floor = self.code[lanes], self.floor[lanes]
         if codes.ndim > 1:
             mine, floor = mine[:, None], floor[:, None]

@@ -12,12 +12,12 @@ from hloc.ptx.program import Instruction, PtxKernel
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """On to the next block."""
+    """Continue with the next block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """To `target` where the predicate holds (everywhere if `row` is None), else to the next."""
+    """Branch to `target` where the predicate holds (always if `row` is None), else fall through."""
 
     target: int
     row: int | None
@@ -26,7 +26,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedBranch:
-    """brx.idx: to the target that a row numbers."""
+    """brx.idx: branch to the target whose index is in a row."""
 
     targets: tuple[int, ...]
     index: int
@@ -56,7 +56,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class WarpCollective:
-    """An instruction that waits for the lanes of `mask` (None: for `group` neighbouring lanes)."""
+    """An instruction that waits for the lanes of `mask` (None: for `group` adjacent lanes)."""
 
     operation: Operation
     mask: int | None
@@ -100,9 +100,9 @@ End = PhaseWait | Fall | Branch | IndexedBranch | Leave | Call | WarpCollective 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Operations without a jump between them, and their end.
+    """Operations without a jump between them, and a terminator.
 
-    `instructions` has one entry per operation, then that of the end if it has one.
+    `instructions` has one entry per operation, then that of the terminator if it has one.
     """
 
     operations: tuple[Operation, ...]
@@ -112,7 +112,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """All blocks of a kernel and of what it calls; execution starts at block 0.
+    """All blocks of a kernel and of its callees; execution starts at block 0.
 
     `granules` is the smallest access to shared and to global memory, in bytes.
     """

@@ -22,7 +22,7 @@ _LANE = np.arange(WARP)
 
 
 def spread(values: Array, lanes: Lanes) -> tuple[Array, Array]:
-    """Return values as [warps, 32] and which of those lanes take part; others hold zero."""
+    """Return values as [warps, 32] and a mask of the lanes that take part; others are zero."""
     if isinstance(lanes, slice) and lanes.start % WARP == 0 and lanes.stop % WARP == 0:
         grid = np.ascontiguousarray(values).reshape(-1, WARP)
         return grid, np.ones(grid.shape, bool)
@@ -186,7 +186,7 @@ def decode_redux(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def decode_active_mask(instruction: Instruction, frame: Frame) -> Operation:
-    """Activemask: the lanes of the warp that execute this together."""
+    """Activemask: the lanes of the warp that execute the instruction together."""
     target = frame.target(instruction.operands[0], TYPES["b32"])
 
     def run(threads: Threads, lanes: Lanes) -> None:

@@ -54,8 +54,8 @@ def _either_nan(a: Array, b: Array) -> Array:
 def comparison(name: str, of: PtxType) -> Function | None:
     """Return the comparison of that name; None if there is none.
 
-    Ordered forms are false for NaN, unordered ones (ltu, ...) true. NumPy's are ordered but for
-    not_equal, which PTX calls neu.
+    Ordered forms are false for NaN, unordered ones (ltu, ...) true. NumPy's are ordered except
+    not_equal, which is PTX's neu.
     """
     if name in _UNORDERED:
         ordered = _ORDERED[_UNORDERED[name]]
@@ -152,7 +152,7 @@ def decode_set(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def decode_testp(instruction: Instruction, frame: Frame) -> Operation:
-    """Testp: what kind of number it is."""
+    """Testp: test the class of a number."""
     of = type_of(instruction, frame)
     smallest = of.dtype.type({4: 2.0**-126, 8: 2.0**-1022}[of.size])
     tests: dict[str, Function] = {

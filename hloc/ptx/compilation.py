@@ -43,10 +43,10 @@ _JUMPS = ("bra", "brx", "ret", "exit", "call", "bar", "barrier")
 
 
 def code_of(module: PtxModule, name: str) -> Code:
-    """Return the code of a kernel, made once per module.
+    """Return the code of a kernel, cached per module.
 
     Raises:
-        PtxFault: no such kernel, or an instruction that nothing here knows.
+        PtxFault: no such kernel, or an unsupported instruction.
     """
     found = module.caches.get(name)
     if not isinstance(found, Code):
@@ -142,7 +142,7 @@ class _Blocks:
 
     def _block(self, start: int, end: int) -> Block:
         instructions = self._frame.function.instructions[start:end]
-        if start == end:  # behind the last instruction: as if `ret` stood there
+        if start == end:  # after the last instruction: an implicit `ret`
             is_kernel = self._frame.function.is_kernel
             return Block((), (), Leave(is_kernel, None, False))
         ends = _is_end(instructions[-1])
@@ -152,7 +152,7 @@ class _Blocks:
         return Block(operations, instructions, finish)
 
     def _decoded(self, decode: Callable[[Instruction, Frame], T], instruction: Instruction) -> T:
-        """Decode an instruction; operands that do not fit its opcode are a fault of the text."""
+        """Decode an instruction; raise a fault if its operands do not fit its opcode."""
         self._frame.instruction = instruction
         try:
             return decode(instruction, self._frame)

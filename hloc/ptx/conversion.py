@@ -66,7 +66,7 @@ def _widened(x: Array, of: PtxType, flush: bool) -> Array:
 def _float_to_integer(
     instruction: Instruction, result: PtxType, of: PtxType, frame: Frame
 ) -> Function:
-    """Round, then clamp to the range. NaN gives 0, or the top bit where 64 bits take part."""
+    """Round, then clamp to the range. NaN gives 0, or the top bit if either type has 64 bits."""
     mode = next((p for p in instruction.parts if p in _TO_INTEGER), None)
     if mode is None:
         raise frame.fault("cvt from float to integer needs a rounding to integer")
@@ -79,7 +79,7 @@ def _float_to_integer(
 
     def run(x: Array) -> Array:
         value = rounded(_widened(x, of, flush).astype(np.float64))
-        # Beyond 2**53 the largest integer is not a float: compare, do not clip.
+        # Beyond 2**53 the largest integer is not representable: compare, do not clip.
         too_low, too_high = value <= limits.min, value >= limits.max
         inside = np.where(too_low | too_high | (value != value), 0, value).astype(result.dtype)
         clamped = np.where(too_low, result.dtype.type(limits.min), result.dtype.type(limits.max))
@@ -90,7 +90,7 @@ def _float_to_integer(
 
 
 def _odd_f64(x: Array) -> Array:
-    """Return integers as f64, rounded to odd where 53 bits do not hold them."""
+    """Return integers as f64, rounded to odd if they have more than 53 bits."""
     if x.dtype.itemsize < 8:
         return x.astype(np.float64)
     negative = x < 0

@@ -1,6 +1,6 @@
 """cp.async: copies from global to shared memory, executed as late as a wait allows.
 
-Reading the target earlier is a fault, so a missing wait is found. Source: PTX ISA, "Data Movement
+Reading the target earlier is a fault, which detects a missing wait. Source: PTX ISA, "Data Movement
 and Conversion Instructions: Asynchronous copy".
 """
 
@@ -29,7 +29,7 @@ _WORD: dict[int, tuple[np.dtype[Any], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Copies of some lanes that have not arrived yet; `group` is the number of each lane's."""
+    """Pending copies of some lanes; `group` is the number of each lane's group."""
 
     lanes: Array
     targets: Array
@@ -44,7 +44,7 @@ class _Copy:
 
 
 class AsyncCopies:
-    """The copies under way, and how many groups each lane has committed."""
+    """The pending copies, and the number of groups that each lane has committed."""
 
     def __init__(self, geometry: Geometry) -> None:
         self._committed = np.zeros(geometry.lanes, np.int64)
@@ -61,7 +61,7 @@ class AsyncCopies:
         self._committed[lanes] += 1
 
     def wait(self, threads: Threads, lanes: Lanes, allowed: int | None) -> None:
-        """Finish all groups of these lanes but the last `allowed`; None: even what is open."""
+        """Finish all groups of these lanes but the last `allowed`; None: also the open group."""
         waits = np.zeros(len(self._committed), bool)
         waits[lanes] = True
         kept: list[_Copy] = []
@@ -80,7 +80,7 @@ class AsyncCopies:
 
 
 def _read(threads: Threads, lanes: Lanes, sources: Array, lengths: Array, size: int) -> Array:
-    """Return what the lanes copy: `lengths` bytes of global memory each, then zeros."""
+    """Return the data of the lanes: `lengths` bytes of global memory each, then zeros."""
     dtype, columns = _WORD[size]
     space = threads.spaces["global"]
     whole = lengths == size
@@ -125,9 +125,9 @@ def decode_copy(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def _arrive_when_done(instruction: Instruction, frame: Frame) -> Operation:
-    """cp.async.mbarrier.arrive: the copies of the lane arrive, then the lane itself.
+    """cp.async.mbarrier.arrive: arrive at a barrier once the lane's copies are complete.
 
-    Without .noinc the barrier first expects one arrival more, which this one is.
+    Without .noinc, the barrier first expects one more arrival, which is this one.
     """
     read = address_reader(instruction.operands[0], frame)
     count = int(instruction.has("noinc"))

@@ -54,7 +54,7 @@ def read_parameters(reader: TokenReader) -> tuple[Parameter, ...]:
             size = TYPES[type_name].size
             count = _read_extent(reader)
             is_array = count is not None
-            # The alignment of a pointer speaks of what it points to.
+            # The alignment of a pointer parameter is that of its target.
             natural = alignment if is_array and alignment else size
             found.append(Parameter(word, type_name, size * (count or 1), natural, is_array))
     reader.expect(")")
@@ -73,7 +73,7 @@ def _read_extent(reader: TokenReader) -> int | None:
 
 
 def read_variable(reader: TokenReader, space: str) -> list[Variable]:
-    """Read what follows `.shared`, `.global`, ...: `.align 16 .b8 name[64] = {...};`."""
+    """Read a declaration after `.shared`, `.global`, ...: `.align 16 .b8 name[64] = {...};`."""
     alignment, type_name = 0, "b8"
     while reader.peek().text.startswith("."):
         word = reader.next().text

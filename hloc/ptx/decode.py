@@ -47,7 +47,7 @@ _CHECKED = {**INTEGER, **BITS, **COMPARE, **CONVERSION, **FLOATS}
 
 
 def _check_qualifiers(instruction: Instruction, frame: Frame) -> None:
-    """A qualifier that no decoder knows must not be read over: it changes the result."""
+    """Raise a fault for an unknown qualifier, which may change the result."""
     if instruction.parts[0] not in _CHECKED:
         return
     for part in instruction.parts[1:]:
@@ -59,7 +59,7 @@ def decoder_of(instruction: Instruction, frame: Frame) -> Decoder:
     """Return the decoder of an instruction that is neither a jump nor a barrier.
 
     Raises:
-        PtxFault: no decoder knows the opcode.
+        PtxFault: the opcode is not supported.
     """
     _check_qualifiers(instruction, frame)
     opcode = instruction.parts[0]

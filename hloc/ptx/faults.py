@@ -13,7 +13,7 @@ Triple = tuple[int, int, int]
 class PtxFault(HloError):
     """A fault of a PTX program or of its launch.
 
-    `kernel`, `line`, `text`, `block` and `thread` say where; they are empty as far as unknown.
+    `kernel`, `line`, `text`, `block` and `thread` give the position, as far as it is known.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class PtxFault(HloError):
 
 
 class LaneFault(Exception):
-    """What one lane of the running instruction did wrong; the machine adds the place.
+    """A fault of one lane of the current instruction; the machine adds the position.
 
     Attributes:
         lane: position among the active ones, None for the first.
-        instruction: what asked for it, if that is not the running one.
+        instruction: the instruction at fault, if that is not the current one.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ def from_float8(codes: Array, name: str) -> Array:
 
 
 def to_float8(values: Array, name: str) -> Array:
-    """Round f64 to the nearest code, ties to even; too large values become the largest number."""
+    """Round f64 to the nearest code, ties to even; saturates to the largest number."""
     table = _VALUES[name]
     finite = table[np.isfinite(table)]
     magnitude = np.minimum(np.abs(values), finite[-1])

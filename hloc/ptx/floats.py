@@ -29,7 +29,7 @@ _DIRECTED = ("rz", "rm", "rp")
 
 
 def flushed(values: Array) -> Array:
-    """Return f32 values with subnormal ones replaced by zero of their sign (.ftz)."""
+    """Return f32 values with subnormals flushed to zero of the same sign (.ftz)."""
     tiny = np.abs(values) < np.float32(2.0**-126)
     return np.where(tiny, np.copysign(np.float32(0), values), values)
 
@@ -52,8 +52,8 @@ _NAN: dict[int, Array] = {
 def in_format(function: Function, of: PtxType, instruction: Instruction) -> Function:
     """Return `function`, written for f16, f32 or f64 arrays, acting on rows of type `of`.
 
-    Adds what qualifiers ask for: .ftz on both sides, .sat and .relu behind; bf16 goes through
-    f32. NaN results get the hardware's bits.
+    Applies the qualifiers: .ftz to operands and result, .sat and .relu to the result; bf16 is
+    computed in f32. NaN results get the hardware's bits.
     """
     flush = instruction.has("ftz") and of.size * of.columns == 4 and of.columns == 1
     saturate, relu = instruction.has("sat"), instruction.has("relu")
@@ -82,7 +82,7 @@ def in_format(function: Function, of: PtxType, instruction: Instruction) -> Func
 
 
 def result_type(instruction: Instruction, frame: Frame) -> PtxType:
-    """Return the type of the result: of two types, as in add.f32.bf16, the first."""
+    """Return the type of the result: the first of two types, as in add.f32.bf16."""
     before = TYPES.get(instruction.parts[-2])
     return before if before is not None else type_of(instruction, frame)
 
@@ -90,7 +90,7 @@ def result_type(instruction: Instruction, frame: Frame) -> PtxType:
 def mixed_sources(
     instruction: Instruction, of: PtxType, operands: list[Operand], frame: Frame
 ) -> tuple[list[int], Callable[[Function], Function]]:
-    """Return the rows of the sources, and what widens those that are narrower than the result.
+    """Return the rows of the sources, and the function that widens narrower ones.
 
     In add.f32.bf16 and fma.f32.bf16 all sources but the last are bf16.
     """
@@ -142,7 +142,7 @@ def fma_of(of: PtxType) -> Function:
 
     def brain(a: Array, b: Array, c: Array) -> Array:
         exact = fma_narrow(*(x.astype(np.float64) for x in (a, b, c)))
-        # To f32 by cutting, with the lost bits in the last one: rounding to odd once more.
+        # To f32 by truncation, with a sticky last bit: rounding to odd once more.
         return odd_f32(exact)
 
     return brain

@@ -1,7 +1,7 @@
-"""How the matrices of mma lie in the registers of a warp.
+"""The layout of mma matrices in the registers of a warp (fragments).
 
-Source: PTX ISA, "Matrix Fragments for mma.m16n8k16" and its neighbours: element i of a fragment
-in lane l stands at (row, column) given by the group l / 4 and the place l % 4 in the group.
+Source: PTX ISA, "Matrix Fragments for mma.m16n8k16" and related sections: element i of a fragment
+in lane l has (row, column) given by the group l / 4 and the position l % 4 in the group.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ TYPES_OF_ELEMENTS: dict[str, np.dtype[Any]] = {
 
 
 def _tf32(bits: Array) -> Array:
-    """The hardware ignores the low 13 bits."""
+    """Return TF32 as f64; the hardware ignores the low 13 bits."""
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
@@ -91,7 +91,7 @@ _WIDEN: dict[str, Callable[[Array], Array]] = {
     "tf32": _tf32,
     "f32": lambda x: x.astype(np.float64),
     "f64": lambda x: x,
-    # Sums of products of bytes stay far below 2**53, and f64 products are the fast ones.
+    # Sums of products of bytes stay far below 2**53, and f64 gemms are fast.
     "s8": lambda x: x.astype(np.float64),
     "u8": lambda x: x.astype(np.float64),
     "s32": lambda x: x.astype(np.float64),
@@ -101,7 +101,7 @@ _WIDEN: dict[str, Callable[[Array], Array]] = {
 
 
 def _left(rows: int, depth: int, element: str, per_register: int) -> Fragment:
-    """A: registers go down by 8 rows first, then right."""
+    """A: registers advance by 8 rows first, then along columns."""
     registers = rows // 8 * (depth // (4 * per_register))
     i = np.arange(registers * per_register)[:, None]
     register, part = i // per_register, i % per_register
@@ -112,7 +112,7 @@ def _left(rows: int, depth: int, element: str, per_register: int) -> Fragment:
 
 
 def _right(depth: int, columns: int, element: str, per_register: int) -> Fragment:
-    """B: the depth runs as the columns of A do, the group is the column."""
+    """B: the depth is as the columns of A, the group is the column."""
     registers = depth // (4 * per_register)
     i = np.arange(registers * per_register)[:, None]
     register, part = i // per_register, i % per_register
@@ -122,7 +122,7 @@ def _right(depth: int, columns: int, element: str, per_register: int) -> Fragmen
 
 
 def _accumulator(rows: int, columns: int, element: str) -> Fragment:
-    """C and D: pairs of neighbours in a row, then 8 rows down."""
+    """C and D: pairs of adjacent elements of a row, then 8 rows further."""
     i = np.arange(rows // 8 * 2)[:, None]
     row = _GROUP + 8 * (i // 2)
     column = _PLACE * 2 + i % 2
@@ -149,7 +149,7 @@ _SHAPES = {  # shape -> rows, columns, depth, bytes of an element of A and B
 
 
 def fragments_of(instruction: Instruction) -> tuple[Fragment, Fragment, Fragment, Fragment] | None:
-    """Return the fragments of D, A, B and C; None for a shape or type that is not known."""
+    """Return the fragments of D, A, B and C; None for an unsupported shape or type."""
     shape = next((p for p in instruction.parts if p.startswith("m") and p[1:2].isdigit()), "")
     types = instruction.parts[-4:]
     if not instruction.has("row") or any(t not in TYPES_OF_ELEMENTS for t in types):

@@ -1,9 +1,9 @@
-"""Operands to rows: what an instruction reads and writes, settled before anything runs.
+"""Operands to rows: the inputs and outputs of instructions, resolved before execution.
 
-At run time everything an instruction touches is a row: an array with one element per thread. A
-row may be a register seen as some type, a part of a wider register, a constant, a special
-register, a parameter or the address of a variable. `Frame` hands out row numbers while a function
-is decoded; `hloc.ptx.threads` makes the arrays.
+At run time, all operands of an instruction are rows: arrays with one element per thread. A row may
+be a register viewed as some type, a part of a wider register, a constant, a special register, a
+parameter or the address of a variable. `Frame` assigns row numbers when a function is decoded;
+`hloc.ptx.registers` creates the arrays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hloc.ptx.value_types import TYPES, PtxType, signed, unsigned
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes of a storage (a register, or a parameter of a function), seen as a type."""
+    """Bytes of a storage (a register, or a parameter of a function), viewed as a type."""
 
     storage: str
     offset: int
@@ -89,7 +89,7 @@ class RowTable:
     numbers: dict[RowSource, int] = field(default_factory=dict)
 
     def number(self, source: RowSource) -> int:
-        """Return the number of a row, new or known."""
+        """Return the number of a row, which is added if it is new."""
         return self.numbers.setdefault(source, len(self.numbers))
 
 
@@ -106,7 +106,7 @@ class Frame:
     instruction: Instruction | None = None  # the one being decoded, for messages
 
     def fault(self, what: str) -> PtxFault:
-        """Return a fault of the instruction being decoded."""
+        """Return a fault of the instruction that is being decoded."""
         line, text = 0, ""
         if self.instruction is not None:
             line, text = self.instruction.line, self.instruction.text
@@ -141,7 +141,7 @@ class Frame:
         return TYPES[self.function.registers[operand.name]].size
 
     def target(self, operand: Operand, of: PtxType) -> int:
-        """Return the row that takes a value of type `of`, extended to the whole register."""
+        """Return the row of a target of type `of`, which is extended to the whole register."""
         if isinstance(operand, Register) and operand.name == "_":
             return self.storage_row("_", 16, 0, of)
         if not isinstance(operand, Register):
@@ -171,7 +171,7 @@ class Frame:
         )
 
     def storage_row(self, name: str, size: int, offset: int, of: PtxType) -> int:
-        """Return the row of bytes of a storage that is no register."""
+        """Return the row of bytes of a storage that is not a register."""
         known = self.table.storages.setdefault(name, size)
         if offset + of.size > known:
             raise self.fault(f"access to byte {offset} of {name}, which has {known} bytes")
@@ -231,7 +231,7 @@ class Frame:
 
 
 def registers_read(instructions: Iterable[Instruction]) -> frozenset[str]:
-    """Return the registers that stand anywhere but as the first operand alone."""
+    """Return the registers that occur elsewhere than as a plain first operand."""
     found: set[str] = set()
     for instruction in instructions:
         if instruction.guard is not None:
@@ -244,7 +244,7 @@ def registers_read(instructions: Iterable[Instruction]) -> frozenset[str]:
 
 
 def named_registers(operands: Iterable[Operand], found: set[str]) -> None:
-    """Add to `found` the registers that stand in operands, wherever in them."""
+    """Add to `found` all registers in operands, at any depth."""
     stack = list(operands)
     while stack:
         operand = stack.pop()

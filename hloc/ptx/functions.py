@@ -1,4 +1,4 @@
-"""Which functions a kernel calls, and where their parameters and local variables lie."""
+"""The functions that a kernel calls, and the layout of parameters and local variables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def reachable(module: PtxModule, kernel: PtxKernel) -> list[PtxFunction]:
 
 
 def parameter_offsets(kernel: PtxKernel) -> tuple[dict[str, int], int]:
-    """Return where each argument lies in the packed bytes, and how many there are."""
+    """Return the offset of each argument in the packed bytes, and their total size."""
     offsets, end = {}, 0
     for parameter in kernel.parameters:
         end = -(-end // parameter.alignment) * parameter.alignment
@@ -55,7 +55,7 @@ def parameter_offsets(kernel: PtxKernel) -> tuple[dict[str, int], int]:
 
 
 def local_layout(functions: list[PtxFunction]) -> tuple[dict[str, int], int]:
-    """Return where each local variable lies in the local memory of a thread, and its bytes."""
+    """Return the offset of each local variable in a thread's local memory, and its total size."""
     offsets, end = {}, 0
     for function in functions:
         for variable in function.variables:

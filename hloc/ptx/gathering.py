@@ -26,7 +26,7 @@ class WarpGathering:
     def gather(
         self, end: WarpCollective, threads: Threads, place: Place, lanes: Lanes
     ) -> Iterator[Lanes]:
-        """Yield sets of lanes that may execute together now; the rest waits.
+        """Yield sets of lanes that may execute together now; the others wait.
 
         Raises:
             LaneFault: a lane executes a collective whose mask does not name it.
@@ -46,7 +46,7 @@ class WarpGathering:
                 "a lane executes a collective whose mask does not name it", int(outside.argmax())
             )
         unit = self._units(end, numbers)
-        # Lanes act together if they are of one warp, or warpgroup, and name the same mask.
+        # Lanes execute together if they are of one warp, or warpgroup, and have the same mask.
         _, together = np.unique(unit * (1 << 33) + masks.astype(np.int64), return_inverse=True)
         count = np.bincount(together)
         needed = np.bitwise_count(masks).astype(np.int64) * (end.group // WARP)
@@ -57,7 +57,7 @@ class WarpGathering:
             yield lanes_of(numbers[ready & (masks == mask)])
 
     def _is_whole(self, end: WarpCollective, threads: Threads, lanes: Lanes) -> bool:
-        """Whether all warps are complete and their masks name all lanes: the usual case."""
+        """Whether all warps are complete and their masks have all lanes: the common case."""
         if self._block_threads % end.group or not isinstance(lanes, slice):
             return False
         if lanes.start % end.group or lanes.stop % end.group:
@@ -65,7 +65,7 @@ class WarpGathering:
         return end.mask is None or every(threads.rows[end.mask][lanes] == 0xFFFFFFFF)
 
     def _units(self, end: WarpCollective, numbers: Array) -> Array:
-        """Return a number of the warp, or warpgroup, of each lane; it is of one block."""
+        """Return a number that identifies the warp, or warpgroup, and the block of each lane."""
         block, thread = np.divmod(numbers, self._stride)
         return np.asarray(block * (self._stride // end.group + 1) + thread // end.group)
 
@@ -75,7 +75,7 @@ class WarpGathering:
         return threads.rows[end.mask][lanes].astype(np.uint64)
 
     def stuck(self, threads: Threads) -> tuple[Place, int, str] | None:
-        """Return place, lane and description of lanes that wait for ever."""
+        """Return place, lane and description of lanes that are deadlocked, or None."""
         for place, (end, lanes) in sorted(self._waiting.items()):
             numbers = numbers_of(lanes)
             unit = self._units(end, numbers)

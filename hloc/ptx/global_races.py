@@ -23,7 +23,7 @@ _WARP_MASK = (1 << WARP_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """The places of one access of some lanes in the records of writers and of readers."""
+    """The records of writers and of readers for one access of some lanes."""
 
     index: Array
     writers: Array
@@ -49,7 +49,7 @@ class GlobalRaces:
         self._memory = memory
 
     def synchronise(self, lanes: Lanes) -> None:
-        """Believe the blocks of these lanes: they order themselves by atomics."""
+        """Treat the blocks of these lanes as synchronised by atomics."""
         blocks = np.unique(self._clocks.block[lanes])
         self._synchronised.reshape(-1, self._stride)[blocks] = True
 
@@ -62,7 +62,7 @@ class GlobalRaces:
         return _Accesses(offsets // size, *shaped)
 
     def _unordered(self, lanes: Lanes, who: Array, clocks: Array) -> Array:
-        """Return where the access that `who` made is not ordered before these lanes."""
+        """Return where the access by `who` is not ordered before these lanes."""
         mine = _beside(self._mine[lanes], who)
         suspicious = (who >= self._base) & (who != mine)
         if not some(suspicious):
@@ -75,7 +75,7 @@ class GlobalRaces:
         return np.asarray(wrong if wrong.ndim == 1 else wrong.any(axis=1))
 
     def check_load(self, lanes: Lanes, offsets: Array, size: int) -> None:
-        """Fault where another thread of this launch wrote, unordered; record the readers."""
+        """Fault on an unordered write by another thread of this launch; record the readers."""
         at = self._at(offsets, size)
         lowest, highest = self._memory.written_range
         if lowest <= highest and int(offsets.min()) <= highest and int(offsets.max()) >= lowest:
@@ -92,7 +92,7 @@ class GlobalRaces:
         at.read_clocks[at.index] = _beside(self._clocks.code[lanes], before)
 
     def check_store(self, lanes: Lanes, offsets: Array, size: int, old: Array, new: Array) -> None:
-        """Fault where another thread of this launch read, or wrote something else, unordered."""
+        """Fault on an unordered read, or write of another value, by another thread."""
         at = self._at(offsets, size)
         for records, clocks, did in (
             (at.writers, at.write_clocks, "wrote"),
@@ -129,5 +129,5 @@ class GlobalRaces:
 
 
 def _beside(values: Array, records: Array) -> Array:
-    """Return one value per lane so that it stands against the records of each lane."""
+    """Return one value per lane, broadcast to the records of each lane."""
     return values if records.ndim == 1 else values[:, None]

@@ -1,8 +1,8 @@
-"""Sets of lanes, and which threads of which blocks they are.
+"""Sets of lanes, and their threads and blocks.
 
 A lane is the position of a thread in every row: block after block, threads of a block in order of
-their linear index. `Lanes` names a set of lanes in ascending order: a slice when they are
-neighbours, which is nearly always, else an array of numbers.
+their linear index. `Lanes` is a set of lanes in ascending order: a slice if they are contiguous, as
+in nearly all cases, else an array of numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WARP = 32
 
 
 def lanes_of(numbers: Array) -> Lanes:
-    """Return ascending lane numbers as a slice if they are neighbours."""
+    """Return ascending lane numbers as a slice if they are contiguous."""
     first, last = int(numbers[0]), int(numbers[-1])
     if last - first + 1 == len(numbers):
         return slice(first, last + 1)
@@ -34,7 +34,7 @@ def numbers_of(lanes: Lanes) -> Array:
 
 
 def count_of(lanes: Lanes) -> int:
-    """Return how many lanes there are."""
+    """Return the number of lanes."""
     if isinstance(lanes, slice):
         return int(lanes.stop - lanes.start)
     return len(lanes)
@@ -65,9 +65,10 @@ def union(one: Lanes, other: Lanes) -> Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Which threads are here: blocks [first_block, first_block + blocks) of the grid.
+    """The threads of a run: blocks [first_block, first_block + blocks) of the grid.
 
-    `stride` is lanes per block: the threads, rounded up to whole warps if warps act together.
+    `stride` is lanes per block: the threads, rounded up to whole warps if there are warp-level
+    instructions.
     """
 
     grid: Triple

@@ -66,13 +66,13 @@ def launch(
             bytes of exactly its size. Pointers are addresses in `memory`.
         memory: global memory; keeps the module's variables between launches.
         shared_bytes: dynamic shared memory of a block.
-        check: look for races. Bounds and uninitialised reads are always checked.
+        check: detect races. Bounds and uninitialised reads are always checked.
         step_limit: fault after this many executed instructions of groups of threads.
         metrics: count accesses and opcodes.
-        watch: writes down what one block does, which is then not among the counts of `metrics`.
+        watch: records the execution of one block, which `metrics` then does not count.
 
     Raises:
-        PtxFault: the launch does not fit the kernel, or the kernel does something wrong.
+        PtxFault: the launch does not fit the kernel, or the kernel has a fault.
     """
     code = code_of(module, kernel_name)
     _check_geometry(code.kernel, grid, block)
@@ -154,7 +154,7 @@ def _packed(kernel: PtxKernel, parameter: Parameter, argument: Argument) -> byte
 
 
 def _module_addresses(module: PtxModule, memory: Memory) -> Mapping[str, int]:
-    """Return the addresses of the module's global and constant variables, made at first use."""
+    """Return the addresses of the module's global and constant variables, created on first use."""
     found = memory.variables.get(module)
     if found is not None:
         return found
@@ -196,7 +196,7 @@ def _threads(
     dynamic_shared_bytes: int,
     check: bool,
 ) -> tuple[Threads, WarpClocks | None]:
-    """Return the threads of some blocks with their memory, and their clocks if races count."""
+    """Return the threads of some blocks with their memory, and clocks if races are checked."""
     kernel = code.kernel
     own = {v.name for v in kernel.variables}
     shared = [v for v in (*module.variables.values(), *kernel.variables) if v.space == "shared"]

@@ -1,4 +1,4 @@
-"""PTX text to tokens. Comments vanish, line numbers stay."""
+"""PTX text to tokens with line numbers, without comments."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Cut PTX text into tokens, with an empty mark at the end.
+    """Split PTX text into tokens, with an empty mark at the end.
 
     Raises:
-        PtxFault: a character that PTX does not know.
+        PtxFault: a character that is invalid in PTX.
     """
     tokens = []
     position, line = 0, 1

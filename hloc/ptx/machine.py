@@ -30,11 +30,11 @@ from hloc.ptx.program import Instruction
 from hloc.ptx.threads import Threads
 
 Place = tuple[int, ...]
-_PATIENCE = 1 << 12  # rounds after which lanes further on get a turn: others may wait for them
+_PATIENCE = 1 << 12  # rounds after which later lanes run, for which others may wait
 
 
 class Machine:
-    """One run of some blocks of a kernel, from start to end."""
+    """One run of some blocks of a kernel."""
 
     def __init__(
         self, code: Code, threads: Threads, clocks: WarpClocks | None, step_limit: int | None
@@ -47,15 +47,15 @@ class Machine:
         self._groups: dict[Place, Lanes] = {}
         self._place: Place = (0,)
         self._asleep: list[tuple[Place, Lanes]] = []  # at mbarriers
-        self._completions = 0  # of phases of mbarriers, when the sleepers looked last
+        self._completions = 0  # of phases of mbarriers, at the last check of the sleepers
         self._barriers = Barriers(threads.geometry, clocks)
         self._gathering = WarpGathering(threads.geometry)
 
     def run(self) -> None:
-        """Run until every thread has left.
+        """Run until every thread has exited.
 
         Raises:
-            PtxFault: whatever the kernel did wrong, with its place.
+            PtxFault: a fault of the kernel, with its position.
         """
         groups = self._groups
         groups[(0,)] = self.threads.geometry.start()
@@ -203,14 +203,14 @@ class Machine:
             self._asleep.append((place, waiting))
 
     def _wake(self) -> None:
-        """Let everyone who waits for a phase look again."""
+        """Let all lanes that wait for a phase check again."""
         self._completions = self.threads.mbarriers.completions
         asleep, self._asleep = self._asleep, []
         for place, lanes in asleep:
             self._add(place, lanes)
 
     def _let_a_copy_arrive(self) -> bool:
-        """Return whether a bulk copy arrived that lets a thread continue."""
+        """Complete bulk copies until a thread can continue; return whether one can."""
         mbarriers = self.threads.mbarriers
         try:
             while not self._groups and mbarriers.finish_a_copy(self.threads):
@@ -221,14 +221,14 @@ class Machine:
         return bool(self._groups)
 
     def _check_all_products(self) -> None:
-        """Fault if a warpgroup left before a product that it began."""
+        """Fault if a warpgroup exited without waiting for a wgmma that it issued."""
         forgotten = self.threads.products.forgotten()
         if forgotten is not None:
             lane, instruction = forgotten
             raise self._fault_of("no thread waits for this product", instruction, lane)
 
     def _check_all_left(self) -> None:
-        """Fault if nothing runs but some threads still wait."""
+        """Fault if no thread can run but some still wait."""
         stuck = self._gathering.stuck(self.threads)
         if stuck is not None:
             place, lane, what = stuck

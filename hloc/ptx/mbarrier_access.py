@@ -18,12 +18,12 @@ from hloc.ptx.value_types import TYPES, Array
 
 
 def waits(instruction: Instruction) -> bool:
-    """Whether an instruction may make its lanes wait for a phase."""
+    """Whether an instruction may block its lanes until a phase completes."""
     return instruction.parts[:2] == ("mbarrier", "try_wait")
 
 
 def phase_wait(instruction: Instruction, frame: Frame, row: int | None, negated: bool) -> PhaseWait:
-    """Return the end that waits for a phase."""
+    """Return the terminator that waits for a phase."""
     target, address, phase, *_ = instruction.operands
     by_parity = instruction.has("parity")
     return PhaseWait(
@@ -67,7 +67,7 @@ def _number(operand: Operand | None, default: int, frame: Frame) -> int:
 
 
 def _arrive(instruction: Instruction, frame: Frame) -> Operation:
-    """Arrive may expect bytes as well; expect_tx alone does not arrive."""
+    """Return the operation of arrive, which may expect bytes, or of expect_tx alone."""
     operands = list(instruction.operands)
     alone = instruction.parts[1] == "expect_tx"
     result = None if alone else operands.pop(0)
@@ -104,7 +104,7 @@ def _test(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def decode_bulk(instruction: Instruction, frame: Frame) -> Operation:
-    """cp.async.bulk between global and shared memory; groups of stores are done at once."""
+    """cp.async.bulk between global and shared memory; groups of stores complete at once."""
     if instruction.has("commit_group") or instruction.has("wait_group"):
         return nothing
     if instruction.has("tensor"):

@@ -28,7 +28,7 @@ class _Barrier:
 
 @dataclass(frozen=True, slots=True)
 class BulkCopy:
-    """One copy to shared memory under way; `lane` began it by `instruction`."""
+    """One pending copy to shared memory, issued by `lane` with `instruction`."""
 
     instruction: Instruction
     lane: int
@@ -98,7 +98,7 @@ class Mbarriers:
     def passed(
         self, threads: Threads, lanes: Lanes, addresses: Array, phases: Array, by_parity: bool
     ) -> Array:
-        """Return which lanes' phase is over; those lanes come after all who arrived."""
+        """Return the lanes whose phase is complete, and order them after all arrivals."""
         over = np.zeros(len(addresses), bool)
         places = threads.spaces.shared.places(lanes, addresses, 8)
         numbers = numbers_of(lanes)
@@ -116,23 +116,23 @@ class Mbarriers:
         return over
 
     def _warps_of(self, lanes: Array) -> list[tuple[int, int]]:
-        """Return block and warp of some lanes, each once."""
+        """Return the distinct pairs of block and warp of some lanes."""
         found = lanes // self._geometry.stride, lanes % self._geometry.stride // WARP
         return list(dict.fromkeys(zip(*(numbers.tolist() for numbers in found), strict=True)))
 
     def begin(self, threads: Threads, copy: BulkCopy) -> None:
-        """Begin a copy, which must not be read until it has arrived."""
+        """Begin a copy, whose target must not be read until it is complete."""
         threads.active = np.array([copy.lane])
-        self._at(threads, copy.lane, copy.barrier, 0)  # must be there now, not on arrival
+        self._at(threads, copy.lane, copy.barrier, 0)  # it must be initialised now
         threads.active = who = np.full(len(copy.targets), copy.lane)
         threads.spaces.shared.begin_copy(who, copy.targets, copy.values)
         self._copies.append(copy)
 
     def finish_a_copy(self, threads: Threads) -> bool:
-        """Let the oldest bulk copy arrive; return False if none is under way.
+        """Complete the oldest bulk copy; return False if none is pending.
 
         Raises:
-            LaneFault: its destination was accessed; names the instruction that began it.
+            LaneFault: its target was accessed; names the instruction that issued it.
         """
         if not self._copies:
             return False

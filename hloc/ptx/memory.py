@@ -1,8 +1,8 @@
 """Global memory of one simulated device: addresses, allocations, and the state of every byte.
 
-All allocations lie in one NumPy array. A second array of the same size holds a state per byte:
-not allocated, allocated but never written, or written. One gather from it answers three questions
-of a load at once: in bounds, not freed, initialised.
+All allocations are in one NumPy array. A second array of the same size holds a state per byte: not
+allocated, allocated but never written, or written. One gather from it checks three properties of a
+load at once: in bounds, not freed, initialised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hloc.ptx.value_types import Array
 GLOBAL_BASE = 1 << 40  # above 32 bits, so that a truncated address is found
 _ALIGNMENT = 256
 _GUARD_BYTES = 1 << 12  # between allocations, and never allocated
-_FILL = 0xFF  # what uninitialised memory holds: NaN of every float type
+_FILL = 0xFF  # bytes of uninitialised memory: NaN of every float type
 _SMALLEST_CAPACITY = 1 << 20  # untouched pages cost nothing
 DEFAULT_LIMIT_BYTES = 1 << 34
 Bytes = NDArray[np.uint8]
@@ -33,7 +33,7 @@ class Memory:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.allocated_bytes = 0
-        self.launches = 0  # so far; stamps the records of who wrote what
+        self.launches = 0  # so far; part of the records of accesses
         self.variables: dict[object, dict[str, int]] = {}  # module -> addresses of its variables
         self._sizes: dict[int, int] = {}
         self._free: list[tuple[int, int]] = []  # offset, bytes; sorted
@@ -46,11 +46,11 @@ class Memory:
 
     @property
     def capacity(self) -> int:
-        """Bytes behind `data`: a power of two."""
+        """Size of `data` in bytes: a power of two."""
         return len(self.data)
 
     def allocate(self, size_bytes: int) -> int:
-        """Return the address of a new allocation, aligned to 256 bytes, with no contents.
+        """Return the address of a new, uninitialised allocation, aligned to 256 bytes.
 
         Raises:
             PtxFault: the limit of this memory would be exceeded.
@@ -69,9 +69,9 @@ class Memory:
         return GLOBAL_BASE + offset
 
     def _place(self, extent: int) -> int:
-        """Find room: fresh addresses as long as they cost nothing, then freed ones.
+        """Find an offset: fresh addresses as long as they cost nothing, then freed ones.
 
-        An access through a stale pointer is so found for as long as possible.
+        So accesses through stale pointers are detected as long as possible.
         """
         if self._end + extent > self.capacity:
             for i, (offset, size) in enumerate(self._free):
@@ -96,7 +96,7 @@ class Memory:
         """Free an allocation; accesses to its addresses fault afterwards.
 
         Raises:
-            PtxFault: `address` is not the start of a living allocation.
+            PtxFault: `address` is not the start of an allocation.
         """
         offset = address - GLOBAL_BASE
         if offset not in self._sizes:
@@ -112,7 +112,7 @@ class Memory:
         """Copy host bytes to the device.
 
         Raises:
-            PtxFault: the range does not lie in one allocation.
+            PtxFault: the range is not inside one allocation.
         """
         source = _bytes_of(buffer)
         offset = self._checked(address, len(source), "write")
@@ -123,7 +123,7 @@ class Memory:
         """Copy device bytes to the host.
 
         Raises:
-            PtxFault: the range does not lie in one allocation, or holds bytes never written.
+            PtxFault: the range is not inside one allocation, or has uninitialised bytes.
         """
         offset = self._checked(address, size_bytes, "read")
         unwritten = self.state[offset : offset + size_bytes] != WRITTEN
@@ -136,7 +136,7 @@ class Memory:
         return self.data[offset : offset + size_bytes].copy()
 
     def copy(self, target: int, source: int, size_bytes: int) -> None:
-        """Copy within the device; what was never written stays so."""
+        """Copy within the device; uninitialised bytes stay uninitialised."""
         into = self._checked(target, size_bytes, "copy")
         out_of = self._checked(source, size_bytes, "copy")
         for array in (self.data, self.state):
@@ -161,7 +161,7 @@ class Memory:
         return found
 
     def records(self, granule: int) -> Records:
-        """Return who wrote and who read each granule last, with their clocks; see `GlobalRaces`.
+        """Return the last writer and reader of each granule; see `GlobalRaces`.
 
         Writers, clocks of writers, readers, clocks of readers.
         """
@@ -177,12 +177,12 @@ class Memory:
         return self._records
 
     def begin_launch(self) -> None:
-        """Start a launch: what earlier ones wrote is settled."""
+        """Start a launch, which is ordered after all earlier ones."""
         self.launches += 1
         self.written_range = (self.capacity, -1)
 
     def describe(self, address: int) -> str:
-        """Say where an address lies: for messages."""
+        """Return the location of an address, for messages."""
         offset = address - GLOBAL_BASE
         before = [start for start in self._sizes if start <= offset]
         if not before:
@@ -196,14 +196,14 @@ class Memory:
     def offsets(self, addresses: Array, size: int, what: str) -> Array:
         """Return byte offsets into `data` of accesses of `size` bytes, aligned and in range.
 
-        Whether the range is allocated is for `state` to say.
+        The state of the bytes says whether the range is allocated.
 
         Raises:
-            LaneFault: an address is misaligned or lies outside every allocation.
+            LaneFault: an address is misaligned or outside of every allocation.
         """
         offsets = addresses - np.uint64(GLOBAL_BASE)
-        # The capacity is a power of two: the bits of all offsets together show any that is
-        # too large or misaligned, with one reduction.
+        # The capacity is a power of two: the OR of all offsets shows, by one reduction, whether
+        # any is too large or misaligned.
         together = int(np.bitwise_or.reduce(offsets))
         if together & (size - 1):
             wrong = (offsets & np.uint64(size - 1)) != 0
@@ -240,7 +240,7 @@ def _bytes_of(buffer: Buffer) -> Bytes:
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbouring ranges of a sorted list."""
+    """Join adjacent ranges of a sorted list."""
     found: list[tuple[int, int]] = []
     for offset, size in ranges:
         if found and found[-1][0] + found[-1][1] == offset:

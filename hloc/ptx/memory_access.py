@@ -16,11 +16,11 @@ from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
 _SPACES = ("global", "shared", "local", "const", "param")
-ORDERED = ("acquire", "relaxed", "volatile", "mmio")  # talk between threads on purpose
+ORDERED = ("acquire", "relaxed", "volatile", "mmio")  # intended communication between threads
 
 
 def space_of(instruction: Instruction) -> str:
-    """Return the state space an opcode names, "generic" if none."""
+    """Return the state space of an opcode, "generic" if it names none."""
     for part in instruction.parts[1:]:
         name = part.partition("::")[0]
         if name in _SPACES:
@@ -29,7 +29,7 @@ def space_of(instruction: Instruction) -> str:
 
 
 def address_reader(operand: Operand, frame: Frame) -> AddressReader:
-    """Return a function that gives the addresses of the lanes, offset added."""
+    """Return a function that returns the addresses of the lanes, with the offset added."""
     row, offset = frame.address(operand)
     if not offset:
         return lambda threads, lanes: threads.rows[row][lanes]
@@ -88,9 +88,8 @@ def _load_some(
 ) -> Operation:
     """Return a vector load of which some registers are never read.
 
-    Compilers widen loads into whatever lies beside what they need, memory never written or the
-    bytes behind an array, which share its aligned 16 bytes: pieces that are not read are not
-    checked.
+    Compilers widen loads to adjacent memory, which may be uninitialised or after the end of an
+    array, within the same aligned 16 bytes. So elements that are never read are not checked.
     """
     size = of.size * pieces
 

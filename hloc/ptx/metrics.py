@@ -20,12 +20,12 @@ _BANK_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
-    """What a launch did. All but the first two stay zero without metrics=True.
+    """The counts of a launch. All but the first two are zero without metrics=True.
 
-    `steps` counts instructions of groups of threads, `thread_instructions` those of single
-    threads. `global_sectors` counts sectors of 32 bytes that each warp touched per instruction,
-    `global_bytes` the bytes it asked for. `shared_wavefronts` counts passes through the 32 banks,
-    `shared_accesses` the passes that the same accesses would take without bank conflicts.
+    `steps` counts instructions of groups of threads, `thread_instructions` those of single threads.
+    `global_sectors` counts sectors of 32 bytes that each warp accesses per instruction,
+    `global_bytes` the requested bytes. `shared_wavefronts` counts passes through the 32 banks,
+    `shared_accesses` the passes of the same accesses without bank conflicts.
     """
 
     steps: int
@@ -43,7 +43,7 @@ class LaunchReport:
 
     @property
     def sector_efficiency(self) -> float:
-        """Share of the bytes of all touched sectors that was asked for."""
+        """Share of requested bytes in all accessed sectors."""
         touched = self.global_sectors * _SECTOR_BYTES
         return self.global_bytes / touched if touched else 1.0
 
@@ -79,7 +79,7 @@ class Metrics:
         self._block_threads[block] += threads
 
     def opcodes(self) -> dict[str, int]:
-        """Return how many threads executed each opcode, most frequent first."""
+        """Return the executions of each opcode by threads, most frequent first."""
         found: Counter[str] = Counter()
         for block, threads in self._block_threads.items():
             for instruction in self._code.blocks[block].instructions:
@@ -96,7 +96,7 @@ class Metrics:
             self._shared(warps, addresses, size)
 
     def _shared(self, warps: Array, addresses: Array, size: int) -> None:
-        """A warp's accesses of 8 or 16 bytes go in parts of 16 or 8 lanes."""
+        """Count wavefronts; accesses of 8 or 16 bytes are split into parts of 16 or 8 lanes."""
         words = max(1, size // _BANK_BYTES)
         part_size = WARP // words if words <= 4 else 8
         order = np.arange(len(addresses))
@@ -112,7 +112,7 @@ class Metrics:
 
 
 def _distinct(warps: Array, addresses: Array, size: int, unit: int) -> int:
-    """Return how many pieces of `unit` bytes the warps touch, each counted per warp."""
+    """Return the number of distinct pieces of `unit` bytes that each warp accesses, summed."""
     first = addresses.astype(np.uint64) // np.uint64(unit)
     last = (addresses.astype(np.uint64) + np.uint64(size - 1)) // np.uint64(unit)
     both = np.concatenate([first, last]).astype(np.int64)
@@ -120,7 +120,7 @@ def _distinct(warps: Array, addresses: Array, size: int, unit: int) -> int:
 
 
 def _distinct_pairs(first: Array, second: Array) -> tuple[Array, Array]:
-    """Return the pairs of two arrays in order, each once; `np.unique` of rows is slower."""
+    """Return the sorted distinct pairs of two arrays; `np.unique` of rows is slower."""
     order = np.lexsort((second, first))
     first, second = first[order], second[order]
     new = np.ones(len(first), bool)

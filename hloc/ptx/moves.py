@@ -111,7 +111,7 @@ def decode_cvta(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def decode_isspacep(instruction: Instruction, frame: Frame) -> Operation:
-    """Isspacep: whether a generic address lies in a space."""
+    """Isspacep: whether a generic address is in a space."""
     space = instruction.parts[1].partition("::")[0]
     starts = sorted({*WINDOWS.values(), WINDOW_END})
     low = WINDOWS.get(space, WINDOW_END)

@@ -24,7 +24,7 @@ Resolve = Callable[[str], str]
 
 
 class TokenReader:
-    """The tokens of one text, read from front to back."""
+    """The tokens of one text, read in order."""
 
     def __init__(self, text: str) -> None:
         self.text = text.rstrip("\0")
@@ -36,7 +36,7 @@ class TokenReader:
         return self._position >= len(self._tokens) - 1
 
     def peek(self, ahead: int = 0) -> Token:
-        """Return a coming token without reading it."""
+        """Return a token ahead without consuming it."""
         return self._tokens[min(self._position + ahead, len(self._tokens) - 1)]
 
     def next(self) -> Token:
@@ -55,7 +55,7 @@ class TokenReader:
         return token
 
     def integers(self) -> list[int]:
-        """Read integers with commas between them; none is fine."""
+        """Read a list of integers separated by commas, which may be empty."""
         found = []
         while self.peek().kind == "integer":
             found.append(integer(self.next().text))
@@ -64,7 +64,7 @@ class TokenReader:
         return found
 
     def items(self, closing: str) -> Iterator[None]:
-        """Stop before each item of a list for the caller to read it, until `closing` is next."""
+        """Yield before each item of a list, which the caller reads, until `closing` is next."""
         while self.peek().text != closing:
             if self.peek().text == ",":
                 self.next()
@@ -80,7 +80,7 @@ class TokenReader:
             depth += {"{": 1, "}": -1}.get(self.next().text, 0)
 
     def labels_of_scope(self) -> list[str]:
-        """Return the labels that stand directly in the scope whose brace was just read."""
+        """Return the labels directly inside the scope whose brace was just read."""
         found: list[str] = []
         depth, position = 1, self._position
         while depth and position < len(self._tokens) - 1:
@@ -99,7 +99,7 @@ def integer(text: str) -> int:
 
 
 def read_operand(reader: TokenReader, resolve: Resolve) -> Operand:
-    """Read one operand; names are replaced by what they mean in this scope."""
+    """Read one operand; names are resolved in the current scope."""
     token = reader.peek()
     if token.text == "{":
         return Vector(_read_items(reader, resolve, "{", "}"))

@@ -99,7 +99,7 @@ def copy(target: int, source: int) -> Operation:
 
 
 def in_turn(operations: list[Operation]) -> Operation:
-    """Return one operation that does several."""
+    """Return one operation that runs several in order."""
     if len(operations) == 1:
         return operations[0]
 
@@ -111,7 +111,7 @@ def in_turn(operations: list[Operation]) -> Operation:
 
 
 def nothing(threads: Threads, lanes: Lanes) -> None:
-    """Do nothing: a hint, or an order that this machine keeps anyway."""
+    """Do nothing: a hint, or an ordering that this machine guarantees anyway."""
 
 
 def guarded(operation: Operation, predicate: int, negated: bool) -> Operation:

@@ -1,7 +1,7 @@
 """PTX text to a `PtxModule`: directives, functions and their bodies.
 
-Reads what LLVM's NVPTX backend prints and what inline assembly may add to it: nested scopes with
-registers, labels and parameters of their own. Source: PTX ISA, "Syntax" and "Directives".
+Reads the output of LLVM's NVPTX backend, including inline assembly: nested scopes with their own
+registers, labels and parameters. Source: PTX ISA, "Syntax" and "Directives".
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_ptx(text: str) -> PtxModule:
     reader = TokenReader(text)
     try:
         return _read_module(reader)
-    except (LookupError, ValueError) as error:  # a word that cannot stand where it does
+    except (LookupError, ValueError) as error:  # an invalid word in a valid token sequence
         line = reader.peek().line
         raise PtxFault(f"the PTX text cannot be read near line {line}", line=line) from error
 
@@ -75,7 +75,7 @@ def _read_module(reader: TokenReader) -> PtxModule:
 
 @dataclass
 class _Body:
-    """A function while it is read. A name declared in an inner scope gets `#number`."""
+    """A function that is being read. A name declared in an inner scope gets `#number`."""
 
     registers: dict[str, str] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
@@ -87,13 +87,13 @@ class _Body:
     forward: list[tuple[int, tuple[dict[str, str], ...]]] = field(default_factory=list)
 
     def declare(self, name: str) -> str:
-        """Return the unique name of what the innermost scope calls `name`."""
+        """Declare `name` in the innermost scope; return its unique name."""
         unique = name if len(self.scopes) == 1 else f"{name}#{self.scope_count}"
         self.scopes[-1][name] = unique
         return unique
 
     def resolve(self, name: str) -> str:
-        """Return the unique name of what `name` means here."""
+        """Return the unique name of `name` in the current scope."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
@@ -176,7 +176,7 @@ def _read_body(reader: TokenReader, body: _Body) -> None:
 
 
 def _declare_labels_ahead(reader: TokenReader, body: _Body) -> None:
-    """Labels of an inner scope are its own, and may be used before they stand."""
+    """Declare the labels of an inner scope, which may be used before their definition."""
     for name in reader.labels_of_scope():
         body.declare(name)
 

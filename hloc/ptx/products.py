@@ -1,7 +1,7 @@
-"""Warpgroup products in flight: each is computed as late as a wait for its group allows.
+"""Pending wgmma operations: each is computed as late as a wait for its group allows.
 
-Overwriting an operand or reading a sum too early is therefore found, or gives a wrong result. A
-product without a wait is a fault, since a device leaves its sums undefined.
+So overwriting an operand or reading an accumulator too early is detected, or gives a wrong result.
+An operation without a wait is a fault, since its accumulators are undefined on a device.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array
 
 Product: TypeAlias = tuple[Instruction, Callable[[Threads], None]]
-"""What asked for it, and what makes it."""
+"""The instruction, and the function that computes it."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """What one warpgroup began; `groups` were committed, the oldest first."""
+    """The pending operations of one warpgroup; `groups` are committed, oldest first."""
 
     begun: list[Product] = field(default_factory=list)
     groups: list[list[Product]] = field(default_factory=list)
 
 
 class Products:
-    """The products of all warpgroups, by the first lane of each."""
+    """The pending operations of all warpgroups, by the first lane of each."""
 
     def __init__(self) -> None:
         self._queues: dict[int, _Queue] = {}
@@ -38,24 +38,24 @@ class Products:
         return self._queues.setdefault(int(group[0]), _Queue())
 
     def begin(self, group: Array, product: Product) -> None:
-        """Put a product behind those that the lanes of a warpgroup began before."""
+        """Append an operation to those that a warpgroup issued before."""
         self._queue(group).begun.append(product)
 
     def commit(self, group: Array) -> None:
-        """Close the group of products that a warpgroup began."""
+        """Close the open group of a warpgroup."""
         queue = self._queue(group)
         queue.groups.append(queue.begun)
         queue.begun = []
 
     def wait(self, threads: Threads, group: Array, allowed: int) -> None:
-        """Make the products of all closed groups of a warpgroup but the last `allowed`."""
+        """Compute all closed groups of a warpgroup but the last `allowed`."""
         groups = self._queue(group).groups
         while len(groups) > allowed:
             for _, make in groups.pop(0):
                 make(threads)
 
     def forgotten(self) -> tuple[int, Instruction] | None:
-        """Return the first lane and the instruction of a product without a wait."""
+        """Return the first lane and the instruction of an operation without a wait."""
         for lane, queue in self._queues.items():
             for instruction, _ in chain(*queue.groups, queue.begun):
                 return lane, instruction

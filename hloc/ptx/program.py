@@ -17,7 +17,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A constant. `form` says how `value` is to be read: "int", "f32" or "f64" (bits)."""
+    """A constant. `form` is the interpretation of `value`: "int", "f32" or "f64" (bits)."""
 
     value: int
     form: str = "int"
@@ -70,7 +70,7 @@ class Negated:
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """[tensorMap, {x, y, ...}] as tensor copies write it."""
+    """[tensorMap, {x, y, ...}], an operand of tensor copies."""
 
     base: Register | Immediate | Symbol
     items: tuple[Operand, ...]
@@ -89,7 +89,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction; `parts` is the opcode cut at its dots."""
+    """One instruction; `parts` is the opcode split at its dots."""
 
     parts: tuple[str, ...]
     operands: tuple[Operand, ...]
@@ -103,7 +103,7 @@ class Instruction:
         return ".".join(self.parts)
 
     def has(self, qualifier: str) -> bool:
-        """Whether the opcode carries `.qualifier`."""
+        """Whether the opcode has `.qualifier`."""
         return qualifier in self.parts
 
 

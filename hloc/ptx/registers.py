@@ -25,9 +25,9 @@ def make_rows(
     """Return the array of each row, with one element or one row of columns per lane.
 
     Args:
-        sources: what each row is, in the order of their numbers.
+        sources: the source of each row, in the order of their numbers.
         storages: bytes of each register.
-        geometry: how many lanes there are.
+        geometry: the lanes.
         arguments: the packed arguments of the kernel.
         addresses: of every variable and parameter, in its own space.
     """
@@ -36,7 +36,7 @@ def make_rows(
 
 
 class _RowMaker:
-    """Registers lie in one array per size: making a row is then one index."""
+    """Creates rows; registers of one size share an array, so that a row is an index into it."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _RowMaker:
         return typed if source.columns > 1 else typed[:, 0]
 
     def _everywhere(self, value: Array, columns: int) -> Array:
-        """Return one value for every lane without copies: a stride of zero."""
+        """Return one value for every lane without copies, by a stride of zero."""
         lanes = self._geometry.lanes
         if columns > 1:
             return np.ndarray((lanes, columns), value.dtype, value, 0, (0, value.itemsize))

@@ -1,9 +1,9 @@
-"""Exactly rounded results that NumPy alone does not give: narrow formats, fma, directed rounding.
+"""Correctly rounded results that NumPy alone does not provide: narrow formats, fma, directed modes.
 
-The tool is rounding to odd: a value is cut to 53 bits such that the last bit is set whenever
-something was lost. Rounding it again, to fewer than 52 bits, then gives what rounding once would
-have given. Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved
-algorithms using rounding to odd" (2008).
+The method is rounding to odd: a value is truncated to 53 bits, and the last bit is set if the
+result is inexact. Rounding that again, to fewer than 52 bits, gives the correctly rounded result.
+Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using
+rounding to odd" (2008).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bf16_of_f32(values: Array) -> Array:
 
 
 def sum_to_odd(a: Array, b: Array) -> Array:
-    """Return a + b in f64, rounded to odd; exact where nothing is lost."""
+    """Return a + b in f64, rounded to odd."""
     total = a + b
     part = total - a
     error = (a - (total - part)) + (b - part)
@@ -44,7 +44,7 @@ def sum_to_odd(a: Array, b: Array) -> Array:
     lost = (error != 0) & np.isfinite(total) & (bits & 1 == 0)
     if not some(lost):
         return np.asarray(total)
-    # The odd neighbour lies on the side of the error.
+    # The odd neighbour is on the side of the error.
     away = (error > 0) == (total > 0)
     return np.where(lost, bits + np.where(away, 1, -1), bits).view(np.float64)
 
@@ -53,8 +53,8 @@ def fma_f32(a: Array, b: Array, c: Array) -> Array:
     """Return a * b + c for f32, rounded once."""
     product = np.multiply(a, b, dtype=np.float64)  # exact: 48 bits
     total = product + c
-    # Rounding twice only hurts where the f64 sum lies on a tie of f32, or where the f32 result
-    # is subnormal and ties lie elsewhere. That is rare, and cheaper to look for than to avoid.
+    # Double rounding is wrong only if the f64 sum is a tie of f32, or if the f32 result is
+    # subnormal and has other ties. That is rare, and cheaper to detect than to avoid.
     bits = total.view(np.uint64)
     risky = (bits & _F32_DROPPED == _F32_TIE) | ((bits << _ONE) - _ONE < _F32_TINY)
     if some(risky):
@@ -88,7 +88,7 @@ def _sum_parts(a: Array, b: Array) -> tuple[Array, Array]:
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """Return a * b + c for f64, rounded once.
 
-    Error-free transformations where no part can overflow or underflow, else integers, lane by
+    Uses error-free transformations if no part can overflow or underflow, else integers, lane by
     lane.
     """
     product, low = _product_parts(a, b)
@@ -102,7 +102,7 @@ def fma_f64(a: Array, b: Array, c: Array) -> Array:
     plain = ~finite | no_product
     hard = ~plain & (c != 0) & ~tame.all(axis=0)
     result = np.where(plain, product + c, result)
-    # A product that underflows to -0 stays -0 when +0 is added to what it was exactly.
+    # An inexact product that underflows to -0 stays -0 when +0 is added.
     result = np.where(~plain & (c == 0), product, result)
     for i in np.flatnonzero(hard):
         result[i] = exact_fma(float(a[i]), float(b[i]), float(c[i]))
@@ -170,7 +170,7 @@ def exact_directed(opcode: str, mode: str, dtype: np.dtype[Any]) -> Callable[...
 
 
 def _directed(opcode: str, mode: str, nearest: np.floating[Any], values: Sequence[float]) -> Any:
-    """Return `nearest`, or its neighbour where the mode asks for it."""
+    """Return `nearest`, or the adjacent number in the direction of the mode."""
     if nearest != nearest:
         return nearest
     if opcode == "sqrt":
@@ -202,7 +202,7 @@ def _beside_root(nearest: np.floating[Any], value: float) -> tuple[bool, bool]:
 def _directed_zero(
     opcode: str, mode: str, nearest: np.floating[Any], values: Sequence[float]
 ) -> Any:
-    """An exact zero sum of terms of different sign is -0 when rounding down."""
+    """Return `nearest`, or -0 for an exact zero sum of unlike signs when rounding down."""
     if mode == "rm" and opcode in ("add", "sub", "fma"):
         signs = {bool(np.signbit(term)) for term in _terms(opcode, values)}
         if len(signs) > 1:

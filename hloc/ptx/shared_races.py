@@ -1,4 +1,4 @@
-"""Races in shared memory between warps of a block, found granule by granule."""
+"""Races in shared memory between warps of a block, detected by granule."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hloc.ptx.value_types import Array, some
 
 
 class SharedRaces:
-    """Who wrote and who read each granule of shared memory last.
+    """The last writer and reader of each granule of shared memory.
 
-    Of several warps that read a granule between two barriers only the last is remembered.
+    Of several warps that read a granule between two barriers, only the last is recorded.
     """
 
     def __init__(self, clocks: WarpClocks, size_bytes: int, granule: int) -> None:
@@ -30,7 +30,7 @@ class SharedRaces:
         return offsets // max(size, self._granule)
 
     def check_load(self, lanes: Lanes, offsets: Array, size: int) -> None:
-        """Fault where another warp wrote since the last barrier; record the readers."""
+        """Fault on a write by another warp since the last barrier; record the readers."""
         index = self._index(offsets, size)
         writers = self._at(self._writers, size)[index]
         wrong = _any_granule(self._clocks.unordered(lanes, writers))
@@ -41,7 +41,7 @@ class SharedRaces:
         readers[index] = mine if readers.ndim == 1 else mine[:, None]
 
     def check_store(self, lanes: Lanes, offsets: Array, size: int, old: Array, new: Array) -> None:
-        """Fault where another warp read, or wrote something else, since the last barrier."""
+        """Fault on a read, or write of another value, by another warp since the last barrier."""
         index = self._index(offsets, size)
         readers = self._at(self._readers, size)[index]
         wrong = _any_granule(self._clocks.unordered(lanes, readers))

@@ -1,4 +1,4 @@
-"""State spaces as the running threads see them: global, shared, local and generic.
+"""State spaces of the running threads: global, shared, local and generic.
 
 `load` and `store` take lanes, one address per lane and NumPy values, and check every access.
 Source: PTX ISA, "State Spaces" and "Generic Addressing".
@@ -41,14 +41,14 @@ WINDOWS = {
 
 
 class Space(Protocol):
-    """What every state space can do."""
+    """The interface of a state space."""
 
     def load(self, lanes: Lanes, addresses: Array, dtype: np.dtype[Any], columns: int) -> Array:
         """Return [lanes] values, or [lanes, columns] for more than one column."""
         ...
 
     def store(self, lanes: Lanes, addresses: Array, values: Array) -> None:
-        """Write one value, or one row of values, per lane; of two to one place the last stays."""
+        """Write one value, or one row of values, per lane; the last lane wins at one address."""
         ...
 
     def without_races(self) -> Space:
@@ -111,7 +111,7 @@ class ConstantSpace:
         return self
 
     def load(self, lanes: Lanes, addresses: Array, dtype: np.dtype[Any], columns: int) -> Array:
-        """Load; faults behind the end."""
+        """Load; faults out of bounds."""
         size = dtype.itemsize * columns
         addresses = addresses.astype(np.int64)
         wrong = (addresses < 0) | (addresses + size > len(self._data))
@@ -126,7 +126,7 @@ class ConstantSpace:
 
 
 class GenericSpace:
-    """Addresses without a named space: windows tell shared, local and parameters from global."""
+    """Generic addresses: windows distinguish shared, local and parameter memory from global."""
 
     def __init__(self, spaces: dict[str, Space]) -> None:
         self._windows = (
@@ -148,11 +148,11 @@ class GenericSpace:
             yield self._windows[n][1], mask, addresses[mask] - self._starts[n]
 
     def without_races(self) -> Space:
-        """Return itself: the spaces behind it decide."""
+        """Return itself: the underlying spaces decide."""
         return self
 
     def load(self, lanes: Lanes, addresses: Array, dtype: np.dtype[Any], columns: int) -> Array:
-        """Load from whatever space each address points to."""
+        """Load from the space of each address."""
         found: Array | None = None
         for space, mask, inner in self._parts(addresses):
             if mask is None:
@@ -165,7 +165,7 @@ class GenericSpace:
         return found
 
     def store(self, lanes: Lanes, addresses: Array, values: Array) -> None:
-        """Store to whatever space each address points to."""
+        """Store to the space of each address."""
         for space, mask, inner in self._parts(addresses):
             if mask is None:
                 space.store(lanes, inner, values)
@@ -189,10 +189,10 @@ class Spaces:
         return self._spaces[name]
 
     def synchronise(self, lanes: Lanes) -> None:
-        """Note that these lanes order themselves with other blocks through memory."""
+        """Record that these lanes synchronise with other blocks through memory."""
         if self._races is not None:
             self._races.synchronise(lanes)
 
     def atomic(self, name: str) -> Space:
-        """Return a space without its checks for races: atomics are made to meet."""
+        """Return a space without race checks, for atomics."""
         return self._unchecked[name]

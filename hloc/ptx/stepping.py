@@ -1,7 +1,7 @@
-"""A kernel instruction by instruction: a record of what a block does while the kernel runs.
+"""Execution traces: a record of every instruction of a block while the kernel runs.
 
-`launch` takes a `Watch`. The block it names runs on a machine whose operations report their
-execution; all other blocks, and launches without a watch, run as usual.
+`launch` takes a `Watch`. Its block runs on a machine whose operations report their execution; other
+blocks, and launches without a watch, run as usual.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array
 
 MOST_MOMENTS = 20_000
-"""Instructions of groups of lanes that a watch writes down; what comes later it only lets run."""
+"""Most instructions of groups of lanes that a watch records; later ones run without a record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """Memory that lanes of the warp touched at once: `size` bytes at an address for each lane.
+    """A memory access by lanes of the warp: `size` bytes at an address for each lane.
 
     Attributes:
         space: `global`, `shared`, `local` or `param`; addresses count from its start.
@@ -49,10 +49,10 @@ class Moment:
     """One instruction, executed by a group of lanes of the block.
 
     Attributes:
-        lanes: of the block that executed it, or came to it if it waits for others.
-        registers: of the watched warp that have other values now: name -> one value per lane.
-        accesses: to memory, by lanes of the watched warp.
-        shared: words of the block's shared memory that are new: byte offset -> four bytes.
+        lanes: lanes of the block that executed it, or arrived at it if it waits for others.
+        registers: changed registers of the watched warp: name -> one value per lane.
+        accesses: memory accesses by lanes of the watched warp.
+        shared: changed words of the block's shared memory: byte offset -> four bytes.
     """
 
     instruction: Instruction
@@ -62,19 +62,19 @@ class Moment:
     shared: Mapping[int, bytes]
 
     def active(self, warp: int) -> Array:
-        """Return which lanes of a warp were there, as positions in the warp."""
+        """Return the lanes of a warp that executed it, as positions in the warp."""
         return np.asarray(self.lanes[self.lanes // WARP == warp] % WARP)
 
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """Who looks on while a kernel runs.
+    """The observer of a block during a launch.
 
     Attributes:
         block: linear number of the block.
-        warp: of that block, whose registers are looked at.
-        moments: what happened, in order; filled by `launch`, also when the kernel has a fault.
-        is_cut: there was more than `MOST_MOMENTS`.
+        warp: the warp of that block whose registers are recorded.
+        moments: the record, in order; filled by `launch`, also if the kernel has a fault.
+        is_cut: there were more than `MOST_MOMENTS` instructions.
     """
 
     block: int
@@ -83,7 +83,7 @@ class Watch:
     is_cut: bool = False
 
     def chunks(self, blocks: int, at_once: int) -> Iterator[tuple[int, int]]:
-        """Yield first block and number of blocks of pieces of a grid; the watched one is alone."""
+        """Yield first block and number of blocks of each chunk; the watched block is a chunk."""
         for start, end in ((0, self.block), (self.block, self.block + 1), (self.block + 1, blocks)):
             for first in range(start, min(end, blocks), at_once):
                 yield first, min(at_once, end - first)
@@ -96,14 +96,14 @@ class Watch:
         clocks: WarpClocks | None,
         step_limit: int | None,
     ) -> Machine:
-        """Return a machine for the watched block that tells this watch what it does."""
+        """Return a machine for the watched block that reports to this watch."""
         recorder = _Recorder(self, module, code, threads)
         threads.metrics = recorder
         return _WatchedMachine(_noting(code, recorder), threads, clocks, step_limit, recorder)
 
 
 class _Recorder(Metrics):
-    """Compares registers and shared memory after each instruction with what they were."""
+    """Compares registers and shared memory before and after each instruction."""
 
     def __init__(self, watch: Watch, module: PtxModule, code: Code, threads: Threads) -> None:
         super().__init__(code)
@@ -119,7 +119,7 @@ class _Recorder(Metrics):
         self._last_words = _words(threads)
 
     def access(self, space: str, lanes: Lanes, addresses: Array, size: int) -> None:
-        """Note an access of the running instruction."""
+        """Record an access of the current instruction."""
         if self._watch.is_cut:
             return
         numbers = numbers_of(lanes)
@@ -129,7 +129,7 @@ class _Recorder(Metrics):
             self._accesses.append(Access(space, numbers[mine] % WARP, places, size))
 
     def note(self, instruction: Instruction, lanes: Lanes) -> None:
-        """Write down that `lanes` have executed an instruction."""
+        """Record that `lanes` have executed an instruction."""
         watch = self._watch
         watch.is_cut = len(watch.moments) >= MOST_MOMENTS
         if watch.is_cut:
@@ -141,7 +141,7 @@ class _Recorder(Metrics):
         watch.moments.append(moment)
 
     def _changed(self, instruction: Instruction) -> Iterator[tuple[str, Array]]:
-        """Yield the registers that an instruction names and that differ from what they were."""
+        """Yield the registers of an instruction whose values have changed."""
         function = self._function[instruction.line]
         names: set[str] = set()
         named_registers(instruction.operands, names)
@@ -157,7 +157,7 @@ class _Recorder(Metrics):
                 yield name if function == self._kernel else storage, now
 
     def _written(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the words of shared memory that were written, or have other bytes now."""
+        """Yield the words of shared memory that were initialised or have changed."""
         before, now = self._last_words, _words(self._threads)
         different = np.flatnonzero((before != now).any(axis=1))
         if len(different):
@@ -167,7 +167,7 @@ class _Recorder(Metrics):
 
 
 def _placed(space: str, addresses: Array) -> tuple[str, Array]:
-    """Return the space that generic addresses are in, and where in it; others as they are."""
+    """Return space and offsets of generic addresses; others are unchanged."""
     if space != "generic":
         return space, addresses.copy()
     starts = sorted((start, name) for name, start in WINDOWS.items())
@@ -176,13 +176,13 @@ def _placed(space: str, addresses: Array) -> tuple[str, Array]:
 
 
 def _words(threads: Threads) -> Array:
-    """Return a copy of shared memory: for each word its bytes, and the states of its bytes."""
+    """Return a copy of shared memory: bytes and byte states of each word."""
     data, state = threads.spaces.shared.piece(0)
     return np.stack([data.view(np.uint32), state.view(np.uint32)], axis=1)
 
 
 def _register_rows(code: Code) -> dict[str, int]:
-    """Return the row that shows a register best: as a float if it is ever read or made as one."""
+    """Return the best row for display of each register: a float if it is ever used as one."""
     found: dict[str, tuple[tuple[bool, int], int]] = {}
     for source, number in code.table.numbers.items():
         if isinstance(source, Stored) and source.offset == 0:
@@ -193,7 +193,7 @@ def _register_rows(code: Code) -> dict[str, int]:
 
 
 def _noting(code: Code, recorder: _Recorder) -> Code:
-    """Return code that does the same and tells a recorder of every instruction."""
+    """Return instrumented code that reports every instruction to a recorder."""
     blocks = []
     for block in code.blocks:
         pairs = zip(block.operations, block.instructions, strict=False)
@@ -211,7 +211,7 @@ def _noting_one(operation: Operation, instruction: Instruction, recorder: _Recor
 
 
 class _WatchedMachine(Machine):
-    """A machine that also tells of the instructions at which blocks of code end."""
+    """A machine that also reports the terminators of blocks."""
 
     def __init__(
         self,

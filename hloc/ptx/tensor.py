@@ -1,7 +1,7 @@
-"""Tensor-core instructions: ldmatrix, stmatrix and mma on fragments spread over a warp.
+"""Tensor-core instructions: ldmatrix, stmatrix and mma on the fragments of a warp.
 
-Arrays are [warps, 32] per register. Products and sums are made in f64 and rounded once per
-instruction; the hardware sums in an order and a width of its own. Source: PTX ISA, "Warp Level
+Arrays are [warps, 32] per register. Products and sums are computed in f64 and rounded once per
+instruction; order and width of the hardware's sums are unspecified. Source: PTX ISA, "Warp Level
 Matrix Multiply-Accumulate Instructions".
 """
 
@@ -50,7 +50,7 @@ def decode_ldmatrix(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def _row_lanes(lanes: Lanes, count: int) -> tuple[Lanes, Array, int]:
-    """Return the lanes whose addresses count, their positions, and the number of warps."""
+    """Return the lanes whose addresses are used, their positions, and the number of warps."""
     numbers = numbers_of(lanes)
     positions = np.flatnonzero(np.arange(len(numbers)) % WARP < 8 * count)
     return lanes_of(numbers[positions]), positions, len(numbers) // WARP

@@ -28,7 +28,7 @@ _WORD = np.dtype(np.uint64)
 
 
 def decode_tensor_copy(instruction: Instruction, frame: Frame) -> Operation:
-    """Copies of tiles to shared memory that complete on an mbarrier."""
+    """cp.async.bulk.tensor: copies of tiles to shared memory that complete on an mbarrier."""
     shape, target_space, source_space, *rest = instruction.parts[4:]
     rank = _SHAPE.fullmatch(shape)
     spaces = (target_space.partition("::")[0], source_space)
@@ -76,7 +76,7 @@ def _map_at(threads: Threads, lane: int, address: int) -> TensorMap:
 
 
 def _tile(threads: Threads, lane: int, tensor: TensorMap, first: tuple[int, ...]) -> Array:
-    """Return a tile in pieces of 16 bytes, [pieces, 2]; zeros where there is no array."""
+    """Return a tile in pieces of 16 bytes, [pieces, 2]; zeros outside the array."""
     address, exists = tensor.elements(first)
     values = np.zeros(len(address), f"u{tensor.element_bytes}")
     per_piece = PIECE_BYTES // tensor.element_bytes

@@ -1,7 +1,7 @@
-"""Tensor maps: how copies of tiles see an array in global memory.
+"""Tensor maps: descriptors of arrays in global memory for copies of tiles.
 
 NVIDIA does not document the 128 bytes of a tensor map. The interpreter has its own encoding of the
-same information; the rules are those of `cuTensorMapEncodeTiled` without interleaving and strides.
+same data; the rules are those of `cuTensorMapEncodeTiled` without interleaving and element strides.
 Source: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".
 """
 
@@ -35,12 +35,12 @@ class TensorMap:
         address: of its first element.
         element_bytes: 1, 2, 4 or 8.
         dims: sizes, fastest first.
-        strides: bytes from one index to the next, of all dimensions but the first.
+        strides: in bytes, of all dimensions but the first.
         box: sizes of a tile.
-        swizzle_bytes: 0, or the width in which pieces of 16 bytes change places.
+        swizzle_bytes: 0, or the width in which pieces of 16 bytes are swizzled.
 
     Raises:
-        PtxFault: the driver would refuse it.
+        PtxFault: the driver would reject it.
     """
 
     address: int
@@ -73,7 +73,7 @@ class TensorMap:
                 raise PtxFault(f"a tensor map cannot have {what}")
 
     def encoded(self) -> bytes:
-        """Return the 128 bytes that a kernel is given."""
+        """Return the 128 bytes that are passed to a kernel."""
         rank = len(self.dims)
         return _LAYOUT.pack(
             _MARK,
@@ -92,10 +92,10 @@ class TensorMap:
 
     @classmethod
     def decoded(cls, data: bytes) -> TensorMap:
-        """Return the map that 128 bytes hold.
+        """Return the map that is encoded in 128 bytes.
 
         Raises:
-            PtxFault: they hold none.
+            PtxFault: they are not a tensor map.
         """
         mark, address, rank, element_bytes, swizzle_bytes, _, *sizes = _LAYOUT.unpack(data)
         if mark != _MARK:
@@ -112,7 +112,7 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a tile, whether all of it exists or not."""
+        """Bytes of a tile, including elements outside the array."""
         return int(np.prod(self.box)) * self.element_bytes
 
     def elements(self, first: tuple[int, ...]) -> tuple[Array, Array]:
@@ -126,15 +126,15 @@ class TensorMap:
         return address, exists
 
     def targets(self, start: int) -> Array:
-        """Return where the pieces of 16 bytes of a tile go in shared memory, in order."""
+        """Return the shared addresses of the 16-byte pieces of a tile, in order."""
         address = start + np.arange(0, self.box_bytes, PIECE_BYTES)
         return swizzled(address, self.swizzle_bytes).astype(np.uint64)
 
 
 def swizzled(address: Array, width: int) -> Array:
-    """Return where pieces of 16 bytes of shared memory are with a swizzle of `width` bytes.
+    """Return the addresses of 16-byte pieces of shared memory with a swizzle of `width` bytes.
 
-    Bits 4 to 6 of the address, or fewer of them, are changed by bits 7 to 9.
+    Bits 7 to 9 of the address, or fewer of them, are xored into bits 4 to 6.
     """
     mask = max(width, PIECE_BYTES) // PIECE_BYTES - 1
     return np.asarray(address ^ (address >> 7 & mask) << 4)

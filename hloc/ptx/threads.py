@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Threads:
-    """What the instructions of one kernel act on."""
+    """The state on which the instructions of one kernel operate."""
 
     def __init__(
         self,
@@ -34,5 +34,5 @@ class Threads:
         self.mbarriers = mbarriers
         self.products = products
         self.metrics: Metrics | None = None
-        self.active: Lanes = slice(0, geometry.lanes)  # of the running operation, for messages
+        self.active: Lanes = slice(0, geometry.lanes)  # of the current operation, for messages
         self.clock = 0

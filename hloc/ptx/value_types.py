@@ -1,4 +1,4 @@
-"""The fundamental types of PTX and how NumPy holds a value of each.
+"""The fundamental types of PTX and their representation in NumPy.
 
 Source: PTX ISA, "Fundamental Types" and "Packed Data Types".
 """
@@ -20,7 +20,7 @@ class PtxType:
     """One type; `columns` is 2 for packed pairs, whose rows have shape [threads, 2].
 
     `kind` is one of "signed", "unsigned" (which includes untyped bits), "float" and "predicate".
-    bf16, which NumPy lacks, is held as its 16 bits.
+    bf16, which NumPy lacks, is represented by its 16 bits.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""wgmma: products of a warpgroup, whose operands lie in shared memory behind descriptors.
+"""wgmma: gemms of a warpgroup, whose operands are in shared memory, given by descriptors.
 
-A product is computed when its group is waited for: only then are its operands read and its sums
+It is computed at the wait for its group: only then are its operands read and its accumulators
 written. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions" and
 "Shared Memory Matrix Layout".
 """
@@ -35,7 +35,7 @@ _ROW_BYTES = {0: 16, 1: 128, 2: 64, 3: 32}  # by the swizzle mode of the descrip
 
 @dataclass(frozen=True, slots=True)
 class _Descriptor:
-    """What the 64 bits of a matrix descriptor say; offsets in bytes."""
+    """The fields of a 64-bit matrix descriptor; offsets in bytes."""
 
     start: int
     leading: int
@@ -53,9 +53,9 @@ class _Descriptor:
         """Return the addresses of pieces of 8 elements, [size, 2] or, transposed, [size / 8, 16].
 
         A piece runs along the depth, or if transposed along the other dimension. Without a
-        swizzle, `leading` is the way to the next 8 of the depth, `stride` that to the next 8
-        of the other dimension. With one, rows of 128 bytes or less hold several pieces: `stride`
-        is the way to the next 8 rows, and `leading` that to what does not fit into a row.
+        swizzle, `leading` is the offset of the next 8 along the depth, `stride` that of the next 8
+        along the other dimension. With one, rows of 128 bytes or less hold several pieces: `stride`
+        is the offset of the next 8 rows, `leading` that of the pieces that exceed a row.
         """
         width = _ROW_BYTES[self.mode]
         if not transposed:
@@ -157,11 +157,11 @@ class _Product:
     """An instruction `wgmma.mma_async`, decoded; registers by their rows.
 
     Attributes:
-        sums: the accumulator's.
-        keep: a predicate and whether it is negated: the sums are added to.
+        sums: the accumulators.
+        keep: the predicate scale-d and whether it is negated: accumulate if it holds.
         left: registers of A, or the one with its descriptor.
         right: the register with the descriptor of B.
-        transposed: A and B as they lie in shared memory.
+        transposed: whether A and B are transposed in shared memory.
     """
 
     instruction: Instruction
@@ -176,7 +176,7 @@ class _Product:
     transposed: list[bool]
 
     def begin(self, threads: Threads, lanes: Array) -> None:
-        """Read what an instruction takes when it is issued, and leave the rest for later."""
+        """Read the operands that are consumed at issue, and queue the computation."""
         keep, negated = self.keep
         use = threads.rows[keep][lanes] != negated
         at_a = None if self.in_registers else _descriptor_of(threads, lanes, self.left[0])
@@ -195,7 +195,7 @@ class _Product:
         at_a: _Descriptor | None,
         at_b: _Descriptor,
     ) -> None:
-        """Read the operands and change the sums."""
+        """Read the operands in shared memory and update the accumulators."""
         held = threads.rows
         if at_a is None:
             values = [held[row][lanes] for row in self.left]
@@ -205,7 +205,7 @@ class _Product:
             own = np.arange(len(pieces)) * 4 // len(pieces)  # each warp has 16 rows
             matrix_a = _from_shared(threads, lanes, pieces, own, self.widened)
         pieces = at_b.pieces(self.columns, self.transposed[1])
-        some = np.arange(len(pieces)) % 4  # all read all of it: a part each stands for that
+        some = np.arange(len(pieces)) % 4  # every warp reads all of it; each checks a part
         matrix_b = _from_shared(threads, lanes, pieces, some, self.widened)
         number = np.arange(len(self.sums))[:, None]
         rows = 16 * _WARP + _QUAD + 8 * (number // 2 % 2)
@@ -218,7 +218,7 @@ class _Product:
 
 
 def _from_registers(values: list[Array], widened: Widened) -> Array:
-    """Return A, [64, 16]: each warp holds 16 rows as mma.m16n8k16 does."""
+    """Return A, [64, 16]: each warp has 16 rows in the layout of mma.m16n8k16."""
     matrix = np.empty((64, _DEPTH))
     for i, value in enumerate(values):
         pair = widened(np.ascontiguousarray(value)).reshape(_GROUP, 2)
@@ -244,7 +244,7 @@ def _from_shared(
     """
     places, transposed = pieces.astype(np.uint64), pieces.shape[1] == _DEPTH
     if threads.metrics is not None:
-        # 8 rows are read at once: they are the last index, or the first.
+        # 8 rows are read at once, along the last index or the first.
         in_turn = places if transposed else places.T
         one = np.full(places.size, lanes[0])
         threads.metrics.access("shared", one, np.ascontiguousarray(in_turn).reshape(-1), 16)
