@@ -1,1 +1,1 @@
-"""HLO text for editors and for whatever shows it in colours."""
+"""Syntax highlighting of HLO text for editors and other tools."""

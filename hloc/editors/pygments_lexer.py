@@ -1,4 +1,4 @@
-"""HLO text in colours wherever Pygments draws them: Rich, Sphinx, notebooks, `pygmentize -l hlo`.
+"""A Pygments lexer for HLO text: for Rich, Sphinx, notebooks, `pygmentize -l hlo`.
 
 Found by Pygments through the entry point `pygments.lexers`; nothing else of hloc imports it.
 """
@@ -47,7 +47,7 @@ class HloLexer(Lexer):
 
     @staticmethod
     def analyse_text(text: str) -> float:
-        """Return how sure it is that `text` is HLO, from 0 to 1."""
+        """Return the confidence that `text` is HLO, from 0 to 1."""
         return 1.0 if _HEADER.match(text) else 0.3 if _ENTRY.search(text) else 0.0
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, token._TokenType, str]]:

@@ -1,7 +1,7 @@
-"""HLO text as tokens with their meaning: for colours, never for reading a module.
+"""HLO text as tokens with their kinds: for syntax highlighting, never for parsing a module.
 
-Every character is in a token, whatever the text says, so half-written modules have colours too.
-The patterns are terminals of the grammar; the words come from the opcode table.
+Every character is in a token, so incomplete modules are highlighted too. The patterns
+are terminals of the grammar; the words come from the opcode table.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Kind = Literal[
     "blank", "comment", "string", "section", "constant", "type", "opcode", "attribute", "property",
     "definition", "name", "computation", "number", "operator", "punctuation", "error",
 ]  # fmt: skip
-"""What a token is. `definition` is the name of an instruction where it is defined, `name` where it
-is used; a `property` is the key of a value inside an attribute; `error` cannot be HLO text."""
+"""Kinds of tokens. `definition` is the name of an instruction in its definition, `name` in a
+use; a `property` is the key of a value inside an attribute; `error` is invalid text."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -77,7 +77,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 def text_pattern() -> str:
-    """Return the pattern of one token; its groups are named by kind, `word` is told by context."""
+    """Return the pattern of one token; its groups are named by kind, `word` depends on context."""
     words = "|".join(map(terminal, ("PERCENT_NAME", "IDENT")))
     numbers = "|".join(map(terminal, ("PAD", "DXD", "DECIMAL", "INT")))
     return (

@@ -1,4 +1,4 @@
-"""The words of HLO text by kind, all from the tables of opcodes, attributes and element types."""
+"""The words of HLO text by kind, from the tables of opcodes, attributes and element types."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def roles_of_computations() -> frozenset[str]:
 
 
 def is_opcode(name: str) -> bool:
-    """Tell whether an instruction may have the opcode `name`; `negate-start` counts too."""
+    """Return whether `name` is an opcode; `negate-start` counts too."""
     return name in OPCODES or async_sugar(name) is not None
 
 
 def is_element_type(name: str) -> bool:
-    """Tell whether `name` can stand before the dimensions of a shape."""
+    """Return whether `name` is an element type."""
     return name in DTYPES

@@ -1,4 +1,4 @@
-"""Arrays in and out of the evaluator: arguments to host values, literals, results to arrays."""
+"""Conversion between arrays and host values: arguments, literals, results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _fits(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
 
 
 def _nested(shape: Shape, arrays: Iterator[np.ndarray[Any, Any]]) -> HostValue:
-    """Build the host value of `shape` from arrays in order."""
+    """Create the host value of `shape` from arrays in order."""
     if isinstance(shape, TupleShape):
         return tuple(_nested(element, arrays) for element in shape.elements)
     return None if _array_part(shape).dtype.is_special else next(arrays)

@@ -37,7 +37,7 @@ from hloc.ops.meetings import meeting_fault
 from hloc.ops.shared import zeros_of
 
 MAX_DEVICES = 1024
-"""Most devices of one run; each is a thread."""
+"""Maximum number of devices of one run; each is a thread."""
 
 Arrays = Sequence[np.ndarray[Any, Any]]
 
@@ -54,7 +54,7 @@ def evaluate_devices(
         module: the program of each device, as a partitioner or `pmap` writes it; verified.
         arguments: `arguments[i][device]` is leaf i of the parameters on a device; devices by
             flattened id, replica * num_partitions + partition.
-        fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
+        fill_constants: `zeros` makes elided constants zero, `error` rejects them.
 
     Returns:
         `results[j][device]`, leaf j of the result; tokens are left out.
@@ -200,7 +200,7 @@ class _World:
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """One device of a world, as the evaluator sees it."""
+    """One device of a world, for the evaluator."""
 
     world: _World
     number: int

@@ -10,7 +10,7 @@ from hloc.limits import Limits, current_limits, limit_note
 
 
 def check_work(entry: Computation) -> None:
-    """Raise HloError if a run must exceed the limit, which it would reach only after minutes."""
+    """Raise HloError if a run must exceed the limit, instead of after minutes of running."""
     limits = current_limits()
     counts: dict[Computation, int] = {}
     pending = [entry]
@@ -33,7 +33,7 @@ def check_work(entry: Computation) -> None:
 
 
 def _least_count(computation: Computation, counts: dict[Computation, int]) -> int:
-    """Return how many instructions one run needs at least; loops count their first condition."""
+    """Return the minimum number of instructions of one run; loops count their first condition."""
     return sum(1 + _called_count(inst, counts) for inst in post_order(computation))
 
 

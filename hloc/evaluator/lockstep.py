@@ -65,7 +65,7 @@ class Lockstep(Generic[T]):
         return results
 
     def has_ended(self, device: int) -> bool:
-        """Tell whether a device has finished its program."""
+        """Return whether a device has finished its program."""
         return self._ended[device]
 
     def check_going_on(self) -> None:
@@ -93,7 +93,7 @@ class Lockstep(Generic[T]):
             self._pass_on(device)
         except Cancelled:
             pass
-        except BaseException as error:  # raised again where the run was started
+        except BaseException as error:  # raised again in `run`
             self._fail(error)
 
     def _pass_on(self, device: int) -> None:

@@ -30,7 +30,7 @@ class Mailboxes:
         self._tickets: list[_Ticket] = []
 
     def send(self, channel: int, source: int, target: int, value: HostValue) -> None:
-        """Send a value to the oldest ticket that waits for it, or keep it for the next one."""
+        """Send a value to the oldest waiting ticket, or queue it for the next one."""
         waiting = self._expected[channel, source, target]
         if waiting:
             _deliver(waiting.popleft(), value)
@@ -66,7 +66,7 @@ class Mailboxes:
         self._tickets[ticket].wake = wake
 
     def take(self, ticket: int) -> HostValue:
-        """Return the value of a ticket and forget it."""
+        """Return the value of a ticket and drop the ticket."""
         value, self._tickets[ticket].value = self._tickets[ticket].value, None
         return value
 

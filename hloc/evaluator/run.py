@@ -43,7 +43,7 @@ def evaluate_module(
     """Run the entry computation of `module`.
 
     Args:
-        module: need not be optimised, but must be verified.
+        module: a verified module, optimised or not.
         arguments: one array per leaf of the parameters, in order, tuples flattened.
         fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
         changed: returns the value that replaces the computed value of an instruction; not called
@@ -82,8 +82,8 @@ class _Step:
     Attributes:
         inst: the instruction.
         operands: positions of the operands.
-        frees: positions of values without users after this step.
-        parameter: number of the argument that is the value, -1 if the value is computed.
+        frees: positions of values without later users.
+        parameter: number of the argument that is the value, -1 if there is none.
         constant: the value of a constant, None for others.
     """
 
@@ -137,8 +137,8 @@ class Run:
     def call(self, computation: Computation, *arguments: HostValue) -> HostValue:
         """Run `computation`.
 
-        Scalar parameters may be given arrays of one common shape: elementwise instructions then
-        compute all elements at once (`hloc/ops/folding.py` decides when this is right).
+        Scalar parameters may be bound to arrays of one common shape: elementwise instructions
+        then compute all elements at once (`hloc/ops/folding.py` decides when this is valid).
         """
         if self.device is not None:
             self.device.check_going_on()

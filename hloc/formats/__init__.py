@@ -1,4 +1,5 @@
-"""Modules in files that are not HLO text: protocol buffers, gzip, StableHLO.
+"""File formats other than HLO text: protocol buffers, gzip, StableHLO.
 
-`read.read_snapshot` looks at the content, never at the name of a file; `write.module_bytes` writes.
+`read.read_snapshot` detects the format by the content, never by the file name; `write.module_bytes`
+writes.
 """

@@ -8,16 +8,17 @@ from hloc.errors import HloError
 from hloc.limits import current_limits
 
 MAX_FACTOR, SMALL = 250, 64 << 20
-"""What is larger than `SMALL` may be `MAX_FACTOR` times its file; a bomb is 1000 times."""
+"""Contents above `SMALL` may have at most `MAX_FACTOR` times the size of the file; a bomb has 1000
+times."""
 
 _CHUNK = 1 << 20
 
 
 def decompress(data: bytes, name: str) -> bytes:
-    """Return what the gzip file `data` holds, all its members joined.
+    """Return the contents of the gzip file `data`, all its members joined.
 
     Raises:
-        HloError: the file is damaged, or holds more than the limits allow.
+        HloError: the file is damaged, or its contents exceed the limits.
     """
     parts: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Numbers of the enum values that travel in XLA's messages, by the names the text has for them.
+"""Numbers of enum values in XLA's messages, by their names in the text.
 
 Source: the message descriptions inside jaxlib 0.10.2.
 """

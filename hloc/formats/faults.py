@@ -10,7 +10,7 @@ class BadMessage(Exception):
 
 
 def name_of(enum: str, number: int) -> str:
-    """Return the name of an enum value; `BadMessage` for a number that is none."""
+    """Return the name of an enum value; raises `BadMessage` for an unknown number."""
     found = enum_name(enum, number)
     if found is None:
         raise BadMessage(f"{enum} has no value {number}")
@@ -23,10 +23,10 @@ def number_of(enum: str, name: str) -> int:
 
 
 def text_of(data: bytes) -> str:
-    """Return the text in `data`; bytes that are no UTF-8 stay as lone surrogates."""
+    """Return the text in `data`; bytes that are not UTF-8 become lone surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def bytes_of(text: str) -> bytes:
-    """Return what `text_of` would read as `text`."""
+    """Return the bytes that `text_of` decodes to `text`."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""`HloModuleProto` to a module.
+"""Conversion of `HloModuleProto` to a module.
 
 Messages are as untrusted as text: the same functions check single instructions, and `read_module`
-verifies the whole.
+verifies the module.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from hloc.shapes import Shape, TupleShape, leaves
 from hloc.source import SourceFile, Span
 
 _LOCAL_BITS = 32
-"""XLA's instruction ids are the computation's id and, in the low bits, one of its own."""
+"""XLA's instruction ids consist of the computation's id and, in the low bits, a local id."""
 
 
 def module_from_bytes(data: bytes, name: str = "<bytes>", *, from_xla: bool = False) -> Module:
@@ -61,17 +61,17 @@ def module_from_bytes(data: bytes, name: str = "<bytes>", *, from_xla: bool = Fa
 
     Args:
         data: the message.
-        name: what faults call it.
-        from_xla: XLA or hloc has just made the bytes, so they are not looked through for damage.
+        name: its name in messages.
+        from_xla: XLA or hloc has just written the bytes, so they are not checked for damage.
 
     Raises:
-        HloError: the bytes are damaged, or describe no module; protobuf is not installed.
+        HloError: the bytes are damaged or do not describe a module; protobuf is not installed.
     """
     return module_from_proto(parsed(data, "HloModuleProto", name, from_xla=from_xla), name)
 
 
 def parsed(data: bytes, message: str, name: str, *, from_xla: bool = False) -> Any:
-    """Return message `message`, parsed from `data`; arguments as of `module_from_bytes`.
+    """Return message `message`, parsed from `data`; arguments as for `module_from_bytes`.
 
     Raises:
         HloError: the bytes are damaged; protobuf is not installed.
@@ -81,7 +81,7 @@ def parsed(data: bytes, message: str, name: str, *, from_xla: bool = False) -> A
         check(data, message, name)
     try:
         return found.FromString(data)
-    except Exception as fault:  # protobuf has no public base class of its faults
+    except Exception as fault:  # protobuf has no public base class of its exceptions
         raise HloError(f"{name} is a damaged protocol buffer: {fault}") from None
 
 
@@ -89,7 +89,7 @@ def module_from_proto(proto: Any, name: str) -> Module:
     """Return the module that a parsed `HloModuleProto` describes, not yet verified.
 
     Raises:
-        HloError: it describes none; says which message is wrong.
+        HloError: it does not describe a module; the error names the invalid message.
     """
     return _ModuleReader(proto, name).read()
 
@@ -138,18 +138,18 @@ class _ModuleReader:
         self.module.config = self._config(entry)
 
     def called(self, ids: Sequence[int]) -> tuple[Computation, ...]:
-        """Return the computations of `ids`, which stand in front of their callers."""
+        """Return the computations of `ids`, which come before their callers."""
         for number in ids:
             if number not in self._computations:
                 raise BadMessage(f"calls computation {number}, which is not defined before it")
         return tuple(self._computations[number] for number in ids)
 
     def at(self, place: str) -> None:
-        """Let faults name `place`."""
+        """Set `place` for errors."""
         self._place = place
 
     def grammar(self, rule: str, text: str) -> Any:
-        """Return the value of `text` by a rule of the grammar."""
+        """Parse `text` by a rule of the grammar."""
         return self.values.read(rule, text, 0)
 
     def _config(self, entry: Computation) -> ModuleConfig:
@@ -184,7 +184,7 @@ class _ModuleReader:
 
 
 class _ComputationReader:
-    """Reads one computation; `owner` knows the module."""
+    """Reads one computation; `owner` is the reader of the module."""
 
     def __init__(self, owner: _ModuleReader, proto: Any, number: int) -> None:
         self.owner = owner
@@ -231,7 +231,7 @@ class _ComputationReader:
         self.computation.reorder(order)
 
     def _found(self, number: int) -> Instruction:
-        """Return the instruction with id `number`, in full or only its own part."""
+        """Return the instruction with id `number`, given in full or as its local part."""
         found = self._by_id.get(number)
         if found is None and 0 <= number < 1 << _LOCAL_BITS:
             found = self._by_id.get(self.proto.id << _LOCAL_BITS | number)

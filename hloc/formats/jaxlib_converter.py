@@ -21,13 +21,13 @@ def to_hlo(data: bytes, kind: str, name: str) -> bytes:
     """Return the HLO text of a StableHLO module.
 
     Raises:
-        HloError: jaxlib is not installed, or does not take the module.
+        HloError: jaxlib is not installed, or rejects the module.
     """
     return _work("to-hlo", data, f"{name} is {kind}: reading it", name)
 
 
 def from_hlo(text: str, name: str) -> bytes:
-    """Return HLO text as StableHLO text; faults as for `to_hlo`."""
+    """Return HLO text as StableHLO text; errors as for `to_hlo`."""
     return _work("from-hlo", text.encode("utf-8", "surrogateescape"), "writing StableHLO", name)
 
 

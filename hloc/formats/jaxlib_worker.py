@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    """Convert stdin as the argument says: `to-hlo` or `from-hlo`."""
+    """Convert stdin; the argument is `to-hlo` or `from-hlo`."""
     from jaxlib import _jax
 
     data = sys.stdin.buffer.read()

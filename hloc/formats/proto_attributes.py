@@ -39,12 +39,12 @@ from hloc.shapes import ArrayShape, Shape
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a codec may need beside the message.
+    """What a codec may need besides the message.
 
     Attributes:
         opcode: name of the instruction's opcode.
         operands: shapes of the operands.
-        grammar: value of a text by grammar rule.
+        grammar: parses a text by a rule of the grammar.
         payloads: the module's payloads.
     """
 
@@ -66,7 +66,7 @@ class Codec:
 
 
 def _field(path: str, read: Callable[[Any], Any], written: Callable[[Any], Any]) -> Codec:
-    """Return the codec of one field: how its value is read, and what is written for one."""
+    """Return the codec of one field, with its conversion in both directions."""
     get = attrgetter(path)
     outer, _, name = path.rpartition(".")
     holder: Callable[[Any], Any] = attrgetter(outer) if outer else lambda inst: inst
@@ -78,7 +78,7 @@ def _field(path: str, read: Callable[[Any], Any], written: Callable[[Any], Any])
 
 
 def _scalar(path: str, absent: Any) -> Codec:
-    """A number or flag; 0 in the message stands for `absent`."""
+    """A number or flag; 0 in the message means `absent`."""
     return _field(path, lambda found: found or absent, lambda value: value or 0)
 
 
@@ -178,7 +178,7 @@ def _read_groups(inst: Any, context: Context) -> Any:
 
 
 def _read_channel(inst: Any, _context: Context) -> int | None:
-    """Return the channel; 0 is none, but global device ids are never without one."""
+    """Return the channel; 0 means none, except with global device ids, which always have one."""
     return inst.channel_id or (0 if inst.use_global_device_ids else None)
 
 
@@ -192,7 +192,7 @@ def _write_pairs(inst: Any, value: tuple[tuple[int, int], ...], _context: Contex
 
 
 def _read_permute_sizes(inst: Any, context: Context) -> tuple[tuple[int, ...], ...]:
-    """Cut the flat list into one list of sizes per slice, each of the rank of operand 0."""
+    """Split the flat list into one list of sizes per slice, each of the rank of operand 0."""
     sizes = tuple(inst.dynamic_slice_sizes)
     shape = context.operands[0] if context.operands else None
     rank = shape.rank if isinstance(shape, ArrayShape) else 0
@@ -233,7 +233,7 @@ _PLACES = {
     "rhs_group_dims": "rhs_group_dimensions",
     "slice_sizes": "gather_slice_sizes",
 }
-"""Attribute -> its field, where that has another name."""
+"""Attribute -> its field, if that has another name."""
 
 _MESSAGES = {
     "cholesky": "cholesky_options.",
@@ -242,7 +242,7 @@ _MESSAGES = {
     "scatter": "scatter_dimension_numbers.",
     "triangular-solve": "triangular_solve_options.",
 }
-"""Opcode -> the message of those of its attributes that are no fields of the instruction."""
+"""Opcode -> the message of its attributes that are not fields of the instruction."""
 
 _ASSOCIATIVE = _field(
     "is_associative",
@@ -299,7 +299,7 @@ _SPECIAL_OF_OPCODE: dict[tuple[str, str], Codec] = {
 
 @cache
 def codecs_of(opcode: str) -> tuple[tuple[AttributeField, Codec], ...]:
-    """Return the attributes of an opcode and where they stand."""
+    """Return the attributes of an opcode with their codecs."""
     return tuple(
         (
             field,

@@ -1,6 +1,6 @@
-"""Shardings, replica groups and meshes: messages to the text that the grammar reads, and back.
+"""Shardings, replica groups and meshes: messages to the text of the grammar, and back.
 
-The grammar normalises and checks; nothing of that is repeated here.
+The grammar normalises and checks the text.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding, commas
 MAX_DEVICES = 1 << 20
 
 _REDUCTION_TYPE = "sdy::reduction_op"
-"""Type of the metadata that says how parts of an unreduced array without a mesh are reduced."""
+"""Type of the metadata with the reduction of an unreduced array without a mesh."""
 
 # ---------------------------------------------------------------- shardings: message to text
 
 
 def sharding_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
-    """Return the text of an `OpSharding`; `BadMessage` if it describes none."""
+    """Return the text of an `OpSharding`; raises `BadMessage` if it is invalid."""
     if proto.HasField("named_sharding"):
         return _named_text(proto.named_sharding, payloads)
     kind = name_of("sharding", proto.type)
@@ -69,7 +69,7 @@ def _tile_words(proto: Any) -> list[str]:
 
 
 def iota_text(reshape: Iterable[int], transpose: Iterable[int]) -> str:
-    """Return `<=[2,2]T(1,0)`; `BadMessage` above 2^20 devices."""
+    """Return `<=[2,2]T(1,0)`; raises `BadMessage` above 2^20 devices."""
     dims = tuple(reshape)
     if len(dims) > 64 or any(dim < 1 for dim in dims) or prod(dims) > MAX_DEVICES:
         raise BadMessage("an iota list has dimensions above 0 and at most 2^20 devices")
@@ -155,7 +155,7 @@ def _name(data: bytes) -> str:
 
 
 def fill_sharding(proto: Any, sharding: Sharding) -> None:
-    """Describe `sharding` in an empty `OpSharding`."""
+    """Fill an empty `OpSharding` with `sharding`."""
     if isinstance(sharding, TupleSharding):
         proto.type = number_of("sharding", "tuple")
         for element in sharding.elements:
@@ -248,7 +248,7 @@ def groups_text(inst: Any) -> str:
 
 
 def fill_groups(inst: Any, groups: ReplicaGroups, _context: Any) -> None:
-    """Describe replica groups in an instruction."""
+    """Write replica groups to an instruction."""
     if isinstance(groups, MeshGroups):
         proto = inst.mesh_axes_replica_group_list
         _fill_mesh(proto.mesh, groups.mesh)

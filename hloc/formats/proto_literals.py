@@ -1,7 +1,7 @@
-"""`LiteralProto` to literals and back, bit for bit.
+"""Conversion of `LiteralProto` to literals and back, bit for bit.
 
-Elements travel in the order of the literal's layout. Types below a byte take one byte each, of
-which the low bits count.
+Elements are stored in the order of the literal's layout. Types below a byte take one byte each, of
+which the low bits are used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def literal_of_proto(proto: Any) -> Literal:
     """Return the literal that a `LiteralProto` describes.
 
     Raises:
-        BadMessage: it has no shape, or not as much data as its shape wants.
+        BadMessage: it has no shape, or its data do not fit the shape.
     """
     return _literal(proto, shape_of(proto.shape))
 
@@ -50,14 +50,14 @@ def _literal(proto: Any, shape: Shape) -> Literal:
     try:
         array = flat.reshape([shape.dims[dim] for dim in order]).transpose(np.argsort(order))
         array = np.ascontiguousarray(array).reshape(shape.dims)
-    except ValueError as fault:  # more dimensions, or larger ones around a 0, than NumPy has
+    except ValueError as fault:  # more dimensions than NumPy has, or larger ones next to a 0
         raise BadMessage(f"a literal of shape {shape}: {fault}") from None
     array.flags.writeable = False
     return Literal(shape, array)
 
 
 def _elements(proto: Any, shape: ArrayShape) -> np.ndarray[Any, Any]:
-    """Return the elements in the order of the layout; `BadMessage` unless they are complete."""
+    """Return the elements in the order of the layout; raises `BadMessage` if some are missing."""
     dtype = shape.dtype
     count = prod(shape.dims)
     if dtype.name in _AS_NUMBERS:
@@ -81,7 +81,7 @@ def _has_order(dtype: DType) -> bool:
 
 
 def _of_bytes(data: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return bytes as elements of `dtype`; of narrow types the low bits count."""
+    """Return bytes as elements of `dtype`; narrow types use the low bits."""
     if dtype.storage_bytes == 2:  # bf16
         return data.view("<u2").astype(np.uint16).view(dtype.numpy)
     if dtype.is_integer and dtype.bits < 8:
@@ -100,17 +100,17 @@ def _wrong_count(shape: ArrayShape, found: float) -> BadMessage:
 
 
 def fill_literal(proto: Any, literal: Literal) -> None:
-    """Describe `literal` in an empty `LiteralProto`.
+    """Fill an empty `LiteralProto` with `literal`.
 
     Raises:
-        HloError: the text the module came from left its values out.
+        HloError: the text of the module elided its values.
     """
     fill_shape(proto.shape, _without_element_size(literal.shape))
     _fill(proto, literal)
 
 
 def _without_element_size(shape: Shape) -> Shape:
-    """Return the shape XLA gives a literal, whose elements are never packed."""
+    """Return the shape that XLA gives a literal, whose elements are never packed."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(_without_element_size(element) for element in shape.elements))
     if not isinstance(shape, ArrayShape) or shape.layout is None:

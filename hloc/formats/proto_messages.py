@@ -1,9 +1,9 @@
 """The messages of XLA's protocol buffers that hloc reads and writes: number, name, type.
 
-A type ends in `*` if the field is repeated and in `?` if its presence counts. Enums travel as
-`int32`, text as `bytes` (its encoding is nobody's promise), maps as repeated entries, and packed
-floats of literals as `bytes` in pieces, so that no bit of a NaN is lost. Fields that are not
-listed are skipped. Source of the numbers: the message descriptions inside jaxlib 0.10.2
+A type ends in `*` if the field is repeated and in `?` if its presence matters. Enums
+are declared as `int32`, text as `bytes` (its encoding is not guaranteed), maps as repeated entries,
+and packed floats of literals as `bytes` in pieces, so that no bit of a NaN is lost. Fields that are
+not listed are skipped. Source of the numbers: the message descriptions inside jaxlib 0.10.2
 (`xla/service/hlo.proto`, `xla/xla_data.proto`).
 """
 

@@ -1,4 +1,4 @@
-"""`OpMetadata` and payloads to metadata and back."""
+"""Conversion of `OpMetadata` and payloads to metadata and back."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def metadata_of(proto: Any, payloads: tuple[bytes, ...]) -> Metadata:
 
 
 def optional_metadata(proto: Any, payloads: tuple[bytes, ...]) -> Metadata | None:
-    """Return the metadata of an instruction, None if it says nothing."""
+    """Return the metadata of an instruction, None if it is empty."""
     found = metadata_of(proto, payloads)
     return None if found == _EMPTY else found
 
 
 def fill_metadata(proto: Any, metadata: Metadata) -> None:
-    """Describe `metadata` in an empty `OpMetadata`."""
+    """Fill an empty `OpMetadata` with `metadata`."""
     for name in _TEXTS:
         setattr(proto, name, bytes_of(getattr(metadata, name)))
     for name in _NUMBERS:
@@ -50,7 +50,7 @@ def fill_metadata(proto: Any, metadata: Metadata) -> None:
 
 
 def payload_of(proto: Any, payloads: tuple[bytes, ...]) -> bytes:
-    """Return what a `Payload` holds or, by number, points to in the module."""
+    """Return the contents of a `Payload`, which may refer to the module's payloads by number."""
     if not proto.HasField("id"):
         return bytes(proto.value)
     number: int = proto.id

@@ -1,6 +1,6 @@
-"""Attributes that hloc keeps as text in normal form: to messages, and from them.
+"""Attributes that hloc keeps as text in normal form: conversion to messages and back.
 
-Reading makes the text and lets the grammar check it; writing takes the normal form apart.
+Reading creates the text, which the grammar checks; writing parses the normal form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hloc.parser.strings import unquote
 from hloc.source import SourceFile
 
 _MAX_INDEX = 32
-"""Longest index into nested tuples."""
+"""Maximum length of an index into nested tuples."""
 
 
 def _numbers(text: str) -> list[int]:
@@ -46,7 +46,7 @@ def read_aliasing(inst: Any, context: Any) -> RawText | None:
 
 
 def fill_aliasing(inst: Any, value: RawText | None, _context: Any) -> None:
-    """Write the aliases that the text lists."""
+    """Write the aliases in the text."""
     for output, operand, index in _ALIAS.findall(value.text if value else ""):
         inst.output_operand_aliasing.add(
             output_shape_index=_numbers(output),
@@ -62,9 +62,9 @@ _DOMAIN = re.compile(r'\{kind="sharding", entry=(\{.*\}), exit=(\{.*\})\}', re.D
 
 
 def read_domain(inst: Any, context: Any) -> RawText:
-    """Return `{kind="sharding", entry=..., exit=...}`; the message names the sides of the graph.
+    """Return `{kind="sharding", entry=..., exit=...}`; the message uses the sides of the graph.
 
-    What the text calls entry is the user's side, which the message calls exit.
+    The entry of the text is the user's side, which is the exit of the message.
     """
     entry = sharding_text(inst.domain_exit_sharding, context.payloads)
     leave = sharding_text(inst.domain_entry_sharding, context.payloads)
@@ -97,7 +97,7 @@ def read_custom_literal(inst: Any, _context: Any) -> RawText | None:
 
 
 def fill_custom_literal(inst: Any, value: RawText | None, context: Any) -> None:
-    """Write the literal that the text spells."""
+    """Write the literal in the text."""
     if value is None:
         return
     found = _SHAPE_AND_DATA.fullmatch(value.text)
@@ -125,7 +125,7 @@ def read_sparsity(inst: Any, _context: Any) -> RawText | None:
 
 
 def fill_sparsity(inst: Any, value: RawText | None, _context: Any) -> None:
-    """Write what the text says of each side."""
+    """Write the sparsity of each side."""
     for side, found in sparsities(value).items():
         proto = getattr(inst.sparsity_config, side)
         proto.num_non_zero, proto.block_size = found.stored, found.block

@@ -1,4 +1,4 @@
-"""`ShapeProto` and `LayoutProto` to shapes and back."""
+"""Conversion of `ShapeProto` and `LayoutProto` to shapes and back."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _BY_NUMBER = {number: DTYPES[name] for name, number in ELEMENT_TYPES.items()}
 
 _MOST_KNOWN = 4096
 _known: dict[bytes, Shape] = {}
-"""Shapes by their bytes: a module has few, and reading them took a third of the time."""
+"""Shapes by their bytes: a module has few distinct ones, and reading them took a third of the
+time."""
 
 
 def shape_of(proto: Any) -> Shape:
     """Return the shape that a `ShapeProto` describes.
 
     Raises:
-        BadMessage: it describes none.
+        BadMessage: it does not describe a shape.
     """
     data: bytes = proto.SerializeToString()
     found = _known.get(data)
@@ -111,7 +112,7 @@ def _index_type(number: int) -> DType | None:
 
 
 def fill_shape(proto: Any, shape: Shape) -> None:
-    """Describe `shape` in an empty `ShapeProto`."""
+    """Fill an empty `ShapeProto` with `shape`."""
     if isinstance(shape, TupleShape):
         proto.element_type = TUPLE
         for element in shape.elements:

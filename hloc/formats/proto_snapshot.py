@@ -1,4 +1,4 @@
-"""`HloProto` and `HloSnapshot` to snapshots and back."""
+"""Conversion of `HloProto` and `HloSnapshot` to snapshots and back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hloc.literal import Literal
 
 
 def snapshot_from_bytes(data: bytes, kind: str, name: str) -> Snapshot:
-    """Return what a protocol buffer of `kind` holds; the module is not yet verified.
+    """Return the contents of a protocol buffer of `kind`; the module is not yet verified.
 
     Raises:
-        HloError: the bytes are damaged or describe no module; protobuf is not installed.
+        HloError: the bytes are damaged or do not describe a module; protobuf is not installed.
     """
     if kind == MODULE:
         return Snapshot(module_from_bytes(data, name))
@@ -43,7 +43,7 @@ def _literal(proto: Any, place: str) -> Literal:
 
 
 def hlo_proto_bytes(module: Module) -> bytes:
-    """Return `module` as a serialized `HloProto`; faults as for `module_to_bytes`."""
+    """Return `module` as a serialized `HloProto`; errors as for `module_to_bytes`."""
     proto = message_class(HLO)()
     proto.hlo_module.CopyFrom(module_to_proto(module))
     data: bytes = proto.SerializeToString(deterministic=True)

@@ -1,6 +1,6 @@
-"""Small values of XLA's messages, checked as the parser checks those of text.
+"""Small values of XLA's messages, checked as in the parser.
 
-What is not possible is a `BadMessage`.
+Invalid values raise `BadMessage`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _KEY = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
 def as_name(data: bytes) -> str:
-    """Return a name with `_` for what a name cannot have."""
+    """Return a name with `_` for invalid characters."""
     name = re.sub(r"[^A-Za-z0-9_.\-]", "_", text_of(data))
     return name if not name or _NAME.fullmatch(name) else "_" + name
 
 
 def check_choice(row: Opcode, field: AttributeField, value: Any) -> None:
-    """Raise BadMessage if an attribute has a value that its row does not know."""
+    """Raise BadMessage if an attribute has a value that is not in its row."""
     if field.kind == "enum" and field.choices and value not in (*field.choices, field.default):
         raise BadMessage(
             f"attribute {field.name} of {row.name} is one of {', '.join(field.choices)}, not "
@@ -37,7 +37,7 @@ def check_choice(row: Opcode, field: AttributeField, value: Any) -> None:
 
 
 def constant_of(proto: Any, shape: Shape) -> Literal:
-    """Return the value of a constant; without a literal its values are unknown."""
+    """Return the value of a constant; without a literal its values are elided."""
     if not isinstance(shape, ArrayShape | TupleShape):
         raise BadMessage(f"a constant of shape {shape} is not possible")
     if not proto.HasField("literal"):

@@ -17,7 +17,7 @@ _MAX_RANK = 64
 
 
 def read_window(inst: Any, context: Any) -> Window | None:
-    """Return the window; None if the message has none, or none that is printed."""
+    """Return the window; None if the message has none, or one that is not printed."""
     if not inst.HasField("window"):
         return None
     if not inst.window.dimensions and context.opcode != "custom-call":
@@ -34,7 +34,7 @@ def read_window(inst: Any, context: Any) -> Window | None:
 
 
 def fill_window(inst: Any, window: Window | None, context: Any) -> None:
-    """Write the window; all opcodes but custom-call always have one."""
+    """Write the window; all opcodes except custom-call always have one."""
     if window is None and context.opcode == "custom-call":
         return
     inst.window.SetInParent()

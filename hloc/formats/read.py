@@ -18,10 +18,10 @@ _READABLE = (
 
 
 def uncompressed(data: bytes, name: str) -> bytes:
-    """Return `data` without a byte-order mark, or what it holds if it is a gzip file.
+    """Return `data` without a byte-order mark, or its contents if it is a gzip file.
 
     Raises:
-        HloError: a gzip file that is damaged, too large, or inside another.
+        HloError: a gzip file is damaged, too large, or nested in another.
     """
     if kind_of(data) != GZIP:
         return data.removeprefix(BOM_UTF8)
@@ -32,15 +32,15 @@ def uncompressed(data: bytes, name: str) -> bytes:
 
 
 def read_snapshot(data: bytes, name: str, *, verify: bool = True) -> Snapshot:
-    """Return the module in `data`, and the arguments and result a snapshot has.
+    """Return the module in `data`, and the arguments and result of a snapshot.
 
     Args:
         data: contents of a file in any format.
-        name: what messages call it.
+        name: its name in messages.
         verify: check every shape and attribute.
 
     Raises:
-        HloError: the data are no module, or one with faults; a package that reads them is missing.
+        HloError: the data are not a valid module; a package to read them is missing.
     """
     data = uncompressed(data, name)
     kind = kind_of(data)
@@ -55,10 +55,10 @@ def read_snapshot(data: bytes, name: str, *, verify: bool = True) -> Snapshot:
 
 
 def read_xla_proto(data: bytes, name: str) -> Module:
-    """Return the module of a serialized `HloModuleProto` that XLA or hloc has just made, verified.
+    """Return the verified module of an `HloModuleProto` that XLA or hloc has just written.
 
     Raises:
-        HloError: the module has faults; protobuf is not installed.
+        HloError: the module has errors; protobuf is not installed.
     """
     from hloc.formats.from_proto import module_from_bytes
 
@@ -66,7 +66,7 @@ def read_xla_proto(data: bytes, name: str) -> Module:
 
 
 def _read_stablehlo(data: bytes, kind: str, name: str, verify: bool) -> Module:
-    """Return a module from StableHLO; jaxlib reads bytecode and what hloc cannot convert."""
+    """Return a module from StableHLO; jaxlib converts bytecode and what hloc cannot convert."""
     from hloc.formats import jaxlib_converter
 
     if kind == STABLEHLO:
@@ -83,7 +83,7 @@ def _read_stablehlo(data: bytes, kind: str, name: str, verify: bool) -> Module:
 
 
 def _checked(module: Module, verify: bool) -> Module:
-    """Return `module`, verified if asked for, ready for changes."""
+    """Return `module`, verified if requested, ready for changes."""
     if verify:
         from hloc.ir.verifier import verify as verify_module
 

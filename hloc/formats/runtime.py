@@ -1,4 +1,4 @@
-"""Classes for the messages of `proto_messages`, made by the protobuf runtime when first needed."""
+"""Classes for the messages of `proto_messages`, created on demand by the protobuf runtime."""
 
 from __future__ import annotations
 

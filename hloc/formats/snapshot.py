@@ -1,4 +1,4 @@
-"""File contents: a module, and optionally the arguments and result of a run."""
+"""The contents of a file: a module, and optionally the arguments and result of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def fitting_arrays(
     """Return one array per leaf of `literals`, tuples flattened depth first.
 
     Raises:
-        HloError: they do not fit `shapes`, or a value is missing; `what` names them.
+        HloError: they do not fit `shapes`, or a value is missing; `what` is their name in the
+            message.
     """
     leaves: list[Literal] = []
     stack = list(reversed(literals))

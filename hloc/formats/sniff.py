@@ -11,13 +11,13 @@ MODULE, HLO, SNAPSHOT = "HloModuleProto", "HloProto", "HloSnapshot"
 PROTOS = (MODULE, HLO, SNAPSHOT)
 
 FORMATS = ("hlo", "pb", "module-pb", "stablehlo")
-"""What can be written: HLO text, `HloProto`, `HloModuleProto`, StableHLO text."""
+"""Formats that can be written: HLO text, `HloProto`, `HloModuleProto`, StableHLO text."""
 
 _SAMPLE = 4096
 _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\v\f\r\x1b") + b"\x7f"
 _OPCODE = re.compile(rb"[a-z][a-z0-9-]{0,60}")
 
-# First bytes of formats that are no module, and what to call them.
+# First bytes of other formats, and their names in messages.
 _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "an ELF object or program"),
     (b"PK\x03\x04", "a zip archive (.npz, .whl, .docx)"),
@@ -61,7 +61,7 @@ def kind_of(data: bytes) -> str:
     found = _proto_kind(data)
     if found:
         return found
-    # A few stray bytes in a text are the parser's to complain about: it knows the place.
+    # The parser reports a few stray bytes in a text, since it knows the place.
     return "a binary file" if controls * 10 > len(head) else TEXT
 
 
@@ -79,7 +79,7 @@ def _proto_kind(data: bytes) -> str:
 
 
 def _is_module(data: bytes, start: int, end: int) -> bool:
-    """Tell whether field 3, computations, has field 2, instructions, with an opcode in field 2."""
+    """True if field 3, computations, has field 2, instructions, with an opcode in field 2."""
     computation = _first(data, start, end, 3)
     instruction = computation and _first(data, *computation, 2)
     opcode = instruction and _first(data, *instruction, 2)

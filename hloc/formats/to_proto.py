@@ -1,7 +1,7 @@
-"""A module to `HloModuleProto`, field by field as XLA writes it.
+"""Conversion of a module to `HloModuleProto`, field by field as XLA writes it.
 
-What the `HloModule` line says of replicas, partitions, sharding propagation and the recovery table
-of origins is not part of the message.
+Replicas, partitions, sharding propagation and the origin recovery table of the `HloModule` line are
+not part of the message.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def module_to_bytes(module: Module) -> bytes:
     """Return `module` as a serialized `HloModuleProto`.
 
     Raises:
-        HloError: a value that no message can hold; protobuf is not installed.
+        HloError: a value does not fit into a message; protobuf is not installed.
     """
     data: bytes = module_to_proto(module).SerializeToString(deterministic=True)
     return data
 
 
 def module_to_proto(module: Module) -> Any:
-    """Return `module` as an `HloModuleProto`; faults as for `module_to_bytes`."""
+    """Return `module` as an `HloModuleProto`; errors as for `module_to_bytes`."""
     proto = message_class("HloModuleProto")()
     writer = _Writer(module)
     try:
@@ -58,7 +58,7 @@ class _Writer:
         self.place = ""
 
     def fill(self, proto: Any) -> None:
-        """Describe the whole module in an empty `HloModuleProto`."""
+        """Fill an empty `HloModuleProto` with the whole module."""
         module = self.module
         proto.name = bytes_of(module.name)
         for computation in reachable_computations(*module.computations):
@@ -130,7 +130,7 @@ class _Writer:
         called = inst.called[::-1] if inst.opcode.name == "while" else inst.called
         proto.called_computation_ids.extend([self.ids[computation] for computation in called])
         if inst.opcode.parenthesis == "literal":
-            if not inst.attributes.literal.is_elided:  # else: no literal, which XLA reads too
+            if not inst.attributes.literal.is_elided:  # otherwise no literal, which XLA reads too
                 fill_literal(proto.literal, inst.attributes.literal)
         elif inst.opcode.parenthesis:
             proto.parameter_number = inst.attributes.number
@@ -147,7 +147,7 @@ class _Writer:
 
 
 def _stored_order(computation: Computation) -> list[Instruction]:
-    """Return the instructions as they are stored if operands stand first, else in post-order."""
+    """Return the instructions in stored order if operands come first, else in post-order."""
     place = {inst: at for at, inst in enumerate(computation.instructions)}
     in_order = all(
         place[before] < at

@@ -1,7 +1,7 @@
-"""Wire format of protocol buffers: a check before parsing that locates faults.
+"""Wire format of protocol buffers: a check before parsing that locates errors.
 
 The protobuf runtime reports no location, and may allocate hundreds of bytes for two. This walk
-visits every message, sums their memory cost, and names the path of a fault.
+visits every message, sums the memory cost, and reports the path of an error.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from hloc.errors import HloError
 from hloc.formats.proto_messages import FieldRow, messages
 
 MAX_DEPTH = 60
-"""Deepest nesting of messages; the runtime itself stops at 100."""
+"""Maximum nesting of messages; the runtime itself stops at 100."""
 
 MAX_COST = 1 << 30
 """Limit on the memory of the message objects of one file."""
 
 MAX_FIELDS = 1 << 25
-"""Limit on the fields of one file, known or not: half a minute of this walk."""
+"""Limit on the number of fields of one file, known or not: half a minute of this walk."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIRE_OF = {"float": _FIXED32, "double": _FIXED64, "bytes": _BYTES}
 
 
 class WireFault(Exception):
-    """The bytes are no message; `path` says where, once the walk has come back from there."""
+    """The bytes are not a message; `path` says where, once the walk has returned from there."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.path = ""
 
     def within(self, outer: str) -> None:
-        """Note that the fault is inside `outer`."""
+        """Record that the error is inside `outer`."""
         self.path = f"{outer}.{self.path}" if self.path else outer
 
 
@@ -41,14 +41,14 @@ def fields(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield number, wire type, start and end of the value of every field in `data[start:end]`.
 
-    With `cut` the last value may end too early, as in a file that was cut off.
+    With `cut` the last value may end too early, as in a truncated file.
 
     Raises:
         WireFault: the bytes are not fields of a message.
     """
     at = start
     while at < end:
-        tag = data[at]  # nearly always one byte
+        tag = data[at]  # almost always one byte
         tag, at = (tag, at + 1) if tag < 0x80 else _varint(data, at, end)
         number, wire = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
@@ -87,10 +87,10 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def check(data: bytes, message: str, name: str) -> None:
-    """Check that `data` is a message of type `message`, not too deep and not too costly.
+    """Check that `data` is a message of type `message`, within the limits on nesting and cost.
 
     Raises:
-        HloError: it is not; says which message inside, like `computations[2].instructions[0]`.
+        HloError: it is not; the error has the path, such as `computations[2].instructions[0]`.
     """
     try:
         _Walk(data).message(message, 0, len(data), 0)

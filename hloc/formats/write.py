@@ -18,7 +18,7 @@ _COMPRESSED = ".gz"
 
 
 def format_of_path(path: str) -> tuple[str, bool]:
-    """Return the format that a file name asks for, "" if none, and whether it ends in .gz."""
+    """Return the format for a file name, "" if none, and whether it ends in .gz."""
     compressed = path.endswith(_COMPRESSED)
     stem = path.removesuffix(_COMPRESSED)
     found = next((form for end, form in FORMAT_OF_ENDING.items() if stem.endswith(end)), "")
@@ -36,7 +36,7 @@ def module_bytes(
     """Return `module` in `form`, one of `FORMATS`; the styles are those of `Module.to_text`.
 
     Raises:
-        HloError: a value that the format cannot hold; a package that writes it is missing.
+        HloError: the format cannot represent a value; a package to write it is missing.
     """
     if form == "pb":
         data = hlo_proto_bytes(module)
@@ -52,7 +52,7 @@ def module_bytes(
 
 
 def _stablehlo_bytes(module: Module) -> bytes:
-    """Return `module` as StableHLO text; jaxlib helps where hloc cannot write an instruction."""
+    """Return `module` as StableHLO text; jaxlib is used if hloc cannot write an instruction."""
     from hloc.stablehlo.from_module import stablehlo_text
 
     try:

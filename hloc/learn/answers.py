@@ -77,7 +77,7 @@ def check_answers(questions: tuple[Question, ...], given: Any) -> list[Finding]:
 
 
 def is_same(answer: Any, right: Any) -> bool:
-    """True if the answers are equal; NaN is NaN, -0.0 is not 0.0, spaces do not count."""
+    """True if the answers are equal; NaN equals NaN, -0.0 differs from 0.0, spaces are ignored."""
     if isinstance(right, set):
         if isinstance(answer, str):
             answer = [part for part in answer.replace(",", " ").split() if part]

@@ -15,7 +15,7 @@ from hloc.near_names import near_name_notes
 _FOLDER = re.compile(r"(\d\d)-([a-z0-9-]+)")
 
 WORDS = ("list", "start", "check", "new", "export")
-"""What may follow `hloc learn` instead of a lesson."""
+"""Words that may follow `hloc learn` instead of a lesson."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def all_lessons() -> list[Lesson]:
 
 
 def find_lesson(word: str) -> Lesson:
-    """Return the lesson that `word` says: `6`, `06`, its name, or a folder of one's own.
+    """Return the lesson for `word`: `6`, `06`, its name, or a folder.
 
     Raises:
         HloError: there is no such lesson.
@@ -101,12 +101,12 @@ def _is_number(word: str, number: int) -> bool:
 
 
 def progress_file() -> Path:
-    """Return where it is remembered which exercises were passed."""
+    """Return the file with the passed exercises."""
     return state_folder() / "learn.json"
 
 
 def read_progress() -> dict[str, int]:
-    """Return the best score by name of lesson; empty if nothing is known."""
+    """Return the best score by name of lesson; empty if there is none."""
     try:
         found = json.loads(progress_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -117,7 +117,7 @@ def read_progress() -> dict[str, int]:
 
 
 def remember(lesson: Lesson, score: int) -> None:
-    """Note that the exercise of `lesson` was passed with `score`; a full disk is no fault."""
+    """Record that the exercise of `lesson` was passed with `score`; a full disk is ignored."""
     known = read_progress()
     known[lesson.name] = max(score, known.get(lesson.name, 0))
     path = progress_file()

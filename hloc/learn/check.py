@@ -1,4 +1,4 @@
-"""The checker: loads a student's file, runs it on the modules of a lesson, and says what is wrong.
+"""The checker: loads a student's file, runs it on the modules of a lesson, and reports findings.
 
 Runs in the calling process; `sandbox.py` puts it into a child with limits.
 """
@@ -26,10 +26,10 @@ from hloc.opt.registry import PASSES, forget_registered
 def check_file(lesson: Lesson, path: str) -> Report:
     """Check the file `path` as an answer to the exercise of `lesson`.
 
-    Passes and rules that plug-ins have registered before are forgotten.
+    Passes and rules that plug-ins registered before are removed.
 
     Raises:
-        HloError: the lesson itself is wrong.
+        HloError: the lesson itself is invalid.
     """
     plan = read_plan(lesson)
     try:
@@ -47,7 +47,7 @@ def check_file(lesson: Lesson, path: str) -> Report:
 
 
 def _load(path: str) -> tuple[ModuleType, list[str]]:
-    """Return the file as a module and the names of the passes it brings, in order."""
+    """Return the file as a Python module, and the names of its passes, in order."""
     forget_registered()
     known = set(PASSES)
     file = load_plugin(path)
@@ -75,7 +75,7 @@ def _verdicts(plan: Plan, file: ModuleType, passes: list[str]) -> list[Verdict]:
 
 
 def _score(lesson: Lesson, plan: Plan, verdicts: Sequence[Verdict]) -> int:
-    """Return how near the costs come to those of the reference, 100 if there is none."""
+    """Return the score of the costs relative to the reference, 100 if there is none."""
     if not verdicts or not lesson.has("reference.py"):
         return 100
     file, passes = _load(str(lesson.folder / "reference.py"))

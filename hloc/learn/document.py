@@ -1,4 +1,4 @@
-"""A lesson as cells: prose, code, and commands with what they printed. Read from Markdown."""
+"""A lesson as cells, parsed from Markdown: prose, code, and commands with their output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hloc.lazy_dataclass import dataclass
 REPL, SHELL, MACHINE = "hlo-repl", "sh", "console"
 _BACKTICKS = re.compile("`{3,}")
 PROMPTS = {REPL: "> ", SHELL: "$ ", MACHINE: "$ "}
-"""Kinds of transcripts; what a `console` prints depends on the machine."""
+"""Kinds of transcripts; the output of a `console` depends on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _written(cell: Cell) -> str:
 
 
 def _fenced(language: str, text: str) -> str:
-    """Return a block whose fence is longer than any in it, so that nothing in it ends it."""
+    """Return a block whose fence is longer than any fence in it."""
     inside = max((len(found) for found in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, inside + 1)
     return f"{fence}{language}\n{text}\n{fence}"

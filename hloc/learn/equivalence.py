@@ -1,4 +1,4 @@
-"""Check that a changed module is equivalent, on inputs that break wrong rules."""
+"""Check that a changed module is equivalent, on inputs that expose wrong rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 6
 
 
 def input_lists(module: Module, compare: str | int) -> list[list[Array]]:
-    """Return inputs: random ones, special values, and a grid where roundings are counted."""
+    """Return inputs: random ones, special values, and a grid if results are compared in ulps."""
     found = [random_inputs(module, seed) for seed in (0, 1)]
     found += [special_inputs(module, seed) for seed in range(_SPECIAL_SEEDS)]
     if isinstance(compare, int):
@@ -44,11 +44,11 @@ def _grid(module: Module, shift: int) -> list[Array]:
 def counterexample(
     before: Module, after: Module, inputs: Sequence[Sequence[Array]], compare: str | int
 ) -> str:
-    """Return the first inputs on which `after` answers differently, "" if there are none.
+    """Return the first inputs on which the results of `after` differ, "" if there are none.
 
     Args:
-        before: what is right.
-        after: what is to be judged.
+        before: the reference module.
+        after: the module to check.
         inputs: lists of arrays, one per parameter leaf.
         compare: `exact` (bit by bit, any NaN for any NaN), `tolerance`, or a number of units in the
             last place.
@@ -102,7 +102,7 @@ def _told(
     new: Array,
     old: Array,
 ) -> str:
-    """Return the counter-example for people."""
+    """Return the counterexample as text."""
     place = f"out{number}[{','.join(map(str, index))}]" if index else f"out{number}"
     lines = [f"{place} is {new[index]}, was {old[index]}"]
     names = [p.name for p in module.entry.parameters]
@@ -119,7 +119,7 @@ def _told(
 
 
 def _unequal(new: Array, old: Array) -> Array:
-    """Return where the two differ; zeros of other signs do, NaNs of other bits do not."""
+    """Return where the two differ; signs of zeros count, payloads of NaN do not."""
     dtype = dtype_of_numpy(old.dtype)
     assert dtype is not None
     if dtype.is_complex:

@@ -1,4 +1,4 @@
-"""Rules that bring an example: it must parse, the rule must fire in it, and keep the answer."""
+"""Examples of rules: each must parse, the rule must fire in it and keep the results."""
 
 from __future__ import annotations
 

@@ -13,23 +13,23 @@ from hloc.learn.page import html_page
 from hloc.output_file import write_form
 
 Files = Mapping[str, str]
-"""Name -> text of what the commands read, to go with a notebook."""
+"""Name -> text of the files that the commands of a notebook read."""
 
 
 def write_document(cells: Sequence[Cell], path: str, files: Files | None = None) -> None:
-    """Write `cells` to `path`; its ending says as what: .md, .html or .ipynb.
+    """Write `cells` to `path`, in the format of its extension: .md, .html or .ipynb.
 
     Raises:
-        HloError: another ending, or the file cannot be written.
+        HloError: another extension, or the file cannot be written.
     """
     write_form(path, writer_of(path)(cells, files or {}))
 
 
 def writer_of(path: str) -> Callable[[Sequence[Cell], Files], str]:
-    """Return what makes the text of the file `path`, by its ending.
+    """Return the function that creates the text of the file `path`, by its extension.
 
     Raises:
-        HloError: another ending.
+        HloError: another extension.
     """
     writer = WRITERS.get(Path(path).suffix.lower())
     if writer is None:
@@ -40,8 +40,8 @@ def writer_of(path: str) -> Callable[[Sequence[Cell], Files], str]:
 def notebook(cells: Sequence[Cell], files: Files) -> str:
     """Return a Jupyter notebook, format 4.5: `hlo("...")` runs a command of the REPL.
 
-    One session lives through the notebook; files that the commands read are written first. Lines
-    `!hloc ...` run the hloc of the kernel, which need not be in PATH.
+    The notebook has one session; files that the commands read are written first. Lines `!hloc ...`
+    run the hloc of the kernel, which need not be in PATH.
     """
     made: list[dict[str, Any]] = []
     rest = list(cells)

@@ -19,7 +19,7 @@ _TRANSCENDENTAL_UNITS = 10
 
 
 def quantity(name: str, module: Module) -> int:
-    """Return the number that `name` stands for.
+    """Return the quantity called `name`.
 
     `instrs`, `ops.NAME`, `computations`, `cost.flops`, `cost.bytes`, `cost.transcendentals`,
     `cost.units`, `constants.bytes`, `constants.largest`,
@@ -56,7 +56,7 @@ def quantity(name: str, module: Module) -> int:
 
 
 def total_cost(module: Module) -> Cost:
-    """Return the cost of one run, loops with known trip counts multiplied out."""
+    """Return the cost of one run, with loop bodies times known trip counts."""
     done: dict[Computation, Cost] = {}
     for computation in reachable_computations(module.entry):
         total = Cost()
@@ -80,7 +80,7 @@ def units(cost: Cost) -> int:
 def peak(computation: Computation, order: Sequence[Instruction]) -> int:
     """Return the peak of live bytes if `computation` runs in `order`.
 
-    Parameters, constants and outputs are not counted; nothing is overwritten in place.
+    Parameters, constants and outputs are not counted; there are no in-place updates.
     """
     module = computation.module
     dataflow = analyse_dataflow(module)

@@ -1,6 +1,6 @@
 """Cells as one self-contained HTML page with a slider over the commands.
 
-Texts are escaped; the page runs nothing but its own few lines of script.
+Texts are escaped; the page runs only its own few lines of script.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _command(step: int, command: str, output: str) -> str:
 
 
 def _output_line(line: str) -> str:
-    """Colour a line of a diff by its glyph; the glyph itself says the same."""
+    """Colour a line of a diff by its glyph."""
     kind = {"+": "add", "-": "gone", "~": "other", "⇄": "other", "□": "other", "≡": "other"}
     text, arrow, by = line.partition("   ← ")
     shown = html.escape(text)
@@ -114,7 +114,7 @@ def markdown_html(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """Yield the parts that blank lines separate; a heading is one for itself."""
+    """Yield the blocks separated by blank lines; a heading is its own block."""
     block: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
@@ -147,7 +147,7 @@ def _block(lines: list[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape, then mark code and bold; what stands in backquotes is taken as it is."""
+    """Escape, then mark code and bold; text in backquotes is literal."""
     parts = re.split(r"(`[^`]+`)", html.escape(text, quote=False))
     return "".join(
         f"<code>{part[1:-1]}</code>" if part.startswith("`") else _BOLD.sub(r"<b>\1</b>", part)

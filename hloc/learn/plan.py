@@ -34,7 +34,7 @@ class Goal:
     bound: int
 
     def fault(self, value: int) -> str:
-        """Return what is wrong with `value`, "" if nothing is."""
+        """Return the message for `value`, "" if the goal is met."""
         if _COMPARE[self.sign](value, self.bound):
             return ""
         return f"{self.quantity} is {value:,}, wanted {self.sign} {self.bound:,}"
@@ -46,7 +46,7 @@ class Task:
 
     Attributes:
         text: the module.
-        hint: said when something about it fails.
+        hint: shown when a check of it fails.
         compare: `exact`, `tolerance`, or a number of units in the last place.
     """
 
@@ -57,17 +57,17 @@ class Task:
     compare: str | int
 
     def module(self) -> Module:
-        """Return the module, read anew."""
+        """Return a newly parsed module."""
         return hloc.parse(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with an answer that the module gives, or that is written down.
+    """A question whose answer is computed from the module, or given.
 
     Attributes:
         query: `shape add.7` and the like (see `answers.py`), "" if `expect` is the answer.
-        text: the module it is about.
+        text: the module that it is about.
     """
 
     key: str
@@ -80,10 +80,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is checked.
+    """The checks of an exercise.
 
     Attributes:
-        passes: the pipeline to run; "" runs the passes of the file in the order they stand.
+        passes: the pipeline to run; "" runs the passes of the file in text order.
         then: a pipeline that runs after them.
         fast_math: allow rules that are not exact.
         name: the variable or function of the student's file: `ANSWERS`, `schedule`.

@@ -1,4 +1,4 @@
-"""What the checker found, as text, JSON or JUnit XML."""
+"""The findings of the checker as text, JSON or JUnit XML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloc.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked; `text` says what is wrong, "" if nothing is."""
+    """The result of one check; `text` is the message, "" if it passed."""
 
     name: str
     ok: bool
@@ -25,7 +25,7 @@ class Report:
     """The verdict on one file.
 
     Attributes:
-        who: the file as it was named.
+        who: the file, as given.
         score: 0 to 100; 0 unless passed.
     """
 
@@ -97,7 +97,7 @@ def _quoted(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """XML has no control characters but tab and line ends."""
+    """Remove characters that XML does not allow: control characters except tab and line ends."""
     return "".join(c if c >= " " or c in "\n\t" else "?" for c in text if not _is_odd(c))
 
 

@@ -1,7 +1,7 @@
 """Checks a student's file in a child process with limits on time and memory.
 
-The limits keep a mistake from taking the machine down. They are not a security sandbox: a malicious
-file can do whatever the user who runs the check can do.
+The limits protect the machine from mistakes. They are not a security sandbox: a malicious file can
+do whatever the user who runs the check can do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN_LINES = 8
 
 
 def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) -> Report:
-    """Check `path` in a process of its own and return what was found.
+    """Check `path` in a child process and return the findings.
 
     Raises:
         HloError: the lesson itself is wrong.
@@ -49,7 +49,7 @@ def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) 
 
 
 def _run(command: list[str], said: Path, wall_seconds: int) -> str:
-    """Run `command` for a bounded time; returns what went wrong, "" if nothing did."""
+    """Run `command` within a time limit; return the error, "" if there is none."""
     with said.open("wb") as out:
         process = subprocess.Popen(
             command,

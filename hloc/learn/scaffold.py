@@ -1,4 +1,4 @@
-"""`hloc learn new NAME`: a folder with a small lesson that works, to be written over."""
+"""`hloc learn new NAME`: a folder with a small working lesson, to be rewritten."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ hint = "two wrong steps can make a right one; here there is one only"
 
 
 def new_lesson(name: str) -> Path:
-    """Make the folder `name` with the files of a lesson and return it.
+    """Create the folder `name` with the files of a lesson and return it.
 
     Raises:
-        HloError: the name is not kebab-case, the folder is there already or cannot be made.
+        HloError: the name is not kebab-case, or the folder exists or cannot be created.
     """
     if not _NAME.fullmatch(Path(name).name):
         raise HloError(f"expected a kebab-case lesson name such as `my-lesson`, found {name!r}")

@@ -1,4 +1,4 @@
-"""One module under one pass: valid after each rewrite, goals, the same answer, an end."""
+"""Check of a pass on one module: valid after each rewrite, goals, same results, termination."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SEARCHED = 60
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found on one module, and what it costs afterwards."""
+    """The findings on one module, and its cost afterwards."""
 
     findings: tuple[Finding, ...]
     cost: int
 
 
 class _Stopped(Exception):
-    """The pass cannot go on; the message says why."""
+    """The pass cannot continue; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Trial:
     """Runs a pipeline of the student on one module.
 
     Attributes:
-        file: where the rules are looked up, for their lines.
+        file: the student's file, for the lines of its rules.
     """
 
     plan: Plan
@@ -53,7 +53,7 @@ class Trial:
     file: ModuleType
 
     def verdict(self) -> Verdict:
-        """Run everything; later checks are left out where an earlier one makes no sense of them."""
+        """Run all checks; later ones are skipped if an earlier failure makes them meaningless."""
         before, after = self.task.module(), self.task.module()
         inputs = [] if is_random(before) else input_lists(before, self.task.compare)
         context = self._context()
@@ -85,7 +85,8 @@ class Trial:
         """Run the pipeline, verifying after each rewrite and at the end.
 
         Raises:
-            _Stopped: the pass failed, lied, left an invalid module, or has no end.
+            _Stopped: the pass failed, returned a wrong change flag, left an invalid module, or did
+                not end.
         """
         context.on_rewrite = partial(self._watch, module, context)
         try:
@@ -114,7 +115,7 @@ class Trial:
             raise _Stopped(f"{where}, leaves an invalid module: {fault.message}") from None
 
     def _unrest(self, after: Module, context: PassContext) -> str:
-        """Return why the pass is not at rest: it stopped halfway, or a second run finds work."""
+        """Return why there is no fixpoint: it stopped early, or a second run changes the module."""
         if context.warnings:
             return context.warnings[0]
         again = self._context()
@@ -130,9 +131,9 @@ class Trial:
         )
 
     def _culprit(self, before: Module, rewrites: int, wrong: str) -> str:
-        """Return the text of the first rewrite that changes the answer, with the counter-example.
+        """Return the text of the first rewrite that changes the results, with the counterexample.
 
-        The pass is run again and again, one rewrite further each time.
+        The pass is run repeatedly, with one more rewrite each time.
         """
         inputs = input_lists(before, self.task.compare)
         for number in range(1, min(rewrites, _SEARCHED) + 1):

@@ -1,4 +1,4 @@
-"""`hloc learn start N`: a folder of the student's own with the files of a lesson."""
+"""`hloc learn start N`: a folder for the student with the files of a lesson."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Workplace:
 
     Attributes:
         copied: names of the files that were written.
-        kept: names of the files that were there, which are never overwritten.
+        kept: names of the files that existed, which are never overwritten.
     """
 
     folder: Path

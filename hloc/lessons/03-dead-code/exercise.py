@@ -12,7 +12,7 @@ def is_dead(inst, effectful):
 
 
 class DeadCode(ModulePass):
-    """Remove instructions that nobody needs."""
+    """Remove instructions that nothing needs."""
 
     name = "my-dce"
 

@@ -1,11 +1,11 @@
-"""Solution 3: remove what has no users, and look at its operands again."""
+"""Solution 3: remove what has no users, then visit its operands again."""
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.opt import ModulePass
 
 
 class DeadCode(ModulePass):
-    """Remove instructions that nobody needs."""
+    """Remove instructions that nothing needs."""
 
     name = "my-dce"
 

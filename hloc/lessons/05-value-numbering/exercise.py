@@ -5,7 +5,7 @@ from hloc.opt import ModulePass
 
 
 def key_of(inst):
-    """Return what two instructions of one value have in common. Attributes can be hashed."""
+    """Return a key that is equal for instructions of equal value. Attributes can be hashed."""
     return (inst.uid,)  # merges nothing
 
 

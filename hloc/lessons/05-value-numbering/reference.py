@@ -7,7 +7,7 @@ NEVER = ("parameter", "rng", "rng-get-and-update-state", "custom-call", "infeed"
 
 
 def key_of(inst):
-    """Return what two instructions of one value have in common."""
+    """Return a key that is equal for instructions of equal value."""
     operands = [operand.uid for operand in inst.operands]
     if inst.opcode.commutative:
         operands.sort()

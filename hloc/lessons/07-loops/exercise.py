@@ -1,4 +1,4 @@
-"""Exercise 7: move out of a loop what it computes anew in every step for nothing."""
+"""Exercise 7: loop-invariant code motion: move out of a loop what every iteration recomputes."""
 
 from hloc.ir.traversal import post_order
 from hloc.opt import ModulePass
@@ -8,12 +8,12 @@ WORK = ("dot", "exponential", "tanh", "multiply")
 
 
 def unchanged_state(body):
-    """Return the numbers of the state that the body hands on as they are."""
+    """Return the numbers of the state elements that the body forwards unchanged."""
     return set()  # body.root is a tuple; body.parameters[0] is the state
 
 
 def invariant(body):
-    """Return the instructions whose value is the same in every step, operands first."""
+    """Return the instructions whose value is the same in every iteration, operands first."""
     same = []
     fixed = unchanged_state(body)
     for inst in post_order(body):
@@ -26,7 +26,7 @@ def invariant(body):
 
 
 class MoveOut(ModulePass):
-    """Compute in front of a loop what does not change in it."""
+    """Compute loop-invariant values before the loop."""
 
     name = "my-licm"
 

@@ -1,4 +1,4 @@
-"""Solution 7: move work whose result is not larger than what it is made of."""
+"""Solution 7: move work whose result is not larger than its operands."""
 
 from hloc.ir.traversal import post_order
 from hloc.opt import ModulePass
@@ -8,7 +8,7 @@ WORK = ("dot", "exponential", "tanh", "multiply")
 
 
 def unchanged_state(body):
-    """Return the numbers of the state that the body hands on as they are."""
+    """Return the numbers of the state elements that the body forwards unchanged."""
     state = body.parameters[0]
     return {
         n
@@ -20,7 +20,7 @@ def unchanged_state(body):
 
 
 def invariant(body):
-    """Return the instructions whose value is the same in every step, operands first."""
+    """Return the instructions whose value is the same in every iteration, operands first."""
     same = []
     fixed = unchanged_state(body)
     for inst in post_order(body):
@@ -43,7 +43,7 @@ def is_worth(inst, same):
 
 
 class MoveOut(ModulePass):
-    """Compute in front of a loop what does not change in it."""
+    """Compute loop-invariant values before the loop."""
 
     name = "my-licm"
 

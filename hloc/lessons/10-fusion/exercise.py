@@ -1,4 +1,4 @@
-"""Exercise 10: greedy fusion. Every array that is not written saves its bytes twice."""
+"""Exercise 10: greedy fusion. Every array that is not stored saves its bytes twice."""
 
 from hloc.ir.traversal import post_order
 from hloc.opt import ModulePass

@@ -4,8 +4,8 @@
 def schedule(computation):
     """Return the instructions of `computation`, operands before users.
 
-    `inst.shape.size_bytes`, `inst.operands` and `inst.users` are all you need: an array is alive
-    from the instruction that makes it to the last one that reads it.
+    `inst.shape.size_bytes`, `inst.operands` and `inst.users` are all you need: an array is live
+    from the instruction that defines it to the last one that reads it.
     """
     order = []
     waiting = list(computation.instructions)

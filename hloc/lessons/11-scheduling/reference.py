@@ -1,4 +1,4 @@
-"""Solution 11: run next what frees most and makes least."""
+"""Solution 11: list scheduling: run next what frees most and allocates least."""
 
 SMALL = ("parameter", "constant")
 

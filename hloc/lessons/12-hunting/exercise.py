@@ -1,4 +1,4 @@
-"""Exercise 12: one of these five rules is wrong. Find it, name it, mend it."""
+"""Exercise 12: one of these five rules is wrong. Find it, name it, fix it."""
 
 from hloc.opt import Pass, any_, const, rule
 from hloc.opt import ops as o

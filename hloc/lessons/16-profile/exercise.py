@@ -7,7 +7,7 @@ ANSWERS = {"slowest": None}  # the instruction that has a kernel of its own beca
 
 
 class WithoutBarriers(ModulePass):
-    """Replace barriers by what they hold back: the program only runs forwards."""
+    """Replace barriers by their operands: this program only runs the forward pass."""
 
     name = "my-barriers"
 

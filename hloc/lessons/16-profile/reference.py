@@ -7,7 +7,7 @@ ANSWERS = {"slowest": "g"}
 
 
 def held_by(inst):
-    """Return the value that a barrier, or a part of one, passes on; None for anything else."""
+    """Return the value that a barrier, or an element of one, forwards; None for anything else."""
     if inst.is_a("opt-barrier") and not inst.operands[0].is_a("tuple"):
         return inst.operands[0]
     if inst.is_a("get-tuple-element") and inst.operands[0].is_a("opt-barrier"):
@@ -17,7 +17,7 @@ def held_by(inst):
 
 
 class WithoutBarriers(ModulePass):
-    """Replace barriers by what they hold back: the program only runs forwards."""
+    """Replace barriers by their operands: this program only runs the forward pass."""
 
     name = "my-barriers"
 

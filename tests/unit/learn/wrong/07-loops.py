@@ -8,7 +8,7 @@ WORK = ("dot", "exponential", "tanh", "multiply")
 
 
 def unchanged_state(body):
-    """Return the numbers of the state that the body hands on as they are."""
+    """Return the numbers of the state elements that the body forwards unchanged."""
     state = body.parameters[0]
     return {
         n

@@ -17,7 +17,7 @@ def held_by(inst):
 
 
 class WithoutBarriers(ModulePass):
-    """Replace barriers by what they hold back: the program only runs forwards."""
+    """Replace barriers by their operands: this program only runs the forward pass."""
 
     name = "my-barriers"
 
