@@ -134,8 +134,8 @@ def _extremum(
 
 
 _largest, _smallest = partial(_extremum, "GT", lowest), partial(_extremum, "LT", highest)
-implements("argmax.default")(lambda *given: _largest(*given)[1])
-implements("argmin.default")(lambda *given: _smallest(*given)[1])
+implements("argmax.default")(lambda *given, **named: _largest(*given, **named)[1])
+implements("argmin.default")(lambda *given, **named: _smallest(*given, **named)[1])
 implements("max.dim")(_largest)
 implements("min.dim")(_smallest)
 

@@ -103,7 +103,7 @@ ALLOWED = {
     "stablehlo/forms: _ELEMENTWISE": "words of StableHLO, not opcodes",
     "stablehlo/operations: CHLO": "words of CHLO, not opcodes",
     "stablehlo/special_instructions: SPECIAL": "how each is written in StableHLO",
-    "torch/operators/elementwise: lower": "what ATen says of complex numbers",
+    "torch/operators/elementwise: _unary": "what ATen says of complex numbers",
     "report/roundings: SAME_ELEMENTS": "what keeps the elements in row-major order",
     "report/conditioning: _is_sum": "opcodes that take a reducer, which says if they sum",
     "report/roundings: _NOT_ROUNDED": "what rounds nothing, whose values must stay exact",
