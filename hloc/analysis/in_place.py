@@ -6,12 +6,9 @@ operand is read before the element at its address is written.
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from hloc.analysis.rows import overwritable, row_work
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
 
@@ -19,44 +16,34 @@ Pair = tuple[int, ShapeIndex]
 """Number of an operand, and the leaf of the result that may reuse its buffer."""
 
 
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """The answers for one module, which must not change; fused computations are analysed once."""
+def may_overwrite(inst: Instruction, number: int, index: ShapeIndex) -> bool:
+    """Return whether leaf `index` of the result may lie in the buffer of operand `number`.
 
-    _fusions: dict[Computation, frozenset[Pair]] = field(default_factory=dict)
+    Only the instruction is looked at; whether the operand is still needed is for the caller. A
+    fused computation is read once until it changes.
+    """
+    opcode = inst.opcode.name
+    if opcode == "fusion":
+        return (number, index) in inst.called[0].derived(_fusion_pairs)
+    if opcode == "dynamic-update-slice":
+        return number == 0 and same_storage(inst.operands[0].shape, inst.shape)
+    if opcode == "scatter":
+        return _is_scatter_pair(inst, number, index)
+    return (inst.opcode.elementwise or opcode == "copy") and same_storage(
+        inst.operands[number].shape, inst.shape
+    )
 
-    def may_overwrite(self, inst: Instruction, number: int, index: ShapeIndex) -> bool:
-        """True if leaf `index` of the result may lie in the buffer of operand `number`.
 
-        This depends on the instruction only; the caller checks whether the operand is still needed.
-        """
-        opcode = inst.opcode.name
-        if opcode == "fusion":
-            return (number, index) in self._fusion_pairs(inst.called[0])
-        if opcode == "dynamic-update-slice":
-            return number == 0 and same_storage(inst.operands[0].shape, inst.shape)
-        if opcode == "scatter":
-            return _is_scatter_pair(inst, number, index)
-        return (inst.opcode.elementwise or opcode == "copy") and same_storage(
-            inst.operands[number].shape, inst.shape
-        )
-
-    def overwritten_operands(self, inst: Instruction) -> tuple[int, ...]:
-        """Return the operands whose buffer the result should reuse, to avoid a copy."""
-        opcode = inst.opcode.name
-        if opcode in ("dynamic-update-slice", "copy"):
-            return (0,)
-        if opcode == "scatter":
-            return tuple(range(len(inst.operands) // 2))
-        if opcode == "fusion" and inst.called[0].root.is_a("dynamic-update-slice", "scatter"):
-            return tuple(sorted(number for number, _ in self._fusion_pairs(inst.called[0])))
-        return ()
-
-    def _fusion_pairs(self, body: Computation) -> frozenset[Pair]:
-        found = self._fusions.get(body)
-        if found is None:
-            found = self._fusions[body] = _fusion_pairs(body)
-        return found
+def overwritten_operands(inst: Instruction) -> tuple[int, ...]:
+    """Return the operands whose buffer the result should take, since else it costs a copy."""
+    opcode = inst.opcode.name
+    if opcode in ("dynamic-update-slice", "copy"):
+        return (0,)
+    if opcode == "scatter":
+        return tuple(range(len(inst.operands) // 2))
+    if opcode == "fusion" and inst.called[0].root.is_a("dynamic-update-slice", "scatter"):
+        return tuple(sorted(number for number, _ in inst.called[0].derived(_fusion_pairs)))
+    return ()
 
 
 def _is_scatter_pair(inst: Instruction, number: int, index: ShapeIndex) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import overwritten_operands
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Replaced
 from hloc.ir.instruction import Instruction
@@ -65,7 +65,6 @@ class _Copies:
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation
-        self.in_place = InPlace()
 
     def add(self) -> None:
         computation = self.computation
@@ -107,7 +106,7 @@ class _Copies:
         if inst.is_a("copy"):
             return
         aliased = {alias.operand for alias in operand_aliases(inst)}
-        for number in sorted({*self.in_place.overwritten_operands(inst), *aliased}):
+        for number in sorted({*overwritten_operands(inst), *aliased}):
             operand = inst.operands[number]
             if self._is_owned(operand, inst) or (is_body and self._ends_in_place(inst, operand)):
                 continue
@@ -170,7 +169,7 @@ class _Copies:
         """True if `leaf` updates leaf `number` of the state in place."""
         return any(
             _index_of(leaf.operands[at]) == number and self._ends_in_place(leaf, leaf.operands[at])
-            for at in self.in_place.overwritten_operands(leaf)
+            for at in overwritten_operands(leaf)
         )
 
     # ---- values

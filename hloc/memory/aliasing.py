@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from hloc.analysis.in_place import same_storage
+from hloc.analysis.in_place import may_overwrite, overwritten_operands, same_storage
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
@@ -89,10 +89,10 @@ def _donor_pairs(
 
 def _origin(coalescer: Coalescer, result: Value) -> Value:
     """Return the value that `result` updates in place through a chain of updates."""
-    values, in_place = coalescer.values, coalescer.in_place
+    values = coalescer.values
     while True:
         inst = result.inst
-        numbers = (0,) if inst.is_a("while") else in_place.overwritten_operands(inst)
+        numbers = (0,) if inst.is_a("while") else overwritten_operands(inst)
         found = [
             (number, index)
             for number, index in operand_leaves(inst)
@@ -100,7 +100,7 @@ def _origin(coalescer: Coalescer, result: Value) -> Value:
             and (
                 index == result.index
                 if inst.is_a("while")
-                else in_place.may_overwrite(inst, number, result.index)
+                else may_overwrite(inst, number, result.index)
             )
         ]
         if not found:
@@ -140,19 +140,19 @@ def settle(
 def _copies_spared(parameter: Value, coalescer: Coalescer) -> Iterator[bool]:
     """Yield, per result that overwrites `parameter`, whether another buffer would need a copy."""
     for result, number in _overwriting(parameter, coalescer):
-        yield number in coalescer.in_place.overwritten_operands(result.inst)
+        yield number in overwritten_operands(result.inst)
 
 
 def _overwriting(parameter: Value, coalescer: Coalescer) -> Iterator[tuple[Value, int]]:
-    """Yield the results that overwrite `parameter`, each with the number of that operand."""
-    values, in_place = coalescer.values, coalescer.in_place
+    """Yield the results in the buffer of `parameter` that overwrite it, and as which operand."""
+    values = coalescer.values
     for result in coalescer.class_of[parameter.number].members:
         inst = result.inst
         if result.joined or result.fixed:
             continue
         for number, index in operand_leaves(inst):
             reads = values.at(inst.operands[number], index) is parameter
-            if reads and in_place.may_overwrite(inst, number, result.index):
+            if reads and may_overwrite(inst, number, result.index):
                 yield result, number
 
 

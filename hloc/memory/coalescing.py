@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from hloc.analysis.dataflow import Dataflow, array_leaves
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import may_overwrite, overwritten_operands
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.live_range import Interval
@@ -33,7 +33,6 @@ class Coalescer:
 
     timeline: Timeline
     values: Values
-    in_place: InPlace = field(default_factory=InPlace)
     class_of: list[BufferClass] = field(default_factory=list)
     _allowed: dict[tuple[Value, Value], bool] = field(default_factory=dict)
 
@@ -104,8 +103,8 @@ class Coalescer:
             for number, index in operand_leaves(inst)
             if self.values.at(inst.operands[number], index) is operand
         ]
-        # A kernel can overwrite one operand only, so there must not be a second one.
-        return len(numbers) == 1 and self.in_place.may_overwrite(inst, numbers[0], result.index)
+        # A kernel is told of one operand that it overwrites, so there must not be a second one.
+        return len(numbers) == 1 and may_overwrite(inst, numbers[0], result.index)
 
 
 def _first(interval: Interval) -> int:
@@ -157,15 +156,15 @@ class _Candidate:
     saves_copy: bool
 
 
-def _candidates(coalescer: Coalescer) -> Iterator[_Candidate]:
-    values, in_place = coalescer.values, coalescer.in_place
+def _wishes(coalescer: Coalescer) -> Iterator[_Wish]:
+    values = coalescer.values
     for result in values.all:
         inst = result.inst
         if result.joined or result.fixed:
             continue
-        saving = in_place.overwritten_operands(inst)
+        saving = overwritten_operands(inst)
         for number, index in operand_leaves(inst):
-            if in_place.may_overwrite(inst, number, result.index):
+            if may_overwrite(inst, number, result.index):
                 operand = values.at(inst.operands[number], index)
                 yield _Candidate(operand, result, number in saving)
 

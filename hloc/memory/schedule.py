@@ -16,7 +16,7 @@ from typing import Literal
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.dataflow import analyse_dataflow, forwards
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import may_overwrite, overwritten_operands
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, no_scratch, peak_of
 from hloc.ir.computation import Computation
@@ -70,7 +70,6 @@ def schedule_module(
         heuristics: to choose from.
     """
     dataflow = analyse_dataflow(module)
-    in_place = InPlace()
     peaks: dict[Computation, int] = {}
     orders: dict[Computation, tuple[Instruction, ...]] = {}
     for computation in control_flow_computations(module):  # callees come first
@@ -85,7 +84,7 @@ def schedule_module(
                 continue
             tried.append(start)
             order = _finished(computation, start)
-            size = peak_of(order, facts, in_place.may_overwrite).size_bytes
+            size = peak_of(order, facts, may_overwrite).size_bytes
             found.append((size, order))
         peaks[computation], orders[computation] = min(found, key=lambda pair: pair[0])
     return Schedule(MappingProxyType(orders))
@@ -189,14 +188,13 @@ def _readers_before_writers(
     for inst in base:
         for predecessor in inst.control_predecessors:
             after.setdefault(predecessor, []).append(inst)
-    in_place = InPlace()
     module = base[0].computation.module
     kept = _kept_parameters(module)
     parts = cache(_parts)
-    updates = _updates_of_state(final, in_place)
+    updates = _updates_of_state(final)
     budget = _SEARCH_BUDGET
     for writer in base:
-        numbers = (*in_place.overwritten_operands(writer), *updates.get(writer, ()))
+        numbers = (*overwritten_operands(writer), *updates.get(writer, ()))
         found = chain.from_iterable(_readers(writer.operands[n], kept, parts) for n in numbers)
         others = (user for user in found if user is not writer and user not in final)
         readers = list(islice(others, _MAX_READERS + 1))
@@ -213,7 +211,7 @@ def _readers_before_writers(
 
 
 def _updates_of_state(
-    final: dict[Instruction, int], in_place: InPlace
+    final: dict[Instruction, int],
 ) -> dict[Instruction, list[int]]:
     """Return the instructions that update loop state, and the operand with the old state.
 
@@ -229,7 +227,7 @@ def _updates_of_state(
             inst, index = inst.operands[0], (inst.attributes.index,)
         for number, operand in enumerate(inst.operands):
             is_state = operand.is_a("get-tuple-element") and operand.operands[0].is_a("parameter")
-            if is_state and in_place.may_overwrite(inst, number, index):
+            if is_state and may_overwrite(inst, number, index):
                 found.setdefault(inst, []).append(number)
     return found
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, array_leaves, forwards
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, peak_of
 from hloc.ir.clone import copy_instruction
@@ -118,7 +118,6 @@ class _Work:
     orders: dict[Computation, list[Instruction]] = field(default_factory=dict)
     facts: dict[Computation, MemoryFacts] = field(default_factory=dict)
     peaks: dict[Computation, int] = field(default_factory=dict)
-    in_place: InPlace = field(default_factory=InPlace)
     best: int = 0
     done: int = 0
     _costs: dict[Computation, Cost] = field(default_factory=dict)
@@ -133,13 +132,13 @@ class _Work:
                 self.orders[computation] = self._best_order(computation, facts)
             self.facts[computation] = facts
             order = self.orders[computation]
-            self.peaks[computation] = peak_of(order, facts, self.in_place.may_overwrite).size_bytes
+            self.peaks[computation] = peak_of(order, facts, may_overwrite).size_bytes
         return self.peaks[self.module.entry]
 
     def _best_order(self, computation: Computation, facts: MemoryFacts) -> list[Instruction]:
         base = post_order(computation)
         orders = (base, depth_first_order(base), greedy_order(base, facts))
-        return min(orders, key=lambda o: peak_of(o, facts, self.in_place.may_overwrite).size_bytes)
+        return min(orders, key=lambda o: peak_of(o, facts, may_overwrite).size_bytes)
 
     def reduce(self, limit: int) -> None:
         """Free arrays round by round until the peak is at most `limit` or nothing helps."""
@@ -160,7 +159,7 @@ class _Work:
         computation = self.module.entry
         while True:
             facts, order = self.facts[computation], self.orders[computation]
-            peak = peak_of(order, facts, self.in_place.may_overwrite)
+            peak = peak_of(order, facts, may_overwrite)
             chosen = self._choose(computation, peak.at, peak.size_bytes - limit)
             if chosen:
                 self._apply(computation, chosen)

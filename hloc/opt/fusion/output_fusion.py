@@ -10,7 +10,7 @@ from math import prod
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS, follows, results_of
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.pools import pool_of, scaled_pool
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.ir.clone import add_parameter, copy_instruction, copy_instructions
@@ -170,9 +170,8 @@ def _overwrites_state(module: Module, reader: Instruction) -> bool:
     gives_away = bool(module.config.aliases or module.config.buffer_donors)
     if reader.computation is module.entry and not gives_away:
         return False
-    in_place = InPlace()
     return any(
-        _is_state(operand) and in_place.may_overwrite(reader, number, index)
+        _is_state(operand) and may_overwrite(reader, number, index)
         for number, operand in enumerate(reader.operands)
         for index, _ in leaves(reader.shape)
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import may_overwrite
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.kernels.lanes import lane_count
@@ -245,7 +245,7 @@ def test_a_result_may_take_the_memory_of_an_operand_after_its_last_use() -> None
         (operand, result)
         for operand in range(2)
         for result in range(2)
-        if InPlace().may_overwrite(inst, operand, (result,))
+        if may_overwrite(inst, operand, (result,))
     }
     assert allowed == {(0, 1), (1, 0), (1, 1)}  # `a` is written while `x` is still needed
     arrays = random_arrays(text)

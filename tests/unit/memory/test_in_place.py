@@ -3,20 +3,19 @@
 import pytest
 
 import hloc
-from hloc.analysis.in_place import InPlace
+from hloc.analysis.in_place import may_overwrite
 from hloc.shapes import leaves
 
 
 def pairs(text: str) -> set[tuple[int, tuple[int, ...]]]:
     """Return the legal pairs of the entry's root."""
     inst = hloc.parse(text).entry.root
-    in_place = InPlace()
     indices = [index for index, _ in leaves(inst.shape)]
     return {
         (number, index)
         for number in range(len(inst.operands))
         for index in indices
-        if in_place.may_overwrite(inst, number, index)
+        if may_overwrite(inst, number, index)
     }
 
 
