@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.codegen.cpu.backend import CpuBackend
 from hloc.dtypes import DTYPES
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.literal import literal_of
 from hloc.memory.panels import in_panels, panel_order, panel_width
+from hloc.options import CompileOptions
+from hloc.runtime.loading import load_compiled
 from hloc.runtime.manifest_file import Program, program_bytes, read_program
 from hloc.shapes import ArrayShape, Layout
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import parse_text
+from tests.unit.codegen.test_products import narrower
 
 Array = np.ndarray[Any, Any]
 
@@ -135,6 +139,17 @@ def test_a_constant_weight_gives_the_same_bits(name: str, threads: int) -> None:
 def test_vectors_of_other_widths(features: str) -> None:
     _, _, found, wanted = both(LAYER, features=features)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["small", "blocks of k", "window"])
+def test_a_machine_with_other_tiles_reads_the_same_panels(name: str) -> None:
+    """Kernels for several machines share the constants: one packs them in calls from its panels."""
+    plain = parse_text(TEXTS[name].replace("WEIGHT", "parameter(1)"))
+    x, w = arrays_for(plain)
+    compiled = CpuBackend().compile(baked(TEXTS[name], w), CompileOptions())
+    other = CpuBackend().for_machine(compiled, narrower(128))
+    (found,), (wanted,) = load_compiled(other)(x), hloc.evaluate(plain, x, w)
+    np.testing.assert_allclose(found, wanted, **bounds("f32 products"))
 
 
 def test_a_weight_that_something_else_reads_stays_as_it_is() -> None:
