@@ -103,7 +103,7 @@ class Coalescer:
             for number, index in operand_leaves(inst)
             if self.values.at(inst.operands[number], index) is operand
         ]
-        # A kernel is told of one operand that it overwrites, so there must not be a second one.
+        # A kernel can overwrite one operand only, so there must not be a second one.
         return len(numbers) == 1 and may_overwrite(inst, numbers[0], result.index)
 
 
@@ -156,7 +156,7 @@ class _Candidate:
     saves_copy: bool
 
 
-def _wishes(coalescer: Coalescer) -> Iterator[_Wish]:
+def _candidates(coalescer: Coalescer) -> Iterator[_Candidate]:
     values = coalescer.values
     for result in values.all:
         inst = result.inst
