@@ -31,7 +31,7 @@ _START_SECONDS = 120.0
 
 _FORK_SECONDS, _END_SECONDS = 30.0, 5.0
 _LOOK_SECONDS = 0.1
-_SHORT_SECONDS, _LAST = 2.0, 19
+SHORT_SECONDS, _LAST = 2.0, 19
 """Of processor time: a question that takes more is worked on with the last priority."""
 
 _PRINTED_BYTES = 4000
@@ -85,7 +85,7 @@ class Confined:
             if time.monotonic() > end:
                 raise Stopped(f"out of time: stopped after {patience.seconds:g} s")
             taken = self._cpu_seconds() - used
-            if taken > _SHORT_SECONDS and not self._gives_way:
+            if taken > SHORT_SECONDS and not self._gives_way:
                 self._give_way()
             if taken > patience.cpu_seconds:
                 seconds = f"{patience.cpu_seconds:g} s of processor time"

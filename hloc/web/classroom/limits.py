@@ -35,8 +35,16 @@ ANSWER_LIMITS = Limits(memory_bytes=2 << 30, cpu_seconds=30, file_bytes=16 << 20
 """Of a process that works on modules, and of one that runs a student's Python: that has no threads,
 so it takes no more of the processors than one."""
 
-_MEMORY_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-AT_WORK = max(4, min(32, _MEMORY_BYTES // WORK_LIMITS.memory_bytes))
+
+def _at_work() -> int:
+    try:
+        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not Linux, where no class is served
+        memory_bytes = 0
+    return max(4, min(32, memory_bytes // WORK_LIMITS.memory_bytes))
+
+
+AT_WORK = _at_work()
 """Processes that work at the same time, as far as memory lasts if each takes all it may. The
 system divides the processors among them, so that none holds up the others."""
 

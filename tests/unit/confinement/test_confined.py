@@ -123,7 +123,7 @@ def test_an_endless_loop_is_ended(forks: Forks) -> None:
 def test_a_long_question_gives_way_to_short_ones(
     forks: Forks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forked, "_SHORT_SECONDS", 0.1)
+    monkeypatch.setattr(forked, "SHORT_SECONDS", 0.1)
     process = forks.fork("python", LIMITS)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
     count = "def attack(): return sum(range(20_000_000))"
