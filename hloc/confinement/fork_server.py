@@ -162,7 +162,9 @@ class ForkServer:
             _hear(told)
             return started.pop()
         except OSError as fault:
-            raise _NotConfined(str(fault.filename), os.strerror(fault.errno or 0)) from None
+            raise _NotConfined(
+                str(fault.filename or "uid_map"), os.strerror(fault.errno or 0)
+            ) from None
         finally:
             os.close(told)
             os.close(go)

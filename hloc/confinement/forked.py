@@ -29,7 +29,7 @@ _LENGTH = struct.Struct("<Q")
 _START_SECONDS = 120.0
 """A cold start reads NumPy and LLVM from the disk."""
 
-_FORK_SECONDS, _END_SECONDS = 30.0, 5.0
+_FORK_SECONDS, _END_SECONDS = 60.0, 5.0
 _LOOK_SECONDS = 0.1
 SHORT_SECONDS, _LAST = 2.0, 19
 """Of processor time: a question that takes more is worked on with the last priority."""

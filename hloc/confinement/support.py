@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from hloc.confinement.kernel import MACHINES, machine
-from hloc.errors import HloError
+from hloc.errors import HloError, printable
 
 _NAMESPACES = (
     "namespaces of its own for each process",
@@ -13,7 +13,7 @@ _NAMESPACES = (
         "Ubuntu: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
         "Debian: sudo sysctl kernel.unprivileged_userns_clone=1",
         "in a container: docker run --security-opt seccomp=unconfined --security-opt "
-        "apparmor=unconfined --security-opt systempaths=unconfined",
+        "apparmor=unconfined",
     ),
 )
 _LANDLOCK = (
@@ -41,6 +41,16 @@ def check_machine() -> None:
 
 
 def lack(call: str, reason: str) -> HloError:
-    """Return the error for a system call that failed when a process was to be confined."""
+    """Return the error for what failed when a process was to be confined.
+
+    Args:
+        call: the system call, or the path of a file that it was about.
+        reason: why, as the system says it.
+    """
+    if call.startswith("/") and not call.startswith("/proc/"):
+        return HloError(
+            f"a confined process cannot use {printable(call)}: {reason}",
+            notes=("install Python and hloc where every user may read them",),
+        )
     what, advice = _OF_CALL.get(call, _NAMESPACES)
     return HloError(f"this system does not give {what} ({call}: {reason})", notes=advice)

@@ -223,6 +223,18 @@ def test_a_process_that_is_not_confined_is_found_out() -> None:
         Forks(code + SERVER, {"PYTHONPATH": os.pathsep.join(sys.path)})
 
 
+def test_what_fails_is_told_by_what_it_was_for() -> None:
+    for call, words in (
+        ("mount", "this system does not give namespaces"),
+        ("/proc/7/uid_map", "this system does not give namespaces"),
+        ("/root/lib", "a confined process cannot use /root/lib: Permission denied"),
+        ("landlock_add_rule", "this system does not give Landlock"),
+    ):
+        found = support.lack(call, "Permission denied")
+        assert found.message.startswith(words)
+        assert found.diagnostics[0].notes
+
+
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(support, "machine", lambda: "riscv64")
     with pytest.raises(HloError, match="cannot be confined on linux, riscv64"):
