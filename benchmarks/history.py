@@ -123,15 +123,16 @@ def newest(lines: list[Record], cores: int = 1, order: Iterable[str] = ()) -> di
     `order`, if it is given; those that it lacks are left out.
     """
     cpu = next(iter(machines(lines)), "")
-    measured = [line for line in lines if line["machine"]["cpu"] == cpu]
-    rows = {
-        name: row | {"commit": line["commit"]}
-        for line in measured
-        for name, row in line.get("rows", {}).get(str(cores), {}).items()
-    }
-    if names := list(order):
-        rows = {name: rows[name] for name in names if name in rows}
-    head = {part: measured[-1][part] for part in ("commit", "date", "machine")} if measured else {}
+    names = list(order)
+    head: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
+    for line in (one for one in lines if one["machine"]["cpu"] == cpu):
+        found = line.get("rows", {}).get(str(cores), {})
+        chosen = {name: found[name] for name in names or found if name in found}
+        if chosen or not rows:
+            head = {part: line[part] for part in ("commit", "date", "machine")}
+        rows |= {name: row | {"commit": line["commit"]} for name, row in chosen.items()}
+    rows = {name: rows[name] for name in names or rows if name in rows}
     return {**head, "cores": cores, "rows": rows}
 
 

@@ -59,6 +59,8 @@ def test_a_suite_may_be_measured_in_pieces(tmp_path: Path) -> None:
     assert [history.title(name, content) for name in content["rows"]] == ["p2", "p1 (a)", "p0"]
     assert content["rows"]["p0"]["hloc"] == 4e-3
     assert "Version: b of 2026-11-22, or as a row says." in history.about(content)
+    content = history.newest([old, new], order=("p1",))
+    assert history.title("p1", content) == "p1", "the version is that of the rows in the table"
 
 
 def test_rows_of_another_machine_are_kept_apart(tmp_path: Path) -> None:
