@@ -8,7 +8,7 @@ share no history get common uids in `file_diff`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.print_order import computation_order, instruction_order
-from hloc.ir.printer import print_instruction
+from hloc.ir.printer import instruction_printer, print_instruction
 from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
@@ -146,28 +146,34 @@ class ModuleDiff:
 def snapshot(module: Module) -> Snapshot:
     """Return the lines of `module` in its present state."""
     called = {computation.uid for computation in reachable_computations(module.entry)}
+    shown = instruction_printer(module, "short")
     return tuple(
         ComputationLines(
             computation.uid,
             computation.name,
             computation is module.entry,
-            tuple(line_of(inst) for inst in instruction_order(computation)),
+            tuple(line_of(inst, shown=shown) for inst in instruction_order(computation)),
             computation.uid in called,
         )
         for computation in computation_order(module)
     )
 
 
-def line_of(inst: Instruction, *, layouts: bool = True) -> Line:
+def line_of(
+    inst: Instruction, *, layouts: bool = True, shown: Callable[[Instruction], str] | None = None
+) -> Line:
     """Return `inst` as a line; row-major layouts, metadata and long literals are left out.
 
-    Without `layouts` the others are left out too.
+    Args:
+        inst: of any module.
+        layouts: without them the other layouts are left out too.
+        shown: prints instructions of the module in the style `short`, None for a new printer.
     """
     names = ", ".join(operand.name for operand in inst.operands)
     if inst.opcode.parenthesis == "literal":
         tail = f"{literal_text(inst.attributes.literal)})"
     else:
-        full = print_instruction(inst, "short")
+        full = shown(inst) if shown is not None else print_instruction(inst, "short")
         opening = full.index("(" + names, len(f"{inst.name} = {inst.shape} "))
         tail = full[opening + 1 + len(names) :]
     return Line(

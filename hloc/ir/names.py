@@ -61,4 +61,4 @@ class NameUniquer:
 
     def has_keyword(self) -> bool:
         """Tell whether some name is a keyword, which is a name only after `%`."""
-        return any(keyword in self._used for keyword in KEYWORDS)
+        return not self._used.keys().isdisjoint(KEYWORDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,16 @@ def print_module(
 
 def print_instruction(inst: Instruction, style: str = "default") -> str:
     """Return the line of `inst`, without indentation and `ROOT`."""
-    return _Printer(STYLES[style], inst.computation.module).instruction(inst, {}, 0)
+    return instruction_printer(inst.computation.module, style)(inst)
+
+
+def instruction_printer(module: Module, style: str = "default") -> Callable[[Instruction], str]:
+    """Return what prints instructions of `module`, as long as nothing changes it.
+
+    What the lines have in common is found out once.
+    """
+    printer = _Printer(STYLES[style], module)
+    return lambda inst: printer.instruction(inst, {}, 0)
 
 
 class _Printer:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import inf
 from typing import Any
 
 from hloc.ir.module import Module
 from hloc.web.answers import Answerer, Data
 from hloc.web.questions import read_question
-from hloc.web.walks import Walked, Walks, begin_walk
+from hloc.web.walks import Walks
 
 
 class PassStates:
@@ -31,8 +30,10 @@ class PassStates:
         self._walks = Walks()
         self._answerer = Answerer(self._walks)
         self._question = {"text": module.to_text(large_constants=True), "pipeline": passes}
-        walked = self._walked()
+        walked = self._walks.of(**self._question)
         walked.advance(inf)
+        if walked.fault is not None:
+            raise walked.fault
         changed = [step for step in walked.passes if step["state"] is not None]
         self.steps: list[Data] = [{"pass": "input", "state": 0}, *changed]
 
@@ -42,11 +43,7 @@ class PassStates:
 
     def module(self, state: int) -> Module:
         """Return the module at a state."""
-        return self._walked().state(state).module
-
-    def _walked(self) -> Walked:
-        key = self._question["text"], self._question["pipeline"]
-        return self._walks.of(key, partial(begin_walk, *key))
+        return self._walks.of(**self._question).state(state).module
 
     def _ask(self, what: str, state: int) -> dict[str, Any]:
         return self._answerer.answer(read_question({"ask": what, "state": state, **self._question}))

@@ -74,13 +74,12 @@ def show(
     """
     module = _module_of(what, arguments, keywords)
     session = Session()
+    session.load_module(module)
     try:
-        session.load_module(module)
-        outcomes = follow(session, Walk.of(passes, pipeline_of(passes).passes))
-        applied = [outcome for outcome in outcomes if isinstance(outcome, Applied)]
-        changed = tuple(found for found in applied if found.state is not None)
-        times = _times(session) if run else ""
-        return PassReport(module, session.current.module, changed, times)
+        outcomes = list(follow(session, Walk.of(passes, pipeline_of(passes).passes)))
+        changed = tuple(o for o in outcomes if isinstance(o, Applied) and o.state is not None)
+        after = session.current.module
+        return PassReport(module, after, changed, _times(session) if run else "")
     finally:
         session.close()
 

@@ -37,10 +37,11 @@ from hloc.web.limits import (
     PART_SECONDS,
     SHOWN_BYTES,
     TEXT_BYTES,
+    WALK_SECONDS,
 )
 from hloc.web.replays import begin_replay
 from hloc.web.run_inputs import inputs_of
-from hloc.web.walks import Walked, Walks, begin_walk
+from hloc.web.walks import Walked, Walks
 from repl.looking import cost_table
 from repl.lowering import emitted
 from repl.render import render
@@ -67,7 +68,7 @@ class Answerer:
     """Answers questions; keeps the states of the latest modules."""
 
     def __init__(self, walks: Walks | None = None) -> None:
-        self._walks = walks or Walks()
+        self._walks = walks or Walks(limit=WALK_SECONDS)
         self._table: dict[str, Callable[[Data], Data]] = {
             "open": self._open,
             "check": self._check,
@@ -204,9 +205,8 @@ class Answerer:
     def _of(self, question: Data) -> Walked:
         dump: tuple[str, str] | None = question.get("replayed")
         if dump is not None:
-            return self._walks.of(("", *dump), partial(begin_replay, *dump))
-        key = question["text"], question["pipeline"]
-        return self._walks.of(key, partial(begin_walk, *key))
+            return self._walks.kept(("", *dump), partial(begin_replay, *dump))
+        return self._walks.of(question["text"], question["pipeline"])
 
     def _at(self, question: Data) -> tuple[Walked, State]:
         walked = self._of(question)

@@ -9,6 +9,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from hloc import driver
@@ -17,7 +19,7 @@ from hloc.errors import HloError, printable
 from hloc.ir.verifier import check
 from hloc.lazy_dataclass import dataclass
 from hloc.report.text import plural
-from hloc.web.limits import KEPT_STATES, KEPT_WALKS, WALK_SECONDS
+from hloc.web.limits import KEPT_STATES, KEPT_WALKS
 from hloc.web.pass_rows import Data, first_row, pass_row
 from repl.applying import Applied, follow
 from repl.commands.passes import pipeline_of
@@ -46,6 +48,8 @@ class Walked:
         passes: every run of a pass, those that changed nothing too.
         notes: what was said beside: a fixpoint that did not converge, why it stopped.
         is_done: nothing comes any more.
+        fault: what went wrong, None if nothing did.
+        limit: seconds of processor time for all passes.
     """
 
     session: Session
@@ -54,6 +58,8 @@ class Walked:
     passes: list[Data] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_done: bool = False
+    fault: HloError | None = None
+    limit: float = inf
     _spent: float = 0.0
     _inside: OrderedDict[tuple[int, int], State] = field(default_factory=OrderedDict)
     _whole: dict[int, Replay] = field(default_factory=dict)
@@ -72,13 +78,14 @@ class Walked:
                     return
 
     def _step(self) -> None:
-        if self._spent > WALK_SECONDS:
-            self._end(f"stopped after {WALK_SECONDS:g} s of passes")
+        if self._spent > self.limit:
+            self._end(f"stopped after {self.limit:g} s of passes")
             return
         started = time.process_time()
         try:
             found = next(self.coming, None)
         except HloError as fault:
+            self.fault = fault
             self._end(f"stopped: {printable(fault.message)}")
             return
         self._spent += time.process_time() - started
@@ -184,12 +191,22 @@ class Walks:
 
     Attributes:
         new_session: makes the session of each; it knows where compiled code runs.
+        limit: seconds of processor time for all passes of a pipeline.
     """
 
     new_session: Callable[[], Session] = Session
+    limit: float = inf
     _kept: OrderedDict[tuple[str, ...], Walked] = field(default_factory=OrderedDict)
 
-    def of(self, key: tuple[str, ...], begin: Callable[[Session], Walked]) -> Walked:
+    def of(self, text: str, pipeline: str) -> Walked:
+        """Return the states that `pipeline`, a level or passes, makes of the module `text`.
+
+        Raises:
+            HloError: the text or the pipeline has faults.
+        """
+        return self.kept((text, pipeline), partial(begin_walk, text, pipeline))
+
+    def kept(self, key: tuple[str, ...], begin: Callable[[Session], Walked]) -> Walked:
         """Return the states that are kept by `key`; else those that `begin` begins to make.
 
         Raises:
@@ -198,6 +215,7 @@ class Walks:
         found = self._kept.pop(key, None)
         if found is None:
             found = begin(self.new_session())
+            found.limit = self.limit
         self._kept[key] = found
         while len(self._kept) > KEPT_WALKS:
             self._kept.popitem(last=False)[1].session.close()

@@ -32,12 +32,11 @@ def test_states_are_those_of_fresh_copies_and_few_copies_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copied = 0
-    copy = clone_module
 
     def counted(*arguments: object) -> object:
         nonlocal copied
         copied += 1
-        return copy(*arguments)  # type: ignore[arg-type]
+        return clone_module(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(recipe, "clone_module", counted)
     session = Session()

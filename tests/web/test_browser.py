@@ -246,8 +246,8 @@ def test_a_state_is_run_on_a_file_and_its_results_are_saved(page: Page, tmp_path
     module = load_module(str(EXAMPLE))
     names = [parameter.names[0] for parameter in parameters_of(module)]
     arrays = [np.zeros(shape.dims, np.float32) for shape in parameter_leaves(module)]
-    zeros: dict[str, Any] = dict(zip(names, arrays, strict=True))
-    np.savez(tmp_path / "zeros.npz", **zeros)
+    named: dict[str, Any] = dict(zip(names, arrays, strict=True))
+    np.savez(tmp_path / "zeros.npz", **named)
     page.driver.execute_cdp_cmd(
         "Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
     )
@@ -263,8 +263,8 @@ def test_a_state_is_run_on_a_file_and_its_results_are_saved(page: Page, tmp_path
     (expected,) = hloc.evaluate(module, *arrays)
     with np.load(saved) as found:
         assert np.array_equal(found["out0"], expected)
-    wrong: dict[str, Any] = {names[0]: np.zeros(3)}
-    np.savez(tmp_path / "wrong.npz", **wrong)
+    named[names[0]] = np.zeros(3)
+    np.savez(tmp_path / "wrong.npz", **named)
     page.one("#view input[type=file]").send_keys(str(tmp_path / "wrong.npz"))
     page.shows("wrong.npz is taken", "#view .bar")
     page.click("#view .bar button:nth-of-type(1)")

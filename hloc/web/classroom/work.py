@@ -65,7 +65,7 @@ def _answerer() -> Any:
     from repl.in_process import InProcess
     from repl.session import Session
 
-    return Answerer(Walks(lambda: Session(child=InProcess())))
+    return Answerer(Walks(new_session=lambda: Session(child=InProcess())))
 
 
 def _work(questions: IO[bytes], answers: IO[bytes]) -> None:

@@ -1,5 +1,7 @@
 """The diff follows instructions by identity: what a pass did, and nothing else, is shown."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,8 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.literal import literal_of
 from hloc.shapes import array_shape
+
+ROOT = Path(__file__).resolve().parents[3]
 
 TEXT = """HloModule m
 ENTRY e {
@@ -155,3 +159,9 @@ def test_a_line_has_operands_and_attributes() -> None:
         "p = pred[2,3] compare(y, c), direction=LT",
         "ROOT t = pred[3,2] transpose(p), dimensions={1,0}",
     ]
+
+
+def test_lines_of_a_snapshot_are_those_of_instructions_alone() -> None:
+    module = hloc.load(str(ROOT / "examples" / "lstm_scan.hlo"))
+    lines = {line.uid: line for c in snapshot(module) for line in c.lines}
+    assert lines == {inst.uid: line_of(inst) for inst in all_instructions(module)}

@@ -6,7 +6,7 @@ import pytest
 
 from hloc.errors import HloError
 from hloc.opt.algebraic_simplifier import AlgebraicSimplifier
-from hloc.web import answers, walks
+from hloc.web import answers
 from hloc.web.answers import Answerer
 from hloc.web.walks import Walked, begin_walk
 from repl.session import Session
@@ -64,7 +64,7 @@ def test_a_pass_that_fails_ends_the_walk_and_the_states_before_it_stay(
 
 
 def test_passes_get_so_much_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walks, "WALK_SECONDS", 0.0)
+    monkeypatch.setattr(answers, "WALK_SECONDS", 0.0)
     answer = walk(Answerer())
     assert len(answer["passes"]) == 1
     assert answer["notes"] == ["stopped after 0 s of passes"]
