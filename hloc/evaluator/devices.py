@@ -194,7 +194,7 @@ class _World:
         if ended:
             notes.append(f"{devices_text(ended)} at the end of the program")
         first = next(iter(at))[0]
-        message = f"deadlock: no device can go on from {first.opcode.name} '{first.name}'"
+        message = f"deadlock: no device can continue past {first.opcode.name} '{first.name}'"
         return HloError([Diagnostic(message, first.span, tuple(notes))])
 
 

@@ -188,7 +188,7 @@ class Run:
         except MemoryError:
             raise HloError(
                 f"{inst.opcode.name} {inst.name} of shape {inst.shape.text_without_layout} "
-                "needs more memory than there is, or more than the evaluator takes",
+                "needs more memory than is available, or than the evaluator's limit",
                 inst.span,
             ) from None
         if present is not inst:
@@ -242,7 +242,7 @@ class Run:
         if any(leaf.rank > MAX_HOST_RANK for leaf in array_leaves(inst.shape)):
             raise UnsupportedError(
                 f"cannot run {inst.opcode.name} {inst.name}: its result has more than "
-                f"{MAX_HOST_RANK} dimensions, which NumPy arrays do not have",
+                f"{MAX_HOST_RANK} dimensions, the limit of NumPy arrays",
                 inst.span,
             )
         if inst.opcode.name in ("parameter", "constant"):

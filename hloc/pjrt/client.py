@@ -142,7 +142,7 @@ def PJRT_Client_DefaultDeviceAssignment(args: Any) -> None:
     if count > present:
         raise PjrtError(
             "INVALID_ARGUMENT",
-            f"{count} devices are asked for, but hloc has {present}; "
+            f"{count} devices are requested, but hloc has {present}; "
             f"set {DEVICES_VARIABLE}={count}",
         )
     numbers = (ctypes.c_int32 * count)(*range(count))

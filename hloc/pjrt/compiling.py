@@ -125,7 +125,7 @@ def to_proto(code: bytes, kind: str) -> bytes:
     if kind == "hlo":
         return code
     if kind != "mlir":
-        raise PjrtError("UNIMPLEMENTED", f"hloc takes no programs in the format {kind!r}")
+        raise PjrtError("UNIMPLEMENTED", f"hloc does not support programs in the format {kind!r}")
     computation = _jax.mlir.mlir_module_to_xla_computation(
         code, use_tuple_args=False, return_tuple=False
     )

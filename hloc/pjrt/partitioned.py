@@ -172,7 +172,9 @@ def _edge_parts(edge: Edge, devices: int) -> tuple[Part, ...]:
     parts = [None if placement is None else placement.part(dims, i) for i in range(devices)]
     if None in parts:
         shape = edge.whole.text_without_layout
-        raise PjrtError("UNIMPLEMENTED", f"hloc has no {shape} whose parts make no whole array")
+        raise PjrtError(
+            "UNIMPLEMENTED", f"hloc does not support {shape} whose parts do not form a whole array"
+        )
     return tuple(part for part in parts if part is not None)
 
 

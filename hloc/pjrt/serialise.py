@@ -38,7 +38,7 @@ def deserialized(data: bytes) -> tuple[bytes, bytes]:
         return found[_PROTO], found[_OPTIONS]
     except (WireFault, KeyError) as fault:
         raise PjrtError(
-            "INVALID_ARGUMENT", f"this is no executable that hloc has serialized: {fault}"
+            "INVALID_ARGUMENT", f"not an executable serialized by hloc: {fault}"
         ) from None
 
 

@@ -189,7 +189,7 @@ def PJRT_Buffer_ToHostBuffer(args: Any) -> int:
     array = array_of(args.src)
     layout = structure("PJRT_Buffer_MemoryLayout").from_address(args.host_layout)
     if layout.type != enum("PJRT_Buffer_MemoryLayout_Type")["Tiled"]:
-        raise PjrtError("UNIMPLEMENTED", "hloc copies to no layout with strides")
+        raise PjrtError("UNIMPLEMENTED", "hloc does not support copies to layouts with strides")
     order = words_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)
     physical = np.ascontiguousarray(array.transpose(order[::-1]))
     ctypes.memmove(args.dst, physical.ctypes.data, physical.nbytes)
@@ -202,7 +202,7 @@ def PJRT_Client_BufferFromHostBuffer(args: Any) -> None:
     if args.device_layout:
         layout = structure("PJRT_Buffer_MemoryLayout").from_address(args.device_layout)
         if layout.type != enum("PJRT_Buffer_MemoryLayout_Type")["Tiled"] or layout.tiled.num_tiles:
-            raise PjrtError("UNIMPLEMENTED", "hloc has no layouts with tiles or strides")
+            raise PjrtError("UNIMPLEMENTED", "hloc does not support layouts with tiles or strides")
         order = tuple(words_at(layout.tiled.minor_to_major, args.num_dims))
     dims = tuple(words_at(args.dims, args.num_dims))
     kind = dtypes()[args.type].numpy

@@ -137,7 +137,7 @@ class Frame:
     def size_of(self, operand: Operand) -> int:
         """Return the bytes of a register."""
         if not isinstance(operand, Register) or operand.name not in self.function.registers:
-            raise self.fault(f"{operand} is no register of {self.function.name}")
+            raise self.fault(f"{operand} is not a register of {self.function.name}")
         return TYPES[self.function.registers[operand.name]].size
 
     def target(self, operand: Operand, of: PtxType) -> int:
@@ -185,7 +185,7 @@ class Frame:
             )
         size = self.parameter_sizes.get(name)
         if size is None:
-            raise self.fault(f"`{name}` is no parameter")
+            raise self.fault(f"`{name}` is not a parameter")
         return self.storage_row(f"{self.function.name}:{name}", size, offset, of)
 
     def _stored(self, register: str, of: PtxType) -> int:
@@ -197,7 +197,7 @@ class Frame:
     def address(self, operand: Operand) -> tuple[int, int]:
         """Return the row of an address as u64 or u32 and the offset to add."""
         if not isinstance(operand, Address):
-            raise self.fault(f"{operand} is no address")
+            raise self.fault(f"{operand} is not an address")
         base = operand.base
         if isinstance(base, Register) and base.name in self.function.registers:
             size = self.size_of(base)

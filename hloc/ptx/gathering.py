@@ -29,7 +29,7 @@ class WarpGathering:
         """Yield sets of lanes that may execute together now; the others wait.
 
         Raises:
-            LaneFault: a lane executes a collective whose mask does not name it.
+            LaneFault: a lane executes a collective whose mask does not include it.
         """
         if self._is_whole(end, threads, lanes):
             yield lanes
@@ -43,7 +43,7 @@ class WarpGathering:
         outside = masks & bit == 0
         if outside.any():
             raise LaneFault(
-                "a lane executes a collective whose mask does not name it", int(outside.argmax())
+                "a lane executes a collective whose mask does not include it", int(outside.argmax())
             )
         unit = self._units(end, numbers)
         # Lanes execute together if they are of one warp, or warpgroup, and have the same mask.
@@ -83,13 +83,13 @@ class WarpGathering:
             if end.group > WARP:
                 what = (
                     f"executed by a part of a warpgroup: {present} of {end.group} lanes are here; "
-                    "the others left, went another way, or are not there"
+                    "the others exited, diverged, or do not exist"
                 )
                 return place, int(numbers[0]), what
             mask = int(self._masks(end, threads, lanes, len(numbers))[0])
             what = (
                 f"warp collective executed by a partial warp: {present} lanes are here, the mask "
-                f"{mask:#010x} names {mask.bit_count()}; the others left or went another way"
+                f"{mask:#010x} names {mask.bit_count()}; the others exited or diverged"
             )
             return place, int(numbers[0]), what
         return None

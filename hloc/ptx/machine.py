@@ -177,7 +177,7 @@ class Machine:
     def _indexed(self, end: IndexedBranch, place: Place, lanes: Lanes) -> None:
         index = self.threads.rows[end.index][lanes]
         if int(index.max()) >= len(end.targets):
-            raise LaneFault("brx.idx behind the end of its targets", int(index.argmax()))
+            raise LaneFault("brx.idx with an index beyond its targets", int(index.argmax()))
         for i, target in enumerate(end.targets):
             self._add((*place[:-1], target), chosen(lanes, index == i))
 

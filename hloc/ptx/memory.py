@@ -191,7 +191,7 @@ class Memory:
         size, distance = self._sizes[start], offset - start
         if distance < size:
             return f"is byte {distance} of an allocation of {size} bytes"
-        return f"is {distance - size} bytes behind the end of an allocation of {size} bytes"
+        return f"is {distance - size} bytes after the end of an allocation of {size} bytes"
 
     def offsets(self, addresses: Array, size: int, what: str) -> Array:
         """Return byte offsets into `data` of accesses of `size` bytes, aligned and in range.

@@ -139,7 +139,7 @@ def decode_store(instruction: Instruction, frame: Frame) -> Operation:
 def _parameter_rows(operand: Operand, frame: Frame, count: int, plain: PtxType) -> list[int] | None:
     """Return the rows of `count` values in the parameter of an address; None for a register."""
     if not isinstance(operand, Address):
-        raise frame.fault(f"{operand} is no address")
+        raise frame.fault(f"{operand} is not an address")
     base = operand.base
     in_register = isinstance(base, Register) and base.name in frame.function.registers
     if in_register or isinstance(base, Immediate):

@@ -118,7 +118,7 @@ def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) 
         raise frame.fault(f"the accumulator has {columns // 2} registers")
     in_registers = isinstance(a, Vector)
     if len(rest) != (3 if in_registers else 4):
-        raise frame.fault("behind scale-d, wgmma takes two scales, and how sides lie in memory")
+        raise frame.fault("after scale-d, wgmma takes two scales and the transpositions of A and B")
     sign_a, sign_b, *transposed = (_constant(x, frame) for x in rest)
     if in_registers:
         transposed.insert(0, False)

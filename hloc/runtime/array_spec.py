@@ -103,6 +103,6 @@ def check_ranks(shapes: Sequence[ArrayShape]) -> None:
     for shape in shapes:
         if shape.rank > MAX_HOST_RANK:
             raise UnsupportedError(
-                f"an argument or result of {shape.rank} dimensions cannot be handed over: "
-                f"NumPy arrays have at most {MAX_HOST_RANK}"
+                f"an argument or result has {shape.rank} dimensions, "
+                f"but NumPy arrays have at most {MAX_HOST_RANK}"
             )

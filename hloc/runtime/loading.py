@@ -76,7 +76,7 @@ def with_native_processor(options: CompileOptions) -> CompileOptions:
     module_name, function_name = where.split(":")
     name = getattr(import_module(module_name), function_name)()
     if options.cpu and not name:
-        raise UnsupportedError(f"there is no device here that target {options.target} is for")
+        raise UnsupportedError(f"this machine has no device for target {options.target}")
     return replace(options, cpu=name)
 
 

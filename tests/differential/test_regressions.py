@@ -258,5 +258,5 @@ def test_padding_beyond_all_memory_is_refused_in_words() -> None:
   ROOT r = f32[3] reduce-window(p, zero), window={size=1 stride=2305843009213693952
     pad=0_4611686018427387904}, to_apply=add"""
     add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }"
-    with pytest.raises(HloError, match="more memory than there is"):
+    with pytest.raises(HloError, match="more memory than is available"):
         hloc.evaluate(module(text, add), np.ones(4, np.float32))

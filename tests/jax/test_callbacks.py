@@ -104,5 +104,5 @@ def test_bytes_of_something_else_are_no_executable() -> None:
     data = serialized(b"proto", b"options")
     assert deserialized(data) == (b"proto", b"options")
     for wrong in (b"", b"ELF", data[:-1], data[:-9]):
-        with pytest.raises(PjrtError, match="no executable that hloc has serialized"):
+        with pytest.raises(PjrtError, match="not an executable serialized by hloc"):
             deserialized(wrong)

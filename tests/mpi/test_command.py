@@ -60,7 +60,7 @@ def test_one_process_writes_the_whole_results(parallel: Path, processes: int) ->
 def test_processes_that_cannot_share_the_devices_are_an_error(parallel: Path) -> None:
     job = run(3, "-m", "hloc", "run", str(parallel))
     assert job.code != 0
-    assert "4 devices cannot be shared out equally among 3 processes" in job.text
+    assert "4 devices cannot be divided equally among 3 processes" in job.text
 
 
 def test_other_options_in_one_process_are_an_error(parallel: Path) -> None:

@@ -113,5 +113,5 @@ def test_in_long_use_a_child_compiles_the_same(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_fault_of_the_text_is_told_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pass_builders, "made", object_child.MOST_PASS_BUILDERS)
-    with pytest.raises(InternalError, match="generated LLVM IR is wrong"):
+    with pytest.raises(InternalError, match="generated LLVM IR is invalid"):
         compile_in_long_use("define void @f() { ret i32 1 }", host_target(), 2)

@@ -150,7 +150,7 @@ def test_loop_counts_that_differ_in_a_group_are_a_deadlock() -> None:
     with pytest.raises(HloError) as caught:
         run(LOOP_ENTRY, 4, called)
     text = str(caught.value)
-    assert "<string>:14:3: error: deadlock: no device can go on from all-reduce 'w'" in text
+    assert "<string>:14:3: error: deadlock: no device can continue past all-reduce 'w'" in text
     assert (
         "note: device 2 at all-reduce 'w' in 'body' (<string>:14:3), waiting for device 0" in text
     )

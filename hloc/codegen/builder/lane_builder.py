@@ -366,7 +366,7 @@ class LaneBuilder(LlvmBuilder):
     def _neighbours(self, pointer: Value, dtype: DType, index: Value) -> str:
         """Return the address of lane 0 of lanes that are contiguous in memory."""
         if not isinstance(index, LaneIndex) or index.stride != 1:
-            raise NeedsScalars("elements that do not lie side by side")
+            raise NeedsScalars("elements that are not contiguous")
         return self.address(pointer, dtype, index)
 
     def allocate(self, dtype: DType, count: int = 1) -> Value:

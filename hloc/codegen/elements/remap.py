@@ -53,7 +53,7 @@ def _bitcast_convert(g: ElementGenerator, frame: Frame, inst: Instruction, index
         return g.b.bitcast(value, target)
     if 6 in (old, new):
         raise UnsupportedError(
-            f"bitcast-convert from {source} to {target} cuts bytes at 6 bits, "
+            f"bitcast-convert from {source} to {target} splits bytes into elements of 6 bits, "
             "which is not supported on cpu",
             inst.span,
         )

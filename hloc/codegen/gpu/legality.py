@@ -44,4 +44,4 @@ def check_legal(text: str, own: str) -> None:
     allowed = (*ALLOWED, own)
     for name in _DECLARED.findall(text):
         if not any(name == known or name.startswith(f"{known}.") for known in allowed):
-            raise InternalError(f"@{name} is not a function that code for GPUs can be made of")
+            raise InternalError(f"@{name} is not a function that GPU code may call")

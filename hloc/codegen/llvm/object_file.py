@@ -53,7 +53,7 @@ def parse_module(text: str, context: llvm.ContextRef | None = None) -> llvm.Modu
         module = llvm.parse_assembly(text, context or llvm.create_context())
         module.verify()
     except RuntimeError as error:
-        raise InternalError(f"generated LLVM IR is wrong: {error}") from error
+        raise InternalError(f"generated LLVM IR is invalid: {error}") from error
     return module
 
 

@@ -85,7 +85,7 @@ class _Checker:
         if counts != tuple(map(len, arrays)):
             raise InternalError(f"plan: the pointer table has wrong counts: {counts}")
         if len(plan.keys) != len(plan.kernels) or len(set(plan.keys)) != len(plan.keys):
-            raise InternalError("plan: kernels and their keys do not belong together")
+            raise InternalError("plan: kernels and keys do not correspond")
         for number, steps in enumerate(plan.computations):
             for position, step in enumerate(steps):
                 try:
@@ -132,7 +132,7 @@ class _Checker:
         for number, output in enumerate(outputs):
             shared = request.aliased[number]
             if shared is not None and inputs[shared].place != output.place:
-                raise _Fault(f"result {number} is not in the place of operand {shared}")
+                raise _Fault(f"result {number} does not share the place of operand {shared}")
             for operand in inputs:
                 if operand.overlaps(output) and (shared is None or operand != inputs[shared]):
                     raise _Fault(f"result {number} overlaps an operand that it may not overwrite")
@@ -219,7 +219,7 @@ class _Checker:
             if any(result.overlaps(other) for other in (*operands, *results[:number])):
                 raise _Fault("a result overlaps an operand or another result")
         if any(not 0 <= c.kernel < len(self.plan.kernels) for c in exchange.combiners):
-            raise _Fault("a combiner is no kernel")
+            raise _Fault("a combiner is not a kernel")
 
     # ---- places
 
@@ -229,7 +229,7 @@ class _Checker:
             if place.slot not in self.sizes:
                 raise _Fault(f"slot {place.slot} holds no array")
             if place.offset % area.align:
-                raise _Fault(f"offset {place.offset} is no multiple of {area.align} bytes")
+                raise _Fault(f"offset {place.offset} is not a multiple of {area.align} bytes")
             if size and not 0 <= place.offset <= self.sizes[place.slot] - size:
                 room = self.sizes[place.slot]
                 raise _Fault(f"{size} bytes at {place.offset} of slot {place.slot} of {room} bytes")

@@ -70,7 +70,7 @@ def error_handle(fault: PjrtError) -> int:
 
 def taken_error(handle: int) -> PjrtError:
     """Return the error of a handle, and delete the handle."""
-    fault, _ = _errors.pop(handle, (PjrtError("UNKNOWN", "an error that hloc did not make"), None))
+    fault, _ = _errors.pop(handle, (PjrtError("UNKNOWN", "an unknown error handle"), None))
     return fault
 
 
@@ -122,7 +122,7 @@ def _context(address: int) -> Context:
     try:
         return CONTEXTS[address]
     except KeyError:
-        raise PjrtError("INVALID_ARGUMENT", "this is no execution context of hloc") from None
+        raise PjrtError("INVALID_ARGUMENT", "invalid execution context") from None
 
 
 # ---------------------------------------------------------------- the functions
@@ -176,7 +176,7 @@ def _state_get(args: Any) -> None:
     wanted = ctypes.c_int64.from_address(args.type_id).value
     if wanted != type_id:
         raise PjrtError(
-            "INVALID_ARGUMENT", f"State has type id {type_id}, and {wanted} is asked for"
+            "INVALID_ARGUMENT", f"State has type id {type_id}, but {wanted} is requested"
         )
     args.state = state
 
@@ -203,7 +203,7 @@ def _future(handle: int) -> Future:
     try:
         return _futures[handle]
     except KeyError:
-        raise PjrtError("INVALID_ARGUMENT", "this is no future that waits") from None
+        raise PjrtError("INVALID_ARGUMENT", "invalid future") from None
 
 
 def _future_available(args: Any) -> None:

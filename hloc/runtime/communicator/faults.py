@@ -36,7 +36,7 @@ def deadlock(program: ExchangeProgram, waits_at: Sequence[int]) -> HloError:
         notes.append(f"{devices_text(finished)} at the end of the program")
     first = program.exchanges[next(iter(at))[0]]
     return HloError(
-        f"deadlock: no device can go on from {_opcode(first)} '{first.name}'", notes=notes
+        f"deadlock: no device can continue past {_opcode(first)} '{first.name}'", notes=notes
     )
 
 

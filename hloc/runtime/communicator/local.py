@@ -95,7 +95,7 @@ class LocalCommunicator:
         pointers = (ctypes.c_void_p * len(tables))(*(table.table for table in tables))
         run.tables, run.states = ctypes.addressof(pointers), self._world.states
         if self._run(ctypes.addressof(run)):
-            raise HloError(f"the system has no threads for {len(tables)} devices")
+            raise HloError(f"the system cannot create threads for {len(tables)} devices")
         if self._world.stopped == _STOP["DEADLOCK"]:
             raise deadlock(self._program, [int(state.waits_at) for state in self._states])
         world, exchanges = self._world, self._program.exchanges
@@ -103,7 +103,7 @@ class LocalCommunicator:
             own, other = exchanges[world.fault_exchange], exchanges[world.fault_count]
             raise mismatch(own, other, int(world.fault_device))
         if world.stopped == _STOP["MEMORY"]:
-            raise HloError("there is no memory for the data that devices send to each other")
+            raise HloError("out of memory for the data that devices send to each other")
         if world.stopped == _STOP["ROWS"]:
             numbers = (world.fault_count, world.fault_start, world.fault_target)
             raise rows_outside(exchanges[world.fault_exchange], int(world.fault_device), numbers)

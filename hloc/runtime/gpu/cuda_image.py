@@ -50,7 +50,7 @@ def image_for(ptx: str, capability: int, driver_version: int, device: str) -> by
         raise UnsupportedError(
             f"the driver of {device} takes PTX {newest / 10} and older, but the code is "
             f"PTX {version / 10}",
-            notes=("a newer driver, or `pip install nvidia-nvjitlink`, helps",),
+            notes=("install a newer driver, or `pip install nvidia-nvjitlink`",),
         )
     is_exact = chip[-1].isalpha()
     return assemble(ptx, chip if is_exact else f"sm_{capability}").data

@@ -116,7 +116,7 @@ def borrow(argument: Any, spec: ArraySpec, device: StreamOwner) -> Borrowed | No
     where = getattr(argument, "__dlpack_device__", lambda: (CPU, 0))()
     if int(where[0]) == CUDA:
         if int(where[1]) != device.number:
-            raise HloError(f"{spec.name} lies on CUDA device {where[1]}, not {device.number}")
+            raise HloError(f"{spec.name} is on CUDA device {where[1]}, not {device.number}")
         capsule = argument.__dlpack__(stream=device.stream)
         return _checked(tensor_in(capsule), spec, capsule)
     interface = getattr(argument, "__cuda_array_interface__", None)
@@ -171,9 +171,8 @@ def _check_strides(spec: ArraySpec, strides: Sequence[int]) -> None:
     ):
         return
     raise HloError(
-        f"{spec.name} must lie in memory with strides {list(wanted)}, "
-        f"but the argument has {list(strides)}",
-        notes=("a contiguous copy of the argument helps",),
+        f"{spec.name} must have strides {list(wanted)}, but the argument has {list(strides)}",
+        notes=("pass a contiguous copy of the argument",),
     )
 
 

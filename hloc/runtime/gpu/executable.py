@@ -144,9 +144,9 @@ class GpuExecutable:
         """
         device = self.device
         if not isinstance(device, CudaDevice):
-            raise HloError(f"arrays of other packages do not lie on the {device.name}")
+            raise HloError(f"arrays of other packages are not on the {device.name}")
         if self._is_dynamic:
-            raise HloError("sizes that change from run to run need arrays of the host")
+            raise HloError("dynamic sizes need arrays on the host")
         if len(arrays) != len(self.parameters):
             raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
         plan = self.compiled.plan

@@ -160,7 +160,7 @@ def _fault(fault: int, build: HostBuild, function: GpuFunction, launch: Any) -> 
     helper = build.sites[function.name][site - 1] if site else "a collective function"
     where = f"{function.name}, block {launch.block}"
     if fault == _FAULTS["WARP_PARTED"]:
-        return HloError(f"{where}: some lanes of a warp never come to {helper}")
+        return HloError(f"{where}: some lanes of a warp never reach {helper}")
     if fault == _FAULTS["BLOCK_PARTED"]:
-        return HloError(f"{where}: some threads of the block never come to {helper}")
-    return InternalError(f"{where}: too many copies are on their way")
+        return HloError(f"{where}: some threads of the block never reach {helper}")
+    return InternalError(f"{where}: too many copies are in flight")

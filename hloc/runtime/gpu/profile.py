@@ -76,7 +76,7 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
     device = getattr(executable, "device", None)
     if not isinstance(executable, GpuExecutable) or not isinstance(device, MeasuringDevice):
         raise HloError(
-            "a profile is made of programs for GPUs",
+            "profiles are for GPU programs only",
             notes=("--target=nvptx64, with --simulate=ptx where there is no GPU",),
         )
     rounds = _measured(executable, device, arrays)

@@ -52,7 +52,7 @@ def test_header_alone_and_with_other_kinds(capsys: Capture) -> None:
         (["--symbol-prefix=x"], "needs -c"),
         (["--static-temp"], "needs -c"),
         (["-c", "-o", "-"], "cannot go to stdout"),
-        (["-c", "--symbol-prefix=int"], "is a word of C"),
+        (["-c", "--symbol-prefix=int"], "is a reserved name of C"),
         (["-c", "--symbol-prefix=a b"], "a symbol prefix is"),
         (["-c", "--header-lang=rust"], "expected one of c, c++"),
         (["--emit=header", "--header-lang=c,c++"], "needs -o or -c"),

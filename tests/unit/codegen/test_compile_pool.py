@@ -72,7 +72,7 @@ def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_fault_is_told_as_by_one_process() -> None:
     units = [*UNITS, Unit("define void @wrong() { ret i32 1 }", 0)]
-    with pytest.raises(InternalError, match="generated LLVM IR is wrong"):
+    with pytest.raises(InternalError, match="generated LLVM IR is invalid"):
         compile_units(units, host_target(), frozenset(), _here, 1)
     asks = Unit("declare void @system()\ndefine void @f() {\n call void @system()\n ret void\n}", 0)
     with pytest.raises(InternalError, match="unknown symbols: system"):

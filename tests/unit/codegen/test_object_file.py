@@ -35,7 +35,7 @@ def test_other_units_may_be_named() -> None:
 
 
 def test_wrong_text_is_a_fault_of_hloc() -> None:
-    with pytest.raises(InternalError, match="generated LLVM IR is wrong"):
+    with pytest.raises(InternalError, match="generated LLVM IR is invalid"):
         compile_object("define void @f() { ret i32 1 }", host_target(), 0)
 
 

@@ -141,7 +141,11 @@ FAULTS: dict[str, tuple[type[Any], Callable[[Any], Step], str]] = {
         "bytes at 1048576 of slot 0",
     ),
     "before the arena": (KernelStep, lambda s: moved(s, -1, Place(ARENA_SLOT, -4)), "at -4"),
-    "not aligned": (KernelStep, lambda s: moved(s, -1, Place(ARENA_SLOT, 2)), "no multiple of 4"),
+    "not aligned": (
+        KernelStep,
+        lambda s: moved(s, -1, Place(ARENA_SLOT, 2)),
+        "not a multiple of 4",
+    ),
     "writes a constant": (CopyStep, lambda s: replace(s, target=Place(FIRST_SLOT)), "constant"),
     "copies onto itself": (CopyStep, lambda s: replace(s, target=s.source), "overlap"),
     "copies too much": (CopyStep, lambda s: replace(s, elements=1 << 20), "bytes"),
@@ -211,7 +215,7 @@ def test_a_result_that_is_not_where_its_operand_is(sound: Plan) -> None:
     """The kernel was written for one address, so it gets one."""
     step = kernel(sound, "exponential")
     assert step.in_place is not None
-    assert "not in the place of operand 0" in faulty(
+    assert "does not share the place of operand 0" in faulty(
         sound, step, replace(step, kernel=step.in_place.kernel)
     )
 

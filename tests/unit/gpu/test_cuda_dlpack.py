@@ -150,9 +150,9 @@ def test_wrong_places_are_told() -> None:
 
     a = np.zeros((3, 4), np.float32)
     executable = GpuExecutable(compiled(TWICE), device_of(FakeCuda()))
-    with pytest.raises(HloError, match="lies on CUDA device 5, not 0"):
+    with pytest.raises(HloError, match="is on CUDA device 5, not 0"):
         executable.on_device(a, Elsewhere())
-    with pytest.raises(HloError, match="do not lie on the simulated GPU"):
+    with pytest.raises(HloError, match="are not on the simulated GPU"):
         GpuExecutable(compiled(TWICE), SimulatedDevice()).on_device(a, a)
 
 

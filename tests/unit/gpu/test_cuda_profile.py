@@ -60,7 +60,7 @@ def test_rounds_are_those_of_a_device() -> None:
 
 def test_other_programs_have_no_profile() -> None:
     program = compile_module(entry("f32[8]", "f32[8] negate(p0)"), make_options(2, "cpu", {}))
-    with pytest.raises(HloError, match="a profile is made of programs for GPUs"):
+    with pytest.raises(HloError, match="profiles are for GPU programs only"):
         profile(program, [np.zeros(8, np.float32)])
 
 

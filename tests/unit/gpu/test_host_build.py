@@ -118,14 +118,14 @@ b2:"""
 @pytest.mark.parametrize("count", [16, 32])
 def test_a_barrier_that_some_threads_never_reach_is_told(count: int) -> None:
     body = _UNDER_A_BRANCH.format(count=count, call="call void @gpu.barrier()")
-    with pytest.raises(HloError, match="threads of the block never come to barrier"):
+    with pytest.raises(HloError, match="threads of the block never reach barrier"):
         _run(_kernel(body, ("barrier",)))
 
 
 def test_a_shuffle_that_some_lanes_never_reach_is_told() -> None:
     call = "%v = call i32 @gpu.shuffle.xor.i32(i32 %t, i32 1)"
     body = _UNDER_A_BRANCH.format(count=40, call=call)
-    with pytest.raises(HloError, match=r"lanes of a warp never come to shuffle\.xor\.i32"):
+    with pytest.raises(HloError, match=r"lanes of a warp never reach shuffle\.xor\.i32"):
         _run(_kernel(body, ("shuffle.xor.i32",)))
 
 

@@ -57,7 +57,7 @@ def test_kernels_assemble(chip: str) -> None:
 @needs_assembler
 def test_the_assembler_tells_what_is_wrong() -> None:
     text = compiled(SMALL).ptx.replace("ret;", "return_to_sender;")
-    with pytest.raises(HloError, match="refuses the PTX"):
+    with pytest.raises(HloError, match="rejects the PTX"):
         cubin.assemble(text, "sm_80")
 
 

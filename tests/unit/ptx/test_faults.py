@@ -111,7 +111,7 @@ BAD = {
     ),
     "mask without the lane": (
         "shfl.sync.idx.b32 %r4, %r0, 0, 31, 1;",
-        "whose mask does not name it",
+        "whose mask does not include it",
     ),
     "shuffle from outside the mask": (
         "and.b32 %r4, %r0, 31; setp.gt.u32 %p0, %r4, 15; @%p0 bra L;\n"
@@ -190,7 +190,7 @@ def test_the_fault_names_the_first_thread_that_is_wrong() -> None:
     assert caught.value.block == (1, 0, 0)
     assert caught.value.thread == (7, 0, 0)
     assert "st.global.u32 [%d1+256], %r0" in str(caught.value)
-    assert "28 bytes behind the end of an allocation of 512 bytes" in str(caught.value)
+    assert "28 bytes after the end of an allocation of 512 bytes" in str(caught.value)
 
 
 def test_freed_memory_is_out_of_bounds() -> None:

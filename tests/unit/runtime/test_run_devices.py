@@ -342,7 +342,7 @@ def test_loops_of_other_counts_in_one_group_are_a_deadlock() -> None:
     for level in range(4):
         program = hloc.compile(text, opt_level=level)
         with pytest.raises(
-            HloError, match="deadlock: no device can go on from all-reduce"
+            HloError, match="deadlock: no device can continue past all-reduce"
         ) as fault:
             program.run_devices(loop_arguments([2, 2, 5, 4]))
         assert "device 2 at all-reduce" in str(fault.value)

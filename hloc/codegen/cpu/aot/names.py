@@ -61,7 +61,9 @@ def checked_prefix(prefix: str) -> str:
             f"not {prefix!r}"
         )
     if prefix in _RESERVED:
-        raise HloError(f"the symbol prefix {prefix!r} is a word of C, C++ or their libraries")
+        raise HloError(
+            f"the symbol prefix {prefix!r} is a reserved name of C, C++ or their libraries"
+        )
     return prefix
 
 

@@ -65,7 +65,7 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
     declarations = {_declared(d): d for d in (*asked, *_DECLARATIONS)}
     shared = [line for f in functions for line in f.shared]
     if any(f.dynamic_shared_bytes for f in functions):
-        raise UnsupportedError("the host build has no shared memory that a launch asks for")
+        raise UnsupportedError("the host build does not support dynamic shared memory")
     coroutines = {f.name: coroutine(f) for f in functions}
     texts = [exchange_text(name) for name in exchanges]
     parts = [

@@ -106,7 +106,7 @@ def _by_library(library: Any, ptx: str, chip: str) -> Assembled:
         failed = library.nvJitLinkAddData(handle, _NVJITLINK_PTX, data, len(data), b"hloc.ptx")
         failed = failed or library.nvJitLinkComplete(handle)
         if failed:
-            raise HloError(f"nvJitLink refuses the PTX: {_log(library, handle, 'Error')}")
+            raise HloError(f"nvJitLink rejects the PTX: {_log(library, handle, 'Error')}")
         size = ctypes.c_size_t()
         library.nvJitLinkGetLinkedCubinSize(handle, ctypes.byref(size))
         cubin = ctypes.create_string_buffer(size.value)
@@ -131,7 +131,7 @@ def _by_program(program: str, ptx: str, chip: str) -> Assembled:
         command = [program, "-v", f"-arch={chip}", str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise HloError(f"ptxas refuses the PTX: {done.stderr.strip() or done.stdout.strip()}")
+            raise HloError(f"ptxas rejects the PTX: {done.stderr.strip() or done.stdout.strip()}")
         return Assembled(target.read_bytes(), _uses(done.stdout + done.stderr))
 
 

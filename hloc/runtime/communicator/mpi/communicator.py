@@ -117,7 +117,7 @@ class MpiEngine:
         count = self.library.processes
         if devices % count:
             raise HloError(
-                f"{devices} devices cannot be shared out equally among {count} processes",
+                f"{devices} devices cannot be divided equally among {count} processes",
                 notes=(f"start as many processes as divide {devices}: mpiexec -n {devices}",),
             )
         return Processes(devices, devices // count)
@@ -332,7 +332,7 @@ class MpiCommunicator:
         state = self._memory[device].state
         own = self._program.exchanges[state.number]
         if state.status == _FAULTS["MEMORY"]:
-            return HloError("there is no memory for the data that devices send to each other")
+            return HloError("out of memory for the data that devices send to each other")
         if state.status == _FAULTS["MISMATCH"]:
             return mismatch(own, self._program.exchanges[state.other_number], device)
         waits_at = [-1] * self._program.devices  # the sender is in a later run
@@ -346,5 +346,5 @@ class MpiCommunicator:
         return HloError(
             f"device {device} is at {described(exchange)}, but device {other} is at "
             f"{described(found)}",
-            notes=("all members of a group must come to the same collectives in the same order",),
+            notes=("all members of a group must run the same collectives in the same order",),
         )

@@ -123,7 +123,7 @@ def _move(group: Group) -> None:
         pairs = zip(messages, group.received[sender, receiver], strict=True)
         for (source, size), (target, room) in pairs:
             if size != room:
-                raise HloError(f"{size} bytes are sent to rank {receiver}, which wants {room}")
+                raise HloError(f"{size} bytes are sent to rank {receiver}, which expects {room}")
             moved.append((receiver, target, group.devices[sender].read(source, size)))
     for receiver, target, data in moved:
         if data.nbytes:
@@ -136,7 +136,7 @@ def _perform(group: Group, asked: Sequence[tuple[Any, ...]]) -> None:
     """Run one collective, given the call of each rank."""
     kind, _, _, count, *numbers = asked[0]
     if any((a[0], *a[3:]) != (kind, count, *numbers) for a in asked):
-        raise HloError(f"the members ask for different things: {asked}")
+        raise HloError(f"the calls of the members differ: {asked}")
     members = len(asked)
     if kind in ("all-gather", "broadcast"):
         parts = [d.read(a[1], count) for d, a in zip(group.devices, asked, strict=True)]

@@ -91,7 +91,7 @@ class Matmul:
         finally:
             api.matmul_preference_destroy(preference)
         if not count[0]:
-            raise UnsupportedError("cuBLASLt has no algorithm for this product")
+            raise UnsupportedError("cuBLASLt has no algorithm for this GEMM")
         return best
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
