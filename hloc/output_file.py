@@ -43,7 +43,7 @@ def output_to(path: str) -> Iterator[IO[bytes]]:
         _check_not_planted(path)
         target = os.path.realpath(path)
         made = f"{target}.unfinished-{os.urandom(4).hex()}"
-        handle = _beside(target, made)
+        handle = _new_file(target, made)
         if handle is None:
             with open(path, "wb") as file:
                 yield file
@@ -86,7 +86,7 @@ def _check_not_planted(path: str) -> None:
         )
 
 
-def _beside(target: str, made: str) -> int | None:
+def _new_file(target: str, made: str) -> int | None:
     """Return a handle of the new file `made`, with the mode of `target`; None to write in place."""
     mode = None
     with suppress(FileNotFoundError):

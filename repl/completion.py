@@ -85,7 +85,7 @@ class HloCompleter(Completer):
             return _files(command, rest, event)
         kinds: dict[str, Callable[[str], Iterable[Completion]]] = {
             "pass": self._passes,
-            "rule": lambda word: _matching(word, [(r.name, _about(r)) for r in all_rules()]),
+            "rule": lambda word: _matching(word, [(r.name, _description(r)) for r in all_rules()]),
             "instruction": self._instructions,
             "computation": self._computations,
             "state": self._states,
@@ -163,7 +163,7 @@ def _beginning(names: PrefixIndex, start: str) -> Iterator[Completion]:
         yield Completion(name, -len(start), display_meta=printable(about))
 
 
-def _about(rule: Rule) -> str:
+def _description(rule: Rule) -> str:
     """Return the description of a rule: the first line of its docstring, and its exactness."""
     said = (rule.build.__doc__ or "").partition("\n")[0]
     return said if rule.exactness == "exact" else f"{rule.exactness}  {said}".rstrip()

@@ -241,7 +241,7 @@ def whereabouts(steps: KernelSteps) -> Table:
             break
     groups: dict[tuple[int, str], list[int]] = {}
     for lane in range(threads):
-        groups.setdefault(_whereabout(steps, lane, before, following), []).append(lane)
+        groups.setdefault(_location(steps, lane, before, following), []).append(lane)
     rows = [
         (str(line) if line else "", text, _threads_text(lanes))
         for (line, text), lanes in sorted(groups.items())
@@ -249,7 +249,7 @@ def whereabouts(steps: KernelSteps) -> Table:
     return Table(f"block {steps.block} after step {steps.at}", (), tuple(rows), right=(0,))
 
 
-def _whereabout(
+def _location(
     steps: KernelSteps, lane: int, before: dict[int, int], following: dict[int, int]
 ) -> tuple[int, str]:
     """Return the line and text of the next instruction of a lane, or where it waits."""

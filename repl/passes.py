@@ -104,7 +104,7 @@ def _copy_of(state: State, spare: tuple[State, Module] | None) -> Module | None:
 def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Applied:
     name = text_of(recipe.what)
     rewrites = tuple(sorted(replay.context.fired.items()))
-    warnings = [*replay.context.warnings, *_lies(replay)]
+    warnings = [*replay.context.warnings, *_misreports(replay)]
     count = base.instructions
     if not replay.events:
         if replay.left_all:
@@ -172,7 +172,7 @@ def first_fault(module: Module) -> str:
     return faults[0].message if faults else ""
 
 
-def _lies(replay: Replay) -> Iterator[str]:
+def _misreports(replay: Replay) -> Iterator[str]:
     """Yield disagreements between what a pass reported and its change log."""
     if replay.said_changed and not replay.events:
         yield "the pass says that it changed something, but it did not"

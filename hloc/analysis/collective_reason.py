@@ -58,8 +58,8 @@ def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
     value = start.operands[0].name if start.operands else ""
     if cause is not None and cause.is_a("parameter"):
         text = f"every device has its own {cause.name}, and their sum is needed"
-        return Reason(value, named, text, *_told(collective, named, along)[1:])
-    return Reason(value, named, *_told(collective, named, along))
+        return Reason(value, named, text, *_sentence(collective, named, along)[1:])
+    return Reason(value, named, *_sentence(collective, named, along))
 
 
 def _named(inst: Instruction) -> str:
@@ -71,7 +71,7 @@ def _named(inst: Instruction) -> str:
     return f"{inst.name} ({(inner[-1] if inner else body.root).opcode.name})"
 
 
-def _told(collective: Instruction, named: str, along: str) -> tuple[str, str, str]:
+def _sentence(collective: Instruction, named: str, along: str) -> tuple[str, str, str]:
     """Return the sentence, and both shardings as far as they are known."""
     phases = collective.opcode.phases
     dimensions = tuple(getattr(collective.attributes, "dimensions", None) or ())

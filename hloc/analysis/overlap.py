@@ -154,11 +154,11 @@ def slack_of(inst: Instruction, compute: ComputeTime) -> float:
 
     Cost: O(instructions of the computation).
     """
-    tied = _tied(inst)
+    tied = _ordered_with(inst)
     return sum(compute(i) for i in inst.computation.instructions if i not in tied)
 
 
-def _tied(inst: Instruction) -> set[Instruction]:
+def _ordered_with(inst: Instruction) -> set[Instruction]:
     """Return `inst`, all it depends on, and all that depends on it, in its computation."""
     tied = {inst}
     for neighbours in (_before, _after):

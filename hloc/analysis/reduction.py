@@ -97,7 +97,7 @@ class _Reduction:
                 self._fewer_outputs()
                 self._in_chunks(_dead, _without_dead)
                 self._in_chunks(_cuttable, _cut)
-                self._in_chunks(_with_twin, _forwarded)
+                self._in_chunks(_with_operand_of_same_shape, _forwarded)
                 self._in_chunks(_zeroable, _zeroed)
                 if self._weight >= before:
                     return True
@@ -247,12 +247,12 @@ def _cut(module: Module, names: Sequence[str]) -> Module:
     return _tidied(copy, _dead(module))
 
 
-def _with_twin(module: Module) -> list[str]:
+def _with_operand_of_same_shape(module: Module) -> list[str]:
     """Return the instructions with an operand of the same shape."""
-    return [inst.name for inst in _inner(module) if _twin(inst) is not None]
+    return [inst.name for inst in _inner(module) if _operand_of_same_shape(inst) is not None]
 
 
-def _twin(inst: Instruction) -> Instruction | None:
+def _operand_of_same_shape(inst: Instruction) -> Instruction | None:
     return next((o for o in inst.operands if o.shape == inst.shape), None)
 
 
@@ -260,7 +260,7 @@ def _forwarded(module: Module, names: Sequence[str]) -> Module:
     """Return `module` with users of `names` using the operand of the same shape."""
     copy = _editable(module)
     for inst in _named(copy, names):
-        twin = _twin(inst)
+        twin = _operand_of_same_shape(inst)
         assert twin is not None
         inst.computation.replace(inst, twin)
     return _tidied(copy, _dead(module))

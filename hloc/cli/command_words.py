@@ -46,11 +46,11 @@ def _command_to_explain(words: Sequence[str]) -> Sequence[str]:
     """Return the command that `hloc help` asks about, nothing for the program itself."""
     for word in words[:1]:
         if word not in COMMANDS:
-            raise UsageError(f"no command named {word!r}{_elsewhere(word)}")
+            raise UsageError(f"no command named {word!r}{_other_help(word)}")
     return words[:1]
 
 
-def _elsewhere(word: str) -> str:
+def _other_help(word: str) -> str:
     """Return a hint to the help on `word`: another command, a pass, a rule, an opcode."""
     near = did_you_mean(word, COMMANDS)
     if near:

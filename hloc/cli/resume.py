@@ -32,7 +32,7 @@ def resume(arguments: Namespace) -> str:
     try:
         passes = Pipeline.parse(manifest["pipeline"]).passes
         step = _step(manifest["steps"], name)
-        left = _left(passes, step)
+        left = _remaining_passes(passes, step)
         options: Mapping[str, Any] = manifest["options"]
         file = INPUT if step is None else step["file"]
     except (KeyError, TypeError, IndexError):
@@ -74,7 +74,7 @@ def _step(steps: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
     raise HloError(f"the dump has no step {printable(name)!r}", notes=notes)
 
 
-def _left(passes: Sequence[Any], step: dict[str, Any] | None) -> str:
+def _remaining_passes(passes: Sequence[Any], step: dict[str, Any] | None) -> str:
     """Return the passes after `step`: the rest of its round, its fixpoint again, and the rest."""
     if step is None:
         return ",".join(map(text_of, passes))

@@ -55,12 +55,12 @@ def report_of(
     chosen = modules_named(folder, wanted) if wanted else _largest(folder.modules)
     details: dict[str, Examined] = {}
     for module in chosen:
-        details[module.name] = examine(module, partial(_told, on_file, module.name))
+        details[module.name] = examine(module, partial(_on_stage, on_file, module.name))
     again = recompiled(_first_modules(folder, details, on_file))
     return DumpReport(folder, tuple(found.findings for found in details.values()), again)
 
 
-def _told(on_file: Callable[[str], None], module: str, how: str) -> None:
+def _on_stage(on_file: Callable[[str], None], module: str, how: str) -> None:
     on_file(f"{module}: {how}")
 
 

@@ -87,14 +87,14 @@ def _difference(
     for number, (new, old) in enumerate(zip(got, want, strict=True)):
         if new.dtype != old.dtype or new.shape != old.shape:
             return f"out{number} has another type or shape"
-        wrong = _beyond(new, old, compare) if isinstance(compare, int) else _unequal(new, old)
+        wrong = _exceeds(new, old, compare) if isinstance(compare, int) else _unequal(new, old)
         if wrong.any():
             index = tuple(int(i) for i in np.argwhere(wrong)[0])
-            return _told(module, arrays, number, index, new, old)
+            return _counterexample_text(module, arrays, number, index, new, old)
     return ""
 
 
-def _told(
+def _counterexample_text(
     module: Module,
     arrays: Sequence[Array],
     number: int,
@@ -131,7 +131,7 @@ def _unequal(new: Array, old: Array) -> Array:
     return np.asarray(((a != b) | (np.signbit(a) != np.signbit(b))) & ~nans)
 
 
-def _beyond(new: Array, old: Array, ulps: int) -> Array:
+def _exceeds(new: Array, old: Array, ulps: int) -> Array:
     """Return where a float is more than `ulps` units in the last place away."""
     dtype = dtype_of_numpy(old.dtype)
     assert dtype is not None

@@ -66,7 +66,7 @@ class Trial:
         if wrong:
             wrong = self._culprit(before, context.rewrites, wrong)
         found.append(self._finding("the answer stays the same", wrong))
-        found.append(self._finding("comes to an end", self._unrest(after, context)))
+        found.append(self._finding("comes to an end", self._fixpoint_fault(after, context)))
         measured = clone_module(after)
         Pipeline.parse(self.plan.then).run(measured)
         faults = [goal.fault(quantity(goal.quantity, measured)) for goal in self.task.goals]
@@ -114,7 +114,7 @@ class Trial:
             where = f"rewrite {context.rewrites}, {self._named(by)}"
             raise _Stopped(f"{where}, leaves an invalid module: {fault.message}") from None
 
-    def _unrest(self, after: Module, context: PassContext) -> str:
+    def _fixpoint_fault(self, after: Module, context: PassContext) -> str:
         """Return why there is no fixpoint: it stopped early, or a second run changes the module."""
         if context.warnings:
             return context.warnings[0]

@@ -123,7 +123,7 @@ def _read_whole(fresh: Document, known: _Known) -> Document:
             found.computation, found.read = computation, tuple(computation.instructions)
     seen: dict[str, Part] = {}
     for part in fresh.parts:
-        part.callees = _looks(part, seen)
+        part.callees = _interfaces(part, seen)
         seen.setdefault(part.name, part)
     return fresh
 
@@ -153,18 +153,18 @@ def _read_parts(fresh: Document, known: _Known) -> Document:
     count = 0
     for part in fresh.parts:
         old = known.get((part.name, part.text))
-        looks = _looks(old or part, seen)
-        if old is not None and old.callees == looks and old.is_entry == part.is_entry:
+        interfaces = _interfaces(old or part, seen)
+        if old is not None and old.callees == interfaces and old.is_entry == part.is_entry:
             part = old.moved(part.at)
         else:
-            _read_alone(part, looks, fresh.source, header)
+            _read_alone(part, interfaces, fresh.source, header)
             count += 1
         found.append(part)
         seen.setdefault(part.name, part)
     return Document(fresh.source, tuple(found), parts_read=count)
 
 
-def _looks(part: Part, seen: Mapping[str, Part]) -> dict[str, str | None]:
+def _interfaces(part: Part, seen: Mapping[str, Part]) -> dict[str, str | None]:
     """Return the interfaces of the callees; None for those with errors, none for missing ones."""
     return {name: seen[name].stand_in for name in part.callee_names if name in seen}
 
@@ -176,16 +176,18 @@ def _device_counts(head: str) -> str:
     return "".join(f", {count}" for count in _COUNTS.findall(head))
 
 
-def _read_alone(part: Part, looks: dict[str, str | None], source: SourceFile, header: str) -> None:
+def _read_alone(
+    part: Part, interfaces: dict[str, str | None], source: SourceFile, header: str
+) -> None:
     """Parse one part as the entry of a module that contains its callees too."""
-    beside = [text for text in looks.values() if text is not None]
+    beside = [text for text in interfaces.values() if text is not None]
     before = "\n".join([f"HloModule m{header}", *beside, ""])
     line = source.line_column(part.at)[0] - before.count("\n")
-    part.base, part.callees = len(before), looks
+    part.base, part.callees = len(before), interfaces
     reading = parse_leniently(SourceFile(before + part.text, source.name, line))
     part.computation = reading.module.entry if reading.module else None
     part.read = tuple(reading.module.entry.instructions) if reading.module else reading.instructions
-    unknown = {name for name, text in looks.items() if text is None}
+    unknown = {name for name, text in interfaces.items() if text is None}
     part.faults = tuple(
         _fault(diagnostic, part.base)
         for diagnostic in reading.diagnostics

@@ -69,11 +69,11 @@ def cost_of(document: Document, inst: Instruction) -> Cost | None:
             continue
         stack.pop()
         if computation not in costs:
-            costs[computation] = computation_cost(computation, lambda c: costs[_sure(real(c))])
-    return instruction_cost(inst, lambda c: costs[_sure(real(c))])
+            costs[computation] = computation_cost(computation, lambda c: costs[_parsed(real(c))])
+    return instruction_cost(inst, lambda c: costs[_parsed(real(c))])
 
 
-def _sure(computation: Computation | None) -> Computation:
+def _parsed(computation: Computation | None) -> Computation:
     assert computation is not None, "a callee with errors gives None before"
     return computation
 

@@ -136,7 +136,7 @@ class _Reader:
             except _BadElement:
                 tokens = None  # read again, to say where
         if tokens is None:
-            flat = self._careful(shape)
+            flat = self._read_by_tokens(shape)
         self.at = end
         return _literal(shape, flat)
 
@@ -208,7 +208,7 @@ class _Reader:
         except _BadElement as bad:
             raise self.fail(places[bad.index], str(bad), len(words[bad.index])) from None
 
-    def _careful(self, shape: ArrayShape) -> np.ndarray[Any, Any]:
+    def _read_by_tokens(self, shape: ArrayShape) -> np.ndarray[Any, Any]:
         """Read nested braces token by token, counting per dimension as XLA does."""
         dims, dtype = shape.dims, shape.dtype
         words: list[str] = []

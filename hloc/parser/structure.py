@@ -222,7 +222,7 @@ def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> 
             diagnostics.extend(error.diagnostics)
             if diagnostics[-1].code == "HLOC0103":
                 return None  # do not search for the end of a text nested too deeply
-            at = _behind(lexer, diagnostics[-1])
+            at = _resume_offset(lexer, diagnostics[-1])
         except UnexpectedToken as error:
             assert token is not None
             if token is not end or not (diagnostics and diagnostics[-1].code == "HLOC0102"):
@@ -232,7 +232,7 @@ def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> 
             return None
 
 
-def _behind(lexer: Lexer, diagnostic: Diagnostic) -> int:
+def _resume_offset(lexer: Lexer, diagnostic: Diagnostic) -> int:
     """Return where to resume after a fault of the lexer."""
     if diagnostic.span is None:
         return lexer.at

@@ -57,7 +57,7 @@ def _shorten(root: Box, work: Work) -> None:
             if sum(map(len, fewer)) > 1:
                 groups, single = fewer
             elif group is not root:  # a group of one box adds nothing
-                _become(group, *fewer[0], *fewer[1])
+                _turn_into(group, *fewer[0], *fewer[1])
         stack += [box for box in (*groups, *single) if box.children]
         if len(groups) + len(single) > MOST_CHILDREN:
             groups = _in_parts(groups, work)
@@ -65,7 +65,7 @@ def _shorten(root: Box, work: Work) -> None:
         group.children = sorted([*groups, *single], key=work.order.__getitem__)
 
 
-def _become(group: Box, only: Box) -> None:
+def _turn_into(group: Box, only: Box) -> None:
     """Turn `group` into the repetition that is its only child."""
     if only.sort == "repeat":
         group.sort, group.repeats, group.kind = only.sort, only.repeats, only.kind

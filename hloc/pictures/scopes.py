@@ -18,7 +18,7 @@ def by_scope(leaves: Sequence[Box], edges: Sequence[Edge], work: Work) -> list[B
     """Return boxes of scopes, and the instructions outside of all scopes, in their order."""
     users = _users(edges)
     paths = _scopes(leaves, users)
-    feeders = _feeders(leaves, users)
+    feeders = _forwarders(leaves, users)
     top = Box(-1, "scope", "")
     groups: dict[tuple[str, ...], Box] = {(): top}
     for feeder in dict.fromkeys(feeders.values()):
@@ -50,7 +50,7 @@ def _is_light(inst: Instruction) -> bool:
     return moves or inst.opcode.nop or inst.is_a("convert")
 
 
-def _feeders(leaves: Sequence[Box], users: dict[Box, list[Box]]) -> dict[Box, Box]:
+def _forwarders(leaves: Sequence[Box], users: dict[Box, list[Box]]) -> dict[Box, Box]:
     """Return the instructions that only forward parameters to one large tuple, with that tuple."""
     operands: dict[Box, int] = {}
     for targets in users.values():

@@ -42,7 +42,7 @@ def breaks(plain: str, width: int, *, prose: bool = False) -> tuple[list[tuple[i
 
     A part ends before a wide gap if there is one near its end, else between two words.
     """
-    hang = _hang(plain, width, prose=prose)
+    hang = _hanging_indent(plain, width, prose=prose)
     parts, start, room = [], 0, width
     while len(plain) - start > room:
         words = _next_word(plain, start)
@@ -85,7 +85,7 @@ def _fold(line: str, width: int, *, prose: bool) -> list[str]:
     return found
 
 
-def _hang(plain: str, width: int, *, prose: bool) -> int:
+def _hanging_indent(plain: str, width: int, *, prose: bool) -> int:
     """Return the indentation of the second line."""
     indent = len(plain) - len(plain.lstrip())
     if prose and not _GAP.search(plain):

@@ -51,7 +51,7 @@ def _answer(build: Callable[..., Any]) -> str:
     """Return what a builder makes: as a term, or in the words of its author."""
     if build.__qualname__.partition(".")[0] in ("answer", "filled", "computed", "apply"):
         return f"`{_term(build)}`"
-    return _said(build) or _name(build)
+    return _first_sentence(build) or _name(build)
 
 
 def _term(build: Callable[..., Any]) -> str:
@@ -73,11 +73,11 @@ def _guard(when: Callable[..., Any]) -> str:
     if maker in ("root", "first_operand"):
         what = _name(inspect.getclosurevars(when).nonlocals["test"])
         return what if maker == "root" else f"operand 0 is {what}"
-    said = _said(when)
+    said = _first_sentence(when)
     return _name(when) + (f" ({said})" if said else "")
 
 
-def _said(function: Callable[..., Any]) -> str:
+def _first_sentence(function: Callable[..., Any]) -> str:
     """Return the first sentence of the documentation of `function`, "" if it has none."""
     documentation = inspect.getdoc(function)
     if not documentation:

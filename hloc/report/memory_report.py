@@ -88,7 +88,7 @@ def _peak(assignment: BufferAssignment) -> Iterator[str]:
     share = 100 * lost / assignment.arena_bytes
     yield (
         f"peak {worst.size_bytes:,} bytes of the arena, {lost:,} bytes ({share:.1f} %) in gaps; "
-        f"at step {worst.time} of {len(assignment.timeline.order):,}: {_told(worst.inst)}"
+        f"at step {worst.time} of {len(assignment.timeline.order):,}: {_named(worst.inst)}"
     )
     yield from _table(worst.buffers)
 
@@ -105,7 +105,7 @@ def _table(buffers: Sequence[Buffer]) -> Iterator[str]:
     for buffer in buffers[:_MOST_ROWS]:
         first, last = span(buffer)
         others = f" and {len(buffer.values) - 1} more" if len(buffer.values) > 1 else ""
-        what = _told(buffer.inst) if buffer.values else f"working memory of {buffer.inst.name}"
+        what = _named(buffer.inst) if buffer.values else f"working memory of {buffer.inst.name}"
         place = buffer.place
         yield (
             f"  {place.size_bytes:>13,} {place.offset:>13,} {f'{first}..{last}':>13s}  "
@@ -117,7 +117,7 @@ def _table(buffers: Sequence[Buffer]) -> Iterator[str]:
         yield f"  {size:>13,} in {plural(len(left), 'more buffer')}"
 
 
-def _told(inst: Instruction) -> str:
+def _named(inst: Instruction) -> str:
     """Return `dot.3 dot (jit(f)/dot_general)`."""
     return f"{inst.name} {inst.opcode.name}{source_of(inst)}"
 

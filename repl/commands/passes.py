@@ -68,7 +68,7 @@ def _apply(session: Session, rest: str) -> Results:
     pipeline = pipeline_of(rest)
     before = session.current
     reasons: list[str] = []
-    outcomes = _noting(reasons, follow(session, Walk.of(rest, pipeline.passes)))
+    outcomes = _collect_reasons(reasons, follow(session, Walk.of(rest, pipeline.passes)))
     with session.progress.work("passes"):
         yield from counting_idle(outcomes) if len(pipeline.passes) > _MANY else outcomes
     now = session.current
@@ -82,7 +82,7 @@ def _apply(session: Session, rest: str) -> Results:
             yield Message(f"  {reason}", "dim")
 
 
-def _noting(reasons: list[str], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+def _collect_reasons(reasons: list[str], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
     """Yield `outcomes`, and collect the reasons of passes that gained nothing."""
     for outcome in outcomes:
         if isinstance(outcome, Applied) and outcome.state is None and outcome.no_gain:

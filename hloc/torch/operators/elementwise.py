@@ -274,7 +274,7 @@ def _same(g: Lowering, x: Instruction, **_options: Any) -> Instruction:
 
 
 @implements("_assert_tensor_metadata.default", "_assert_async.msg", "_assert_scalar.default")
-def _nothing(_g: Lowering, *_: Any, **_options: Any) -> None:
+def _assertion(_g: Lowering, *_: Any, **_options: Any) -> None:
     """Assertions on shapes and types hold: a program is compiled for fixed ones."""
 
 
