@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -29,6 +29,7 @@ class InstructionKeys:
 
     def __init__(self) -> None:
         self._kept: dict[Instruction, tuple[object, str]] = {}
+        self._texts = _AttributeTexts()
 
     def of(self, inst: Instruction) -> str:
         """Return the text of `inst`."""
@@ -38,7 +39,7 @@ class InstructionKeys:
         state = (inst.operands, shapes, inst.shape, inst.attributes, inst.called, versions)
         kept = self._kept.get(inst)
         if kept is None or kept[0] != state:
-            kept = self._kept[inst] = (state, _key(inst, called))
+            kept = self._kept[inst] = (state, _key(inst, called, self._texts))
         return kept[1]
 
     def once(self, ask: Callable[[Instruction], Result]) -> Callable[[Instruction], Result]:
@@ -54,40 +55,55 @@ class InstructionKeys:
         return answer
 
 
-def _key(inst: Instruction, called: list[Computation]) -> str:
+class _AttributeTexts:
+    """Texts of attributes; an object that many instructions share is written once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, str]] = {}
+
+    def of(self, inst: Instruction) -> str:
+        """Return the text of the attributes of `inst`, as far as they count."""
+        name, attributes = inst.opcode.name, inst.attributes
+        if name == "fusion" or attributes is None:
+            return ""
+        kept = self._kept.get(id(attributes))  # by identity: 0.0 equals -0.0
+        if kept is None:
+            constant = name == "constant"
+            text = _literal_key(attributes.literal) if constant else repr(attributes)
+            kept = self._kept[id(attributes)] = (attributes, text)
+        return kept[1]
+
+
+def _key(inst: Instruction, called: list[Computation], texts: _AttributeTexts) -> str:
     numbers: dict[Computation, int] = {}
     parts: list[str] = []
     for computation in called:
         numbers[computation] = len(numbers)
-        parts.append(_computation_key(computation, numbers))
+        parts.append(_computation_key(computation, numbers, texts))
     operands = {operand: i for i, operand in enumerate(dict.fromkeys(inst.operands))}
     shapes = ",".join(str(operand.shape) for operand in operands)
-    parts.append(f"{shapes}|{_instruction_key(inst, operands, numbers)}")
+    parts.append(f"{shapes}|{_instruction_key(inst, operands, numbers, texts)}")
     return "\n".join(parts)
 
 
-def _computation_key(computation: Computation, numbers: dict[Computation, int]) -> str:
+def _computation_key(
+    computation: Computation, numbers: dict[Computation, int], texts: _AttributeTexts
+) -> str:
     order = post_order(computation)
     position = {inst: i for i, inst in enumerate(order)}
-    lines = [_instruction_key(inst, position, numbers) for inst in order]
+    lines = [_instruction_key(inst, position, numbers, texts) for inst in order]
     return f"{{{position[computation.root]};{';'.join(lines)}}}"
 
 
 def _instruction_key(
-    inst: Instruction, position: dict[Instruction, int], numbers: dict[Computation, int]
+    inst: Instruction,
+    position: dict[Instruction, int],
+    numbers: dict[Computation, int],
+    texts: _AttributeTexts,
 ) -> str:
     operands = ",".join(str(position[operand]) for operand in inst.operands)
     called = ",".join(str(numbers[computation]) for computation in inst.called)
-    return f"{inst.opcode.name} {inst.shape}({operands}){_attributes_key(inst)}[{called}]"
-
-
-def _attributes_key(inst: Instruction) -> str:
-    name = inst.opcode.name
-    if name == "fusion" or inst.attributes is None:
-        return ""
-    if name == "constant":
-        return _literal_key(inst.attributes.literal)
-    return repr(inst.attributes)
+    return f"{inst.opcode.name} {inst.shape}({operands}){texts.of(inst)}[{called}]"
 
 
 def _literal_key(literal: Literal) -> str:
