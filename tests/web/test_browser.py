@@ -84,6 +84,10 @@ class Page:
         script = "const e = document.querySelector(arguments[0]); if (e) e.click(); return !!e"
         wait_until(lambda: self.driver.execute_script(script, selector), selector)
 
+    def rests(self) -> None:
+        """Return once the page waits for no answer."""
+        wait_until(lambda: not self.text("#busy"), "the page has all answers")
+
     def view(self, name: str) -> None:
         self.click(f'#tabs [data-view="{name}"]')
 
@@ -287,13 +291,18 @@ def test_a_kernel_is_stepped_in_the_interpreter(page: Page) -> None:
     page.shows("algebraic-simplifier", "#title")
     page.view("ptx")
     page.shows("step 0 of", "#view pre")
+    page.rests()
     page.choose("#view .bar label:last-of-type select", "exp.1")
     page.shows("exponential", "#view pre")
+    page.rests()
     page.click('[aria-label="One instruction on"]')
     page.shows("step 1 of", "#view pre")
+    page.rests()
     page.choose("#view .bar select", "global")
     page.shows("ld.global", "#view pre")
+    page.rests()
     page.click('[aria-label="One instruction back"]')
+    page.rests()
     page.choose("#view .bar label:nth-of-type(3) input", "5")
     page.shows("thread 5 (lane 5 of warp 0)", "#view pre")
     page.click('#steps [data-state="0"]')

@@ -121,7 +121,7 @@ const question = () => ({ ...walked, state: page.state, rewrite: page.rewrite })
 
 async function choose(state, rewrite) {
   const mine = ++choices;
-  wanted = null;
+  wanted = told = null;  // a view that is chosen meanwhile is drawn once, with the answer
   Object.assign(page, { state, rewrite });
   const pass = steps.passOf(state);
   const known = steps.rewrites && steps.rewrites.state === state ? steps.rewrites : null;
