@@ -63,10 +63,15 @@ def collective_broadcast(inst: Instruction, meeting: Meeting) -> list[HostValue]
     return results
 
 
-def collective_permute(inst: Instruction, meeting: Meeting) -> list[HostValue]:
-    """Send along `source_target_pairs`; a device that is no target gets zeros."""
+def refuse_slices(inst: Instruction) -> None:
+    """Raise UnsupportedError for a collective-permute of slices of its operands."""
     if inst.attributes.slice_sizes:
         raise UnsupportedError(f"{inst.name}: slices of a permute are not supported", inst.span)
+
+
+def collective_permute(inst: Instruction, meeting: Meeting) -> list[HostValue]:
+    """Send along `source_target_pairs`; a device that is no target gets zeros."""
+    refuse_slices(inst)
     rank_of = {device: rank for rank, device in enumerate(meeting.members)}
     source_of = {target: rank_of.get(source) for source, target in device_pairs(inst)}
     ranks = [source_of.get(device) for device in meeting.members]

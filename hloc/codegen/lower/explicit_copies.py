@@ -17,6 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
+from hloc.ops.exchanges import refuse_slices
 from hloc.shapes import ArrayShape, Shape, TupleShape, same_layouts
 
 
@@ -60,7 +61,12 @@ def _settle_exchange(inst: Instruction) -> None:
     """Give each operand of a collective the element type and the layout of its result.
 
     A ragged all-to-all moves rows, so all its arrays are row-major.
+
+    Raises:
+        UnsupportedError: a collective-permute of slices.
     """
+    if inst.is_a("collective-permute"):
+        refuse_slices(inst)
     shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
     if inst.is_a("ragged-all-to-all"):
         _copy_after(inst, inst.array.with_layout(None))

@@ -1,9 +1,11 @@
 """Copies of tuples and changes of layout between a tuple and its elements."""
 
 import numpy as np
+import pytest
 
 import hloc
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
+from hloc.errors import UnsupportedError
 from hloc.ir.verifier import verify
 
 
@@ -48,6 +50,26 @@ def test_a_module_with_one_layout_stays_as_it_is() -> None:
     before = str(module)
     make_copies_explicit(module)
     assert str(module) == before
+
+
+def test_a_permute_of_slices_is_refused_in_words() -> None:
+    """Its operands are tuples: the buffers, then where the slices begin."""
+    at, pair = "(s32[], s32[])", "((s32[], s32[]), (s32[], s32[]))"
+    text = f"""HloModule m, num_partitions=2
+ENTRY e {{
+  a = f32[4,8] parameter(0)
+  z = s32[] constant(0)
+  o = s32[] constant(2)
+  both = (f32[4,8], f32[4,8]) tuple(a, a)
+  zero = {at} tuple(z, z)
+  two = {at} tuple(o, z)
+  starts = {pair} tuple(zero, two)
+  ROOT r = (f32[4,8], f32[4,8]) collective-permute(both, both, starts, starts), channel_id=1,
+    source_target_pairs={{{{0,1}},{{1,0}}}}, slice_sizes={{{{2,8}},{{2,8}}}}
+}}
+"""
+    with pytest.raises(UnsupportedError, match="slices of a permute are not supported"):
+        make_copies_explicit(hloc.parse(text))
 
 
 def test_a_loop_keeps_its_state_as_its_body_says() -> None:
