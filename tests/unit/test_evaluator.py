@@ -74,14 +74,14 @@ def test_long_chains_do_not_exhaust_the_stack() -> None:
 
 
 def test_computations_that_nest_too_deep_are_an_error() -> None:
-    called = "f0 { ROOT p = f32[] parameter(0) }\n" + "".join(
-        f"f{n + 1} {{ p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=f{n} }}\n"
+    called = "g0 { ROOT p = f32[] parameter(0) }\n" + "".join(
+        f"g{n + 1} {{ p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=g{n} }}\n"
         for n in range(MAX_NESTING + 5)
     )
     with pytest.raises(HloError, match="nest more than"):
-        run(f"p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=f{MAX_NESTING + 5}",
+        run(f"p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=g{MAX_NESTING + 5}",
             f32(1), called=called)  # fmt: skip
-    (result,) = run(f"p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=f{MAX_NESTING - 5}",
+    (result,) = run(f"p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=g{MAX_NESTING - 5}",
                     f32(1), called=called)  # fmt: skip
     assert result == 1
 

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("starlette", reason="the extra hloc[web]")
+pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+pytest.importorskip("selenium", reason="drives the browser")
+
 from docs.generators import recordings
 from docs.generators.recordings import Session
 from tests.waiting import wait_until

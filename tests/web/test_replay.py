@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("starlette", reason="the extra hloc[web]")
+pytest.importorskip("uvicorn", reason="the extra hloc[web]")
+pytest.importorskip("selenium", reason="drives the browser")
+
 from tests.waiting import wait_until
 from tests.web.test_browser import Page, driver, linked, pytestmark, served
 

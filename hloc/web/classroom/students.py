@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hloc.confinement.file_tree import OWN_FOLDER
 from hloc.confinement.forked import Confined, Forks, Patience, Stopped
 from hloc.errors import HloError
 from hloc.learn.catalogue import Lesson
@@ -31,7 +32,7 @@ def fork_server() -> Forks:
     environment = {
         "PYTHONPATH": python_environment()["PYTHONPATH"],
         "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/tmp",
+        "HOME": OWN_FOLDER,
         "LANG": "C.UTF-8",
         "HLOC_CACHE_DIR": "",
         "HLOC_COMPILE_PROCESSES": "1",

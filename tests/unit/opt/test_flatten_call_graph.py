@@ -60,13 +60,13 @@ def test_a_flat_module_stays_as_it_is() -> None:
 def test_growth_is_bounded() -> None:
     """Thirty levels that each call the next one twice would be a thousand million computations."""
     levels = "".join(
-        f"f{i} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=f{i - 1}\n"
-        f" ROOT b = f32[] call(a), to_apply=f{i - 1} }}\n"
+        f"g{i} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=g{i - 1}\n"
+        f" ROOT b = f32[] call(a), to_apply=g{i - 1} }}\n"
         for i in range(1, 31)
     )
     module = hloc.parse(
-        "HloModule m\nf0 { x = f32[] parameter(0)\n ROOT n = f32[] negate(x) }\n"
-        f"{levels}ENTRY e {{ x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=f30 }}"
+        "HloModule m\ng0 { x = f32[] parameter(0)\n ROOT n = f32[] negate(x) }\n"
+        f"{levels}ENTRY e {{ x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=g30 }}"
     )
     with pytest.raises(hloc.HloError, match="would grow beyond 1000 instructions"):
         FlattenCallGraph(max_instructions=1000).run(module, PassContext())
