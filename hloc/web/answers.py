@@ -6,7 +6,8 @@ between two that would change an answer, so a child can be ended and started at 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -47,6 +48,7 @@ from repl.lowering import emitted
 from repl.render import render
 from repl.rules import rule_place
 from repl.running import run
+from repl.session import Session
 from repl.state import State
 from repl.state_diff import compared
 from repl.verifying import verify_states
@@ -177,16 +179,18 @@ class Answerer:
         session = walked.go_to(state)
         module, seed = session.origin.module, question["seed"]
         with given_file(question["file"], question["data"]) as file:
-            session.inputs = inputs_of(question["inputs"], seed, module, file)
-            found = run(session)
+            inputs = inputs_of(question["inputs"], seed, module, file)
+            with _inputs_of(session, inputs):
+                found = run(session)
         ok = found.comparison is None or found.comparison.ok
         results = results_file(found.outputs, result_leaves(state.module))
         return {"ok": ok, "text": _lines(found), "results": results}
 
     def _verify(self, question: Data) -> Data:
         walked, state = self._at(question)
-        walked.session.inputs = Inputs(seed=question["seed"])
-        found = verify_states(walked.session, walked.session.states[0], state)
+        session = walked.session
+        with _inputs_of(session, Inputs(seed=question["seed"])):
+            found = verify_states(session, session.states[0], state)
         return {"ok": found.ok, "text": _lines(found)}
 
     def _cost(self, question: Data) -> Data:
@@ -211,6 +215,17 @@ class Answerer:
     def _at(self, question: Data) -> tuple[Walked, State]:
         walked = self._of(question)
         return walked, walked.state(question["state"], question["rewrite"])
+
+
+@contextmanager
+def _inputs_of(session: Session, inputs: Inputs) -> Iterator[None]:
+    """Give `session` inputs while the context lasts; a file of them is not kept any longer."""
+    before = session.inputs
+    session.inputs = inputs
+    try:
+        yield
+    finally:
+        session.inputs = before
 
 
 def _faults(fault: HloError) -> list[Data]:

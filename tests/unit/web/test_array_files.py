@@ -99,6 +99,14 @@ def test_a_file_is_there_while_it_is_read_and_replaces_none(folder: Path) -> Non
     assert (folder / "own.npz").read_text() == "own"
 
 
+def test_views_of_a_state_do_not_look_for_the_file_of_a_run() -> None:
+    answerer = Answerer()
+    run = ask(answerer, "run", text=TEXT, pipeline="-O0", file="x.npz", data=archive(x=GOOD))
+    assert "(x.npz)" in run["text"]
+    kernel = ask(answerer, "kernel", text=TEXT, pipeline="-O0")
+    assert "inputs random, seed 0" in kernel["text"]
+
+
 def test_a_large_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_files, "ARRAY_BYTES", 100)
     with pytest.raises(HloError, match=r"x\.npz has more than"), given_file("x.npz", "A" * 400):
