@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import select
 import subprocess
 import tempfile
 import threading
-import time
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from hloc.errors import HloError
 from hloc.framing import read_message, write_message
@@ -60,30 +58,23 @@ class Child:
             process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
-            try:
-                write_message(process.stdin, question)
-                return self._awaited(process.stdout, seconds)
-            except TimeoutError:
-                self._end()
-                raise HloError(f"stopped after {seconds:g} s", notes=(_MODULE_AT_FAULT,)) from None
-            except (EOFError, OSError, ValueError, MemoryError, OverflowError):
-                code = self._ended_with()
-                why = f"the process that worked on it {ending_of(code)}"
-                raise HloError(why, notes=(_MODULE_AT_FAULT,)) from None
+            with _killed_after(seconds, process) as is_late:
+                try:
+                    write_message(process.stdin, question)
+                    answer: dict[str, Any] = read_message(process.stdout)[0]
+                    return answer
+                except _NO_ANSWER:
+                    code = self._ended_with()
+            why = f"the process that worked on it {ending_of(code)}"
+            if is_late.is_set():
+                why = f"stopped after {seconds:g} s"
+            raise HloError(why, notes=(_MODULE_AT_FAULT,))
 
     def close(self) -> None:
         """End the process; a question that it works on gets no answer."""
         finalizer = self._finalizer
         if finalizer is not None:
             finalizer()
-
-    def _awaited(self, stream: IO[bytes], seconds: float) -> dict[str, Any]:
-        end = time.monotonic() + seconds
-        while not select.select([stream], [], [], 0.1)[0]:
-            if time.monotonic() > end:
-                raise TimeoutError
-        answer: dict[str, Any] = read_message(stream)[0]
-        return answer
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
@@ -102,8 +93,9 @@ class Child:
         self._finalizer = weakref.finalize(self, _end, self._process, folder)
         assert self._process.stdout is not None
         try:
-            self._awaited(self._process.stdout, START_SECONDS)
-        except (EOFError, OSError, ValueError, TimeoutError):
+            with _killed_after(START_SECONDS, self._process):
+                read_message(self._process.stdout)
+        except _NO_ANSWER:
             self._end()
             raise HloError("the process that works on modules did not start") from None
         return self._process
@@ -123,6 +115,29 @@ class Child:
 
 
 _MODULE_AT_FAULT = "the server goes on; try a smaller module, or another state"
+_NO_ANSWER = (EOFError, OSError, ValueError, MemoryError, OverflowError)
+
+
+@contextmanager
+def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
+    """End a process, and all that it has started, unless the context is left within `seconds`.
+
+    Whatever this side does with its pipes then fails: a question that the process does not take,
+    an answer of which the end never comes. Yields what is set once the time is over.
+    """
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        end_with_children(process)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_late
+    finally:
+        timer.cancel()
 
 
 def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:

@@ -17,6 +17,10 @@ write_message(sys.stdout.buffer, {})
 while True:
     question, _ = read_message(sys.stdin.buffer)
     if question["do"] == "hang": time.sleep(1000)
+    if question["do"] == "begin":
+        sys.stdout.buffer.write(b"\\x40\\0\\0\\0\\0\\0\\0\\0{")
+        sys.stdout.flush()
+        time.sleep(1000)
     if question["do"] == "die": os.abort()
     if question["do"] == "lie":
         sys.stdout.buffer.write(b"x" * 64)
@@ -37,12 +41,21 @@ def test_a_process_is_kept_between_questions(child: Child) -> None:
     assert child.ask({"do": ""}, 30) == first
 
 
-def test_one_that_hangs_is_ended_and_another_answers(child: Child) -> None:
+@pytest.mark.parametrize("how", [{"do": "hang"}, {"do": "begin"}, {"do": "hang", "x": "x" * 10**6}])
+def test_one_that_hangs_is_ended_and_another_answers(child: Child, how: dict[str, str]) -> None:
     first = child.ask({"do": ""}, 30)["pid"]
     with pytest.raises(HloError, match=r"stopped after 0\.05 s") as caught:
-        child.ask({"do": "hang"}, 0.05)
+        child.ask(how, 0.05)
     assert "the server goes on" in caught.value.diagnostics[0].notes[0]
     assert child.ask({"do": ""}, 30)["pid"] != first
+
+
+def test_one_that_reads_no_question_is_ended() -> None:
+    deaf = "from hloc.framing import *; import sys, time; write_message(sys.stdout.buffer, {})"
+    child = Child(python_command("-c", f"{deaf}; time.sleep(1000)"))
+    with pytest.raises(HloError, match=r"stopped after 0\.05 s"):
+        child.ask({"do": "x" * 10**6}, 0.05)
+    child.close()
 
 
 def test_one_that_dies_is_told_of_and_another_answers(child: Child) -> None:
