@@ -339,7 +339,7 @@ def test_a_lesson_is_read_and_its_exercise_checked(page: Page) -> None:
     page.view("diff")
     page.shows("This is the input", "#view")
     page.view("lesson")
-    page.shows("Check", "#view .bar")
+    page.shows("Passed, score 100 of 100.", "#view .verdict.good")
     assert page.one("#view .answer").get_property("value") == reference
     page.choose("#programs", "0")
     page.shows("jit_softmax_relu", "#name")

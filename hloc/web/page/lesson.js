@@ -3,10 +3,14 @@ import { fetched, posted } from "./ask.js";
 import { frame } from "./charts.js";
 import { make } from "./dom.js";
 
-const answers = new Map();  // number of the program -> what was written, until the page is closed
+// By number of the program, until the page is closed: what was written, what the last check said.
+const answers = new Map(), reports = new Map();
 
-function drawReport(told, report) {
+function drawReport(program) {
+  const told = document.querySelector(`#view [data-report="${program}"]`), report = reports.get(program);
+  if (!told || !report) return;  // another view is shown
   told.replaceChildren();
+  if (report.fault) return void make("div", "fault", report.fault, told);
   const words = report.passed ? `Passed, score ${report.score} of 100.` : "Not yet.";
   make("div", `verdict ${report.passed ? "good" : "bad"}`, words, told);
   const list = make("ul", "findings", undefined, told);
@@ -29,15 +33,17 @@ export async function showLesson(view, program) {
     input.addEventListener("input", () => answers.set(program, input.value));
     const told = make("div", "", undefined, view);
     told.setAttribute("role", "status");
+    told.dataset.report = program;
+    drawReport(program);
     check.addEventListener("click", async () => {
       check.disabled = true;
       try {
-        drawReport(told, await posted(`api/programs/${program}/check`, { answer: input.value }));
+        reports.set(program, await posted(`api/programs/${program}/check`, { answer: input.value }));
       } catch (fault) {
-        told.replaceChildren();
-        make("div", "fault", fault.message, told);
+        reports.set(program, { fault: fault.message });
       }
       check.disabled = false;
+      drawReport(program);  // in the view of now, which may have been drawn anew
     });
   };
 }
