@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("selenium", reason="drives the browser")
+
+from selenium.webdriver.common.keys import Keys
+
 from tests.waiting import PATIENCE, wait_until
 from tests.web.test_browser import SIMPLIFIER, Page, address, driver, page
+from tests.web.test_classroom_browser import Class, room
 
-__all__ = ["address", "driver", "page"]  # fixtures
+__all__ = ["address", "driver", "page", "room"]  # fixtures
 
 AXE = os.environ.get("HLOC_AXE", "")
 
@@ -80,6 +85,17 @@ def test_runs_lessons_and_errors_have_no_serious_finding(themed: Page) -> None:
     themed.shows("Not yet.", "#view .verdict")
     themed.write_at("multiply", "x")
     themed.shows("HLOC0104", "#editor .under")
+    assert findings(themed) == []
+
+
+def test_the_page_to_join_a_class_has_no_serious_finding(themed: Page, room: Class) -> None:
+    theme = themed.driver.execute_script("return document.documentElement.dataset.theme")
+    themed.driver.get(room.link)
+    if themed.driver.execute_script("return document.documentElement.dataset.theme") != theme:
+        themed.click("#theme")
+    assert findings(themed) == []
+    themed.one("#name").send_keys("  ", Keys.ENTER)
+    themed.shows("write your name", "#fault")
     assert findings(themed) == []
 
 
