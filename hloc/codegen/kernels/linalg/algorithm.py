@@ -18,6 +18,7 @@ class Algorithm:
         reads: numbers of the regions that operands are copied into, in order.
         leaves: numbers of the regions that become results, in order.
         write: emits the code for matrices in the workspace.
+        form_of: name of an algorithm whose results are the same in another order, "" for none.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Algorithm:
     reads: tuple[int, ...]
     leaves: tuple[int, ...]
     write: Callable[[Work], None]
+    form_of: str = ""
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -76,12 +78,24 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("eigen-lower", jacobi.EIGEN_REGIONS, (0,), (1, 2, 3), jacobi.eigen_lower),
         Algorithm("eigen-upper", jacobi.EIGEN_REGIONS, (0,), (1, 2, 3), jacobi.eigen_upper),
         Algorithm("singular-tall", jacobi.SINGULAR_REGIONS, (0,), (0, 1, 2, 3, 4), jacobi.singular),
-        Algorithm("singular-wide", jacobi.SINGULAR_REGIONS, (0,), (0, 1, 3, 2, 4), jacobi.singular),
+        Algorithm(
+            "singular-wide",
+            jacobi.SINGULAR_REGIONS,
+            (0,),
+            (0, 1, 3, 2, 4),
+            jacobi.singular,
+            form_of="singular-tall",
+        ),
         Algorithm(
             "values-tall", jacobi.VALUES_REGIONS, (0,), (0, 1, 2, 3, 4), jacobi.singular_values
         ),
         Algorithm(
-            "values-wide", jacobi.VALUES_REGIONS, (0,), (0, 1, 3, 2, 4), jacobi.singular_values
+            "values-wide",
+            jacobi.VALUES_REGIONS,
+            (0,),
+            (0, 1, 3, 2, 4),
+            jacobi.singular_values,
+            form_of="values-tall",
         ),
     )
 }

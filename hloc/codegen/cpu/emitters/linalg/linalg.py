@@ -8,7 +8,12 @@ from __future__ import annotations
 from functools import partial
 
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
-from hloc.codegen.cpu.emitters.linalg.linalg_routines import lanes_of, linalg_routine, table_of
+from hloc.codegen.cpu.emitters.linalg.linalg_routines import (
+    lanes_of,
+    linalg_routine,
+    routine_form,
+    table_of,
+)
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.linalg.calls import LinalgCall, call_of
@@ -42,13 +47,14 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
     with_lanes = is_side_by_side and lanes_of(call.dtype, k.target) > 0
     has_blocks = with_lanes and max(size for _, size in call.sizes) > FEW_ROWS
+    algorithm, order = routine_form(call.algorithm)
     routine = linalg_routine(
-        call.algorithm, call.dtype, k.target, with_lanes=with_lanes, has_blocks=has_blocks
+        algorithm, call.dtype, k.target, with_lanes=with_lanes, has_blocks=has_blocks
     )
     k.use(routine)
-    arrays = zip((*k.inputs, *k.outputs), call.views, strict=True)
-    pointers = [strided(k, *pair).pointer for pair in arrays]
-    table = number_table(k, table_of(call))
+    arrays = (*k.inputs, *k.outputs)
+    pointers = [strided(k, arrays[i], call.views[i]).pointer for i in order]
+    table = number_table(k, table_of(call, order))
     k.b.call_routine(routine.name, (*pointers, k.scratch, table), k.begin, k.end)
     k.level = 0  # all work is in the routine
 

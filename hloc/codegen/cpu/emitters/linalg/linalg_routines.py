@@ -9,7 +9,7 @@ array. `begin` and `end` count matrices. LANES is the number of matrices compute
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from hloc.codegen.builder.scalar_builder import pointer_value
@@ -33,10 +33,19 @@ def lanes_of(dtype: DType, target: Target) -> int:
     return count if target.has_vectors and count > 1 else 0
 
 
-def table_of(call: LinalgCall) -> tuple[int, ...]:
-    """Return the entries of the table."""
-    sizes = tuple(size for _, size in call.sizes)
-    return (*sizes, *(n for view in call.views for n in (view.batch, view.row, view.column)))
+def routine_form(algorithm: Algorithm) -> tuple[Algorithm, tuple[int, ...]]:
+    """Return the algorithm whose routine is called, and the order in which it takes the arrays."""
+    count = len(algorithm.reads)
+    form = ALGORITHMS[algorithm.form_of or algorithm.name]
+    results = (count + algorithm.leaves.index(region) for region in form.leaves)
+    return form, (*range(count), *results)
+
+
+def table_of(call: LinalgCall, order: Sequence[int]) -> tuple[int, ...]:
+    """Return the entries of the table, for arrays in `order`."""
+    views = (call.views[i] for i in order)
+    sizes = (size for _, size in call.sizes)
+    return (*sizes, *(n for view in views for n in (view.batch, view.row, view.column)))
 
 
 @cache
@@ -88,7 +97,7 @@ def linalg_routine(
 def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield the routines of all algorithms and types."""
     ways = [(False, False), (True, False), (True, True)]
-    for algorithm in ALGORITHMS.values():
+    for algorithm in (found for found in ALGORITHMS.values() if not found.form_of):
         for dtype in TYPES:
             if dtype.is_complex or "conjugate" not in algorithm.name:
                 for lanes, blocks in ways if lanes_of(dtype, target) else ways[:1]:
