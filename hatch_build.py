@@ -19,7 +19,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-TIME_LIMIT_SECONDS = 120
+TIME_LIMIT_SECONDS = 600
 
 _FILL = """
 import sys

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from hloc.cache_directory import sealed, write_cached, write_whole
@@ -17,12 +18,16 @@ from hloc.codegen.cpu.emitters.routine_table import all_routines
 from hloc.codegen.cpu.split_kernel import MOST_ARRAYS, split_routine
 from hloc.codegen.cpu.subnormals import flushing_mode
 from hloc.codegen.cpu.thread_pool import NEEDED
+from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, process_count
 from hloc.codegen.llvm.object_cache import kept_object, object_name, write_routine_objects
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.threads import pool_unit
+
+_AT_ONCE = 400
+"""Units that are compiled before they are written: what is done stays if this process is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +90,21 @@ def _fill(
     is_there: Callable[[str], bool],
     write: Callable[[str, bytes], None],
 ) -> Filled:
-    compiled = present = size_bytes = 0
     units = units or routine_units(target)
     also = NEEDED | {name for unit in units for name in unit.symbols}
-    for unit in units:
-        name = object_name(unit.text, target, unit.level)
-        if is_there(name):
-            present += 1
-            continue
-        data = compile_object(unit.text, target, unit.level, also)
-        write(name, sealed(name, data))
-        compiled += 1
-        size_bytes += len(data)
-    return Filled(compiled, present, size_bytes)
+    named = {object_name(unit.text, target, unit.level): unit for unit in units}
+    missing = [name for name in named if not is_there(name)]
+    size_bytes = 0
+    for start in range(0, len(missing), _AT_ONCE):
+        names = missing[start : start + _AT_ONCE]
+        part = [Unit(named[name].text, named[name].level) for name in names]
+        helpers = helpers_for(part, process_count())
+        objects = compile_units(part, target, also, partial(_compiled, target, also), helpers)
+        for name, data in zip(names, objects, strict=True):
+            write(name, sealed(name, data))
+            size_bytes += len(data)
+    return Filled(len(missing), len(named) - len(missing), size_bytes)
+
+
+def _compiled(target: Target, also: frozenset[str], unit: Unit) -> bytes:
+    return compile_object(unit.text, target, unit.level, also)
