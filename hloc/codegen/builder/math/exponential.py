@@ -29,6 +29,8 @@ from hloc.dtypes import S32
 
 # exp(r) on |r| <= ln(2) / 2, relative error 4e-9
 _EXP = (1.0, 1.0, 4.9999994e-01, 1.666652e-01, 4.1668393e-02, 8.3687808e-03, 1.3814468e-03)
+# exp(2 r) by the same polynomial
+_EXP_TWICE = tuple(coefficient * 2**power for power, coefficient in enumerate(_EXP))
 # (exp(r) - 1 - r) / r**2 there, error of exp 1e-10
 _LESS_ONE = (0.5, 1.6666667e-01, 4.1666456e-02, 8.333362e-03, 1.3934496e-03, 1.9858127e-04)
 # (tanh(r) / r - 1) / r**2 of r**2 on |r| <= 0.625, relative error 5e-9
@@ -98,8 +100,9 @@ def tanh(b: MathBuilder, x: Value) -> Value:
     square = b.fmul(x, x)
     small = fma(b, b.fmul(square, x), horner(b, square, _TANH), x)
     bounded = lower(b, magnitude, 10.0)
-    r, _, exponent = _remainder(b, b.fadd(bounded, bounded))
-    grown = fma(b, power_of_two(b, exponent), horner(b, r, _EXP), c(b, 1.0))
+    n, exponent = nearest_integer(b, bounded, 2 * _LOG2_E)
+    half = fma(b, n, c(b, -0.5 / _LOG2_E), bounded)  # n is at most 29: no error of ln 2 matters
+    grown = fma(b, power_of_two(b, exponent), horner(b, half, _EXP_TWICE), c(b, 1.0))
     large = b.fsub(c(b, 1.0), b.fdiv(c(b, 2.0), grown))
     is_small = b.compare("LT", magnitude, c(b, _TANH_SMALL))
     return with_sign(b, b.select(is_small, small, large), x)
