@@ -29,6 +29,7 @@ class FunctionWriter:
         self._values = 0
         self._blocks = 0
         self._globals = 0
+        self._vectors: dict[tuple[str, str], str] = {}
 
     @property
     def size(self) -> int:
@@ -112,6 +113,18 @@ class FunctionWriter:
         name = f"@{self.name}.constant{self._globals}"
         text = f"private unnamed_addr constant {type_text} {initial}, align 64"
         self.declarations[f"{name} = {text}"] = None
+        return name
+
+    def vector_constant(self, vector: str, splat: str) -> str:
+        """Add a constant vector that LLVM reads from memory where it is used; return its name.
+
+        LLVM must not know what it holds, or it would read one element and broadcast it.
+        """
+        name = self._vectors.get((vector, splat))
+        if name is None:
+            name = self._vectors[vector, splat] = f"@{self.name}.vector{len(self._vectors)}"
+            initial = f"internal externally_initialized constant {vector} {splat}"
+            self.declare(f"{name} = {initial}, align 64")
         return name
 
     def byte_constant(self, data: bytes) -> str:
