@@ -1,23 +1,141 @@
-"""A child process of hloc that answers messages (`hloc/framing.py`), one after the other.
+"""Child processes of hloc that answer messages (`hloc/framing.py`) over two pipes, one at a time.
 
-LLVM runs in a child where its crashes must not end this process, or its memory must be freed.
+LLVM, compiled code and what users type run in a child where a crash must not end this process, or
+where memory must be freed. `PipedProcess` is one such process; `Child` keeps one running.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, TypeAlias
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TypeAlias
 
 from hloc.framing import Block, read_message, write_message
-from hloc.python_process import ending_of, python_command, python_environment
+from hloc.python_process import (
+    end_with_children,
+    ending_of,
+    python_command,
+    python_environment,
+)
 
 Answer: TypeAlias = tuple[Any, Sequence[Block]]
+
+_POLL_SECONDS = 0.1
+_END_SECONDS = 5.0
+"""How long a process that has closed its pipes may take to end, with a core dump."""
+
+
+class PipedProcess:
+    """A process with a pipe to its standard input and one from its standard output.
+
+    Attributes:
+        questions: what it reads.
+        answers: what it writes.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: dict[str, str],
+        *,
+        folder: str | None = None,
+        leads_group: bool = False,
+    ) -> None:
+        """Start it.
+
+        Args:
+            command: `python_command(...)`.
+            environment: `python_environment(...)`.
+            folder: its working directory, that of this process by default.
+            leads_group: it and its children form a process group: Ctrl-C in the terminal does not
+                reach them, and they end together.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self._leads_group = leads_group
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=environment,
+            start_new_session=leads_group,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.questions: IO[bytes] = self._process.stdin
+        self.answers: IO[bytes] = self._process.stdout
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def is_running(self) -> bool:
+        """Return whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait_for_answer(self, seconds: float) -> None:
+        """Return once `answers` has bytes or its end; raises TimeoutError after `seconds`."""
+        end = time.monotonic() + seconds
+        while not select.select([self.answers], [], [], _POLL_SECONDS)[0]:
+            if time.monotonic() > end:
+                raise TimeoutError
+
+    @contextmanager
+    def killed_after(self, seconds: float) -> Iterator[threading.Event]:
+        """Kill it, with the group that it leads, unless the context is left within `seconds`.
+
+        Whatever this side does with its pipes then fails: a question that it does not take, an
+        answer of which the end never comes. Yields what is set once the time is over.
+        """
+        is_late = threading.Event()
+
+        def kill() -> None:
+            is_late.set()
+            self._kill_group()
+
+        timer = threading.Timer(seconds, kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield is_late
+        finally:
+            timer.cancel()
+
+    def ending(self) -> str:
+        """Return how it ended, once it answers no more: `crashed: aborted (SIGABRT)`."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self.kill()
+        return ending_of(self._process.wait())
+
+    def kill(self) -> None:
+        """Kill it, and leave the pipes open for a thread that reads from them."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Kill it, with the group that it leads, and close the pipes."""
+        self._kill_group()
+        for pipe in (self.questions, self.answers):
+            with suppress(OSError):
+                pipe.close()
+
+    def _kill_group(self) -> None:
+        if self._leads_group:
+            end_with_children(self._process)
+        else:
+            self._process.kill()
+            self._process.wait()
 
 
 class Child:
@@ -37,7 +155,7 @@ class Child:
         self._call = f"from {module} import serve; serve({arguments})"
         self._environment = environment
         self._most_answers = most_answers
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: PipedProcess | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._is_ended = False
@@ -56,33 +174,25 @@ class Child:
             if self._most_answers and self._answers == self._most_answers:
                 self._stop()
             process = self.start()
-            assert process.stdin is not None
-            assert process.stdout is not None
             try:
-                write_message(process.stdin, value, blocks)
-                answer = read_message(process.stdout)
+                write_message(process.questions, value, blocks)
+                answer = read_message(process.answers)
             except (EOFError, BrokenPipeError):
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(1)
+                ending = process.ending()
                 self._stop()
-                raise EOFError(ending_of(process.returncode)) from None
+                raise EOFError(ending) from None
             except BaseException:
                 self._stop()  # its late answer must not be taken for that of a later message
                 raise
             self._answers += 1
             return answer
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> PipedProcess:
         """Return the process, started unless it runs; raises as `ask` does."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or not self._process.is_running():
             self._stop()
-            self._process = subprocess.Popen(
-                python_command("-c", self._call),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=python_environment(**self._environment),
-            )
+            environment = python_environment(**self._environment)
+            self._process = PipedProcess(python_command("-c", self._call), environment)
         if self._is_ended:
             self._stop()
             raise EOFError("the process was ended")
@@ -90,14 +200,8 @@ class Child:
 
     def _stop(self) -> None:
         process, self._process, self._answers = self._process, None, 0
-        if process is None or self._owner != os.getpid():
-            return
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            with suppress(OSError):
-                pipe.close()
-        process.wait()
+        if process is not None and self._owner == os.getpid():
+            process.end()
 
     def end(self) -> None:
         """End the process for good, while another thread waits for its answer as well."""
@@ -112,9 +216,15 @@ class Child:
 def answer_messages(answer: Callable[[Any, list[bytearray]], Answer]) -> None:
     """Answer messages until the parent is gone; the child's side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keep LLVM's output out of the answers
+    answers = answer_stream()
     with suppress(EOFError, BrokenPipeError):
         while True:
             write_message(answers, *answer(*read_message(sys.stdin.buffer)))
     os._exit(0)  # without another attempt to flush stdout
+
+
+def answer_stream() -> IO[bytes]:
+    """Return the stream of answers; what libraries print goes to standard error from now on."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers

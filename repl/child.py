@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import select
-import subprocess
-import time
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import field, replace
-from typing import IO
 
+from hloc.child_process import PipedProcess
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
-from hloc.python_process import ending_of, python_command, python_environment
+from hloc.python_process import python_command, python_environment
 from repl.messages import UNKNOWN, Answer, Request, read_answer, write_request
 
-_END_SECONDS = 5.0
 _START_SECONDS = 60.0
 """Seconds for a cold start, which reads NumPy and LLVM from disk; not part of the user's limit."""
 
@@ -34,7 +29,7 @@ class Child:
     """
 
     plugins: dict[str, float] = field(default_factory=dict)
-    _process: subprocess.Popen[bytes] | None = None
+    _process: PipedProcess | None = None
     _is_ready: bool = False
     _finalizer: weakref.finalize[..., Child] | None = None  # ends the process with the session
     _known: set[str] = field(default_factory=set)
@@ -106,65 +101,43 @@ class Child:
         except BaseException:
             self.close()
             raise
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            write_request(process.stdin, request)
-            answer = self._awaited(process.stdout, timeout)
+            write_request(process.questions, request)
+            answer = _answer_of(process, timeout)
         except BrokenPipeError:
             answer = None
         except BaseException:  # Ctrl-C, too long
             self.close()
             raise
         if answer is None:
-            try:
-                code = process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                code = 0
+            ending = process.ending()
             self.close()
-            raise HloError(f"the compiled code {ending_of(code)}", notes=_CRASH_NOTES)
+            raise HloError(f"the compiled code {ending}", notes=_CRASH_NOTES)
         return answer
 
-    def _awaited(self, stream: IO[bytes], timeout: float) -> Answer | None:
-        """Return the answer, None if the child has ended."""
-        end = time.monotonic() + timeout
-        while not select.select([stream], [], [], 0.1)[0]:
-            if time.monotonic() > end:
-                raise HloError(
-                    f"stopped after {timeout:g} s",
-                    notes=("set timeout=SECONDS allows more",),
-                )
-        return read_answer(stream)
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is None:
+    def _started(self) -> PipedProcess:
+        if self._process is not None and self._process.is_running():
             return self._process
         self.close()
-        self._process = subprocess.Popen(
-            python_command("-m", "repl.worker"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=python_environment(),
-            start_new_session=True,  # Ctrl-C is for the parent, which ends the child
+        self._process = PipedProcess(
+            python_command("-m", "repl.worker"), python_environment(), leads_group=True
         )
-        self._finalizer = weakref.finalize(self, _end, self._process)
-        assert self._process.stdout is not None
-        if self._awaited(self._process.stdout, _START_SECONDS) is None:
+        self._finalizer = weakref.finalize(self, self._process.end)
+        if _answer_of(self._process, _START_SECONDS) is None:
             raise HloError("the process for compiled code did not start")
         self._is_ready = True
         return self._process
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and close its streams."""
-    with suppress(OSError):
-        process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
+def _answer_of(process: PipedProcess, timeout: float) -> Answer | None:
+    """Return the answer, None if the child has ended."""
+    try:
+        process.wait_for_answer(timeout)
+    except TimeoutError:
+        raise HloError(
+            f"stopped after {timeout:g} s", notes=("set timeout=SECONDS allows more",)
+        ) from None
+    return read_answer(process.answers)
 
 
 _CRASH_NOTES = (

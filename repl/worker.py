@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hloc import driver
+from hloc.child_process import answer_stream
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.opt.plugin import load_plugin
@@ -38,8 +38,7 @@ def _end_with_parent() -> None:
 def main() -> int:
     """Answer requests until stdin ends."""
     _end_with_parent()
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of libraries must not mix with the answers
+    answers = answer_stream()
     programs: OrderedDict[str, Runnable] = OrderedDict()
     write_answer(answers, Answer())  # ready
     while True:

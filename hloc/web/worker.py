@@ -6,11 +6,11 @@ bounds the time. Compiled code runs in a child of its own, as that of a session 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import IO, Any
 
+from hloc.child_process import answer_stream
 from hloc.framing import read_message, write_message
 from hloc.python_process import limit_this_process
 from hloc.web.limits import FILE_BYTES, MEMORY_BYTES
@@ -21,8 +21,7 @@ def main() -> int:
     limit_this_process(MEMORY_BYTES, FILE_BYTES)
     from hloc.web.answers import Answerer
 
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get among the answers
+    answers = answer_stream()
     write_message(answers, {})  # ready
     answer_questions(sys.stdin.buffer, answers, Answerer().answer, MEMORY_BYTES)
     return 0
