@@ -4,7 +4,7 @@ All values are 64-bit integers; a value also has a C type, by which `buffer.devi
 load and store fields and elements. There are assignments, `if`, `while`, `for i in range(n)`,
 calls, integer arithmetic, `min`, comparisons, `and`, `or`, `not`. The type of a local is that of
 its first value. A function `f` that is called with `args: Args` takes the structure `f_Args`. The
-words in `_BUILT_IN` and `C_FUNCTIONS` are explained in `words.py` of the folders that use them.
+names in `_BUILT_IN` and `C_FUNCTIONS` are explained in `python_subset_stubs.py`.
 """
 
 from __future__ import annotations

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.events import drop_event, error_of, fail, invalid, wait
-from hloc.pjrt.machine.memory import allocate, delete_buffer, drop_storage, new_buffer
-from hloc.pjrt.machine.words import (
-    Args,
-    Buffer_MemoryLayout_Type_,
-    Error_Code_,
-    PJRT_Buffer,
-    PJRT_Device,
-    PJRT_Error,
-    PJRT_Memory,
+from hloc.codegen.llvm.python_subset_stubs import (
     at,
     atomic_add,
     free,
@@ -20,6 +11,17 @@ from hloc.pjrt.machine.words import (
     state,
     text,
     twin,
+)
+from hloc.pjrt.machine.events import drop_event, error_of, fail, invalid, wait
+from hloc.pjrt.machine.memory import allocate, delete_buffer, drop_storage, new_buffer
+from hloc.pjrt.machine.stubs import (
+    Args,
+    Buffer_MemoryLayout_Type_,
+    Error_Code_,
+    PJRT_Buffer,
+    PJRT_Device,
+    PJRT_Error,
+    PJRT_Memory,
 )
 
 

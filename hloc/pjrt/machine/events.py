@@ -6,13 +6,7 @@ its condition `changed`.
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.words import (
-    Address,
-    Args,
-    Error_Code_,
-    PJRT_Error,
-    PJRT_Event,
-    Waiter,
+from hloc.codegen.llvm.python_subset_stubs import (
     at,
     atomic_add,
     atomic_load,
@@ -28,6 +22,14 @@ from hloc.pjrt.machine.words import (
     size_of,
     state,
     text,
+)
+from hloc.pjrt.machine.stubs import (
+    Address,
+    Args,
+    Error_Code_,
+    PJRT_Error,
+    PJRT_Event,
+    Waiter,
 )
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.words import (
-    Args,
-    PJRT_Error,
-    PJRT_Executable,
-    PJRT_ExecuteContext,
+from hloc.codegen.llvm.python_subset_stubs import (
     atomic_add,
     call,
     cast,
@@ -15,6 +11,7 @@ from hloc.pjrt.machine.words import (
     size_of,
     state,
 )
+from hloc.pjrt.machine.stubs import Args, PJRT_Error, PJRT_Executable, PJRT_ExecuteContext
 
 
 def drop_executable(executable: PJRT_Executable) -> None:

@@ -6,27 +6,7 @@ queued for the worker (`worker.py`). A program is short if its last run was.
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.buffers import deleted_error, out_of_memory
-from hloc.pjrt.machine.events import drop_event, fail, invalid, new_event
-from hloc.pjrt.machine.memory import (
-    allocate,
-    delete_buffer,
-    drop_storage,
-    is_foreign,
-    new_buffer,
-    pending_buffer,
-)
-from hloc.pjrt.machine.performing import perform
-from hloc.pjrt.machine.words import (
-    Args,
-    Buffers,
-    Error_Code_,
-    PJRT_Error,
-    PJRT_Event,
-    PJRT_Executable,
-    PJRT_LoadedExecutable_Execute_Args,
-    Run,
-    Storages,
+from hloc.codegen.llvm.python_subset_stubs import (
     Words,
     atomic_add,
     atomic_load,
@@ -38,6 +18,28 @@ from hloc.pjrt.machine.words import (
     state,
     text,
     twin,
+)
+from hloc.pjrt.machine.buffers import deleted_error, out_of_memory
+from hloc.pjrt.machine.events import drop_event, fail, invalid, new_event
+from hloc.pjrt.machine.memory import (
+    allocate,
+    delete_buffer,
+    drop_storage,
+    is_foreign,
+    new_buffer,
+    pending_buffer,
+)
+from hloc.pjrt.machine.performing import perform
+from hloc.pjrt.machine.stubs import (
+    Args,
+    Buffers,
+    Error_Code_,
+    PJRT_Error,
+    PJRT_Event,
+    PJRT_Executable,
+    PJRT_LoadedExecutable_Execute_Args,
+    Run,
+    Storages,
 )
 from hloc.pjrt.machine.worker import queue
 

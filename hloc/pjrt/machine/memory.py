@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.events import complete, drop_event
-from hloc.pjrt.machine.words import (
-    Address,
-    PJRT_Buffer,
-    PJRT_Device,
-    PJRT_Event,
-    PJRT_Memory,
-    Storage,
+from hloc.codegen.llvm.python_subset_stubs import (
     aligned_alloc,
     at,
     atomic_add,
@@ -22,6 +15,15 @@ from hloc.pjrt.machine.words import (
     memcpy,
     size_of,
     state,
+)
+from hloc.pjrt.machine.events import complete, drop_event
+from hloc.pjrt.machine.stubs import (
+    Address,
+    PJRT_Buffer,
+    PJRT_Device,
+    PJRT_Event,
+    PJRT_Memory,
+    Storage,
 )
 
 

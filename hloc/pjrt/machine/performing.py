@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.words import (
-    PJRT_Executable,
-    Threads,
+from hloc.codegen.llvm.python_subset_stubs import (
     Words,
     aligned_alloc,
     at,
@@ -18,6 +16,7 @@ from hloc.pjrt.machine.words import (
     stack,
     state,
 )
+from hloc.pjrt.machine.stubs import PJRT_Executable, Threads
 
 
 def perform(executable: PJRT_Executable, table: Words) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from hloc.codegen.llvm.python_subset_stubs import atomic_add, memcpy, state, text, twin
 from hloc.pjrt.machine.buffers import out_of_memory
 from hloc.pjrt.machine.events import fail, invalid, new_event
 from hloc.pjrt.machine.memory import allocate, foreign, new_buffer
-from hloc.pjrt.machine.words import (
+from hloc.pjrt.machine.stubs import (
     Args,
     Buffer_MemoryLayout_Type_,
     Error_Code_,
@@ -13,11 +14,6 @@ from hloc.pjrt.machine.words import (
     PJRT_Buffer_MemoryLayout,
     PJRT_Client_BufferFromHostBuffer_Args,
     PJRT_Error,
-    atomic_add,
-    memcpy,
-    state,
-    text,
-    twin,
 )
 
 

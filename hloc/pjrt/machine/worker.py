@@ -6,14 +6,7 @@ Python are never queued: their callbacks may themselves wait for the worker.
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.events import complete, drop_event, wait
-from hloc.pjrt.machine.executables import drop_executable
-from hloc.pjrt.machine.memory import drop_storage
-from hloc.pjrt.machine.performing import perform
-from hloc.pjrt.machine.words import (
-    Address,
-    Error_Code_,
-    Run,
+from hloc.codegen.llvm.python_subset_stubs import (
     at,
     atomic_add,
     cast,
@@ -31,6 +24,11 @@ from hloc.pjrt.machine.words import (
     state,
     text,
 )
+from hloc.pjrt.machine.events import complete, drop_event, wait
+from hloc.pjrt.machine.executables import drop_executable
+from hloc.pjrt.machine.memory import drop_storage
+from hloc.pjrt.machine.performing import perform
+from hloc.pjrt.machine.stubs import Address, Error_Code_, Run
 
 
 def hloc_pjrt_state() -> Address:

@@ -12,20 +12,8 @@ that reads the data too early, or waits for too few groups, computes with the ol
 
 from __future__ import annotations
 
-from hloc.codegen.gpu.host.words import (
-    Fault_,
-    Launch,
-    Size_,
-    Waits_,
-    Word,
-    at,
-    call,
-    cast,
-    host_resume,
-    memcpy,
-    memset,
-    state,
-)
+from hloc.codegen.gpu.host.stubs import Fault_, Launch, Size_, Waits_, Word, host_resume
+from hloc.codegen.llvm.python_subset_stubs import at, call, cast, memcpy, memset, state
 
 
 def host_run(launch: Launch) -> Word:

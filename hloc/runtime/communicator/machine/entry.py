@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from hloc.codegen.llvm.python_subset_stubs import Words, atomic_load
 from hloc.runtime.communicator.machine.meetings import meet, now
 from hloc.runtime.communicator.machine.moves import fill_alone
+from hloc.runtime.communicator.machine.stubs import Device, Opcode_, World
 from hloc.runtime.communicator.machine.transfers import receive, send
-from hloc.runtime.communicator.machine.words import (
-    Device,
-    Opcode_,
-    Words,
-    World,
-    atomic_load,
-)
 
 
 def exchange_data(device: Device, number: int, arrays: Words) -> int:

@@ -9,28 +9,30 @@ too high.
 
 from __future__ import annotations
 
-from hloc.runtime.communicator.machine.moves import (
-    piece_count,
-    ragged_fault,
-    run_piece,
-)
-from hloc.runtime.communicator.machine.words import (
-    Device,
-    Exchange,
-    Meeting,
-    Opcode_,
-    Stop_,
+from hloc.codegen.llvm.python_subset_stubs import (
     Words,
-    World,
     at,
     atomic_add,
     atomic_load,
     clock_gettime,
     exchange,
     free,
+    stack,
+)
+from hloc.runtime.communicator.machine.moves import (
+    piece_count,
+    ragged_fault,
+    run_piece,
+)
+from hloc.runtime.communicator.machine.stubs import (
+    Device,
+    Exchange,
+    Meeting,
+    Opcode_,
+    Stop_,
+    World,
     pause,
     sleep,
-    stack,
     wake,
 )
 

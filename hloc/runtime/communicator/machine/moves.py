@@ -8,19 +8,14 @@ transfer.
 
 from __future__ import annotations
 
-from hloc.runtime.communicator.machine.words import (
+from hloc.codegen.llvm.python_subset_stubs import Words, call, cast, memcpy, memset, stack
+from hloc.runtime.communicator.machine.stubs import (
     Address,
     Exchange,
     Meeting,
     Opcode_,
     Pieces,
-    Words,
     World,
-    call,
-    cast,
-    memcpy,
-    memset,
-    stack,
 )
 
 

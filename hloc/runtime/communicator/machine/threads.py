@@ -6,10 +6,7 @@ concurrently than ever before. After a fork, the child has none.
 
 from __future__ import annotations
 
-from hloc.runtime.communicator.machine.meetings import finish, reset
-from hloc.runtime.communicator.machine.words import (
-    Run,
-    Worker,
+from hloc.codegen.llvm.python_subset_stubs import (
     at,
     atomic_add,
     atomic_load,
@@ -24,11 +21,11 @@ from hloc.runtime.communicator.machine.words import (
     sched_yield,
     sigfillset,
     size_of,
-    sleep,
     stack,
     state,
-    wake,
 )
+from hloc.runtime.communicator.machine.meetings import finish, reset
+from hloc.runtime.communicator.machine.stubs import Run, Worker, sleep, wake
 
 
 def run_devices(run: Run) -> int:

@@ -6,15 +6,8 @@ in which only the receiver ever waits.
 
 from __future__ import annotations
 
-from hloc.runtime.communicator.machine.meetings import count_idle, rest, stop
-from hloc.runtime.communicator.machine.words import (
-    Device,
-    Exchange,
-    Meeting,
-    Message,
-    Stop_,
+from hloc.codegen.llvm.python_subset_stubs import (
     Words,
-    World,
     at,
     atomic_add,
     atomic_load,
@@ -25,6 +18,15 @@ from hloc.runtime.communicator.machine.words import (
     memcpy,
     sched_yield,
     size_of,
+)
+from hloc.runtime.communicator.machine.meetings import count_idle, rest, stop
+from hloc.runtime.communicator.machine.stubs import (
+    Device,
+    Exchange,
+    Meeting,
+    Message,
+    Stop_,
+    World,
     wake,
 )
 

@@ -1,18 +1,26 @@
 """Exchanges over MPI, without Python: this file is translated to machine code, and never run.
 
-The words that are not Python's are those of `hloc/pjrt/machine/words.py`; the structures stand in
-`native.py`. A function of MPI is called with nine words, of which it takes as many as it has
-parameters: all calling conventions of the 64-bit machines that hloc runs on allow that.
+The structures are those of `native.py`. A function of MPI is called with nine 64-bit arguments, of
+which it takes as many as it has parameters: the calling conventions of all machines that hloc runs
+on allow that.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from hloc.codegen.llvm.python_subset_stubs import (
+    Words,
+    call,
+    cast,
+    clock_gettime,
+    memcpy,
+    memset,
+    stack,
+)
+
 CallList: TypeAlias = Any
 Device: TypeAlias = Any
-Words: TypeAlias = Any
-call = cast = clock_gettime = memcpy = memset = stack = Words
 
 
 def exchange_by_mpi(device: Device, number: int, arrays: Words) -> int:
