@@ -24,7 +24,7 @@ from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.conditioning import Conditioning, conditioning_of
 from hloc.report.inputs import parameter_leaves, result_leaves
 from hloc.report.no_gain import SAME_TIME
-from hloc.shapes import ArrayShape, TupleShape, leaves
+from hloc.shapes import ArrayShape, TupleShape, array_leaves
 from repl.devices import devices_of, input_arrays, with_devices_of
 from repl.session import Session
 from repl.state import State
@@ -274,14 +274,9 @@ def values_of(
     outputs = iter(runner(session, module, arrays))
     found = []
     for inst in insts:
-        shapes = tuple(_array_leaves(inst))
+        shapes = tuple(array_leaves(inst.shape))
         found.append(Value(inst.name, tuple(next(outputs) for _ in shapes), shapes))
     return found
-
-
-def _array_leaves(inst: Instruction) -> list[ArrayShape]:
-    found = [leaf if isinstance(leaf, ArrayShape) else leaf.array for _, leaf in leaves(inst.shape)]
-    return [shape for shape in found if not shape.dtype.is_special]
 
 
 def module_that_returns(insts: Sequence[Instruction]) -> Module:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.dtypes import S32, TOKEN
+from hloc.dtypes import S32
 from hloc.errors import HloError, printable
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
@@ -20,7 +20,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ops import blas, lapack, sparse
 from hloc.ops.ordering import topk
 from hloc.ops.shared import Array
-from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, compatible, leaves
+from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, array_leaves, compatible
 
 TargetFunction: TypeAlias = Callable[[Instruction, tuple[HostValue, ...]], HostValue]
 Fill: TypeAlias = Callable[[Sequence[Array], Sequence[Array]], None]
@@ -261,12 +261,6 @@ def checked_results(inst: Instruction, found: Any) -> list[Array]:
     return arrays
 
 
-def array_leaves(shape: Shape) -> list[ArrayShape]:
-    """Return the leaves of `shape` that are arrays, depth first; tokens are left out."""
-    arrays = (leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in leaves(shape))
-    return [array for array in arrays if array.dtype is not TOKEN]
-
-
 def flat_arrays(value: HostValue) -> Iterator[Array]:
     """Yield the arrays of a host value, depth first."""
     if isinstance(value, tuple):
@@ -281,7 +275,7 @@ def nested_value(shape: Shape, arrays: Iterator[Array]) -> HostValue:
     if isinstance(shape, TupleShape):
         return tuple(nested_value(element, arrays) for element in shape.elements)
     array = shape.array if isinstance(shape, BufferShape) else shape
-    return None if array.dtype is TOKEN else next(arrays)
+    return None if array.dtype.is_special else next(arrays)
 
 
 # ---------------------------------------------------------------- looking up

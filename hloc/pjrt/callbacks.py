@@ -26,13 +26,12 @@ from hloc.ops.custom_call_targets import (
     FillFunction,
     TargetFunction,
     add_target,
-    array_leaves,
     flat_arrays,
     nested_value,
 )
 from hloc.pjrt.abi import structure
 from hloc.pjrt.native import PjrtError, words_at
-from hloc.shapes import ArrayShape, Shape, TupleShape
+from hloc.shapes import ArrayShape, Shape, TupleShape, array_leaves
 
 TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 

@@ -11,7 +11,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.device_groups import TRANSFERS, device_groups, device_pairs
 from hloc.ir.instruction import Instruction
 from hloc.ops.transfers import start_of, transferred
-from hloc.shapes import ArrayShape, leaves
+from hloc.shapes import ArrayShape, array_leaves
 
 
 def exchange_of(inst: Instruction) -> Exchange:
@@ -40,7 +40,7 @@ def exchange_of(inst: Instruction) -> Exchange:
         _meaning(inst),
         device_pairs(inst) if name == "collective-permute" else (),
         tuple(_pieces(inst, shape, groups, "operand") for shape in operands),
-        tuple(_pieces(inst, shape, groups, "result") for shape in _array_leaves(inst)),
+        tuple(_pieces(inst, shape, groups, "result") for shape in array_leaves(inst.shape)),
         reducer_name(inst.called[0]) if reduces else "",
         combiners,
     )
@@ -112,9 +112,3 @@ def _pieces(
         )
     inner = shape.dims[dim] // count * minor
     return Pieces(dtype, outer, count, inner * shape.dtype.storage_bytes)
-
-
-def _array_leaves(inst: Instruction) -> list[ArrayShape]:
-    if isinstance(inst.shape, ArrayShape):
-        return [inst.shape]
-    return [leaf for _, leaf in leaves(inst.shape) if isinstance(leaf, ArrayShape)]
