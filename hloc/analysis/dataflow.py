@@ -155,7 +155,7 @@ def _find_invariant(dataflow: Dataflow, loop: Instruction) -> None:
         dataflow._sources.clear()
 
 
-def array_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
+def nonempty_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
     """Return the leaves of `shape` that are arrays with elements, depth first.
 
     Tokens and arrays without elements are left out: they take no memory.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from hloc.analysis.dataflow import Dataflow, Position, array_leaves, forwards
+from hloc.analysis.dataflow import Dataflow, Position, forwards, nonempty_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -73,14 +73,14 @@ def memory_facts(
         scratch_bytes: scratch bytes that an instruction needs while it runs.
     """
     root = computation.root
-    elsewhere = {dataflow.source(root, index) for index, _ in array_leaves(root.shape)}
+    elsewhere = {dataflow.source(root, index) for index, _ in nonempty_leaves(root.shape)}
     sizes: dict[Position, int] = {}
     makes: dict[Instruction, tuple[Position, ...]] = {}
     inner: dict[Instruction, int] = {}
     for inst in computation.instructions:
         if inst.opcode.nop or forwards(inst):
             continue
-        for index, shape in array_leaves(inst.shape):
+        for index, shape in nonempty_leaves(inst.shape):
             at = (inst, index)
             if at not in elsewhere and dataflow.source(inst, index) == at:
                 sizes[at] = shape.size_bytes
@@ -100,7 +100,7 @@ def _reads(
     if inst.opcode.nop or forwards(inst):
         return found  # a read of the bytes is a read of the source
     for number, operand in enumerate(inst.operands):
-        for index, _ in array_leaves(operand.shape):
+        for index, _ in nonempty_leaves(operand.shape):
             source = dataflow.source(operand, index)
             if source in sizes:
                 found[source] = number if source not in found else -1

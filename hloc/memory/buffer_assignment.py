@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.analysis.dataflow import analyse_dataflow, array_leaves
+from hloc.analysis.dataflow import analyse_dataflow, nonempty_leaves
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
@@ -368,7 +368,7 @@ class _Assigner:
             packing.total_bytes,
             sum(constant.shape.size_bytes for constant in constants),
             sum(parameter.shape.size_bytes for parameter in self.module.entry.parameters),
-            sum(shape.size_bytes for _, shape in array_leaves(self.module.entry.root.shape))
+            sum(shape.size_bytes for _, shape in nonempty_leaves(self.module.entry.root.shape))
             - aliased,
             packing.lower_bound_bytes,
             in_place,

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
-from hloc.analysis.dataflow import Dataflow, array_leaves
+from hloc.analysis.dataflow import Dataflow, nonempty_leaves
 from hloc.analysis.in_place import may_overwrite, overwritten_operands
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -134,7 +134,7 @@ def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Val
     if opcode == "while":
         condition, body = inst.called
         invariant = values.dataflow.invariant(inst)
-        for index, _ in array_leaves(inst.shape):
+        for index, _ in nonempty_leaves(inst.shape):
             if index not in invariant:
                 state = values.at(inst, index)
                 yield state, values.at(inst.operands[0], index)
@@ -143,7 +143,7 @@ def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Val
                 yield state, values.at(body.root, index)
     elif opcode == "conditional":
         for branch in inst.called:
-            for index, _ in array_leaves(inst.shape):
+            for index, _ in nonempty_leaves(inst.shape):
                 yield values.at(inst, index), values.at(branch.root, index)
 
 

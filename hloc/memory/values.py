@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloc.analysis.dataflow import Dataflow, Position, array_leaves, forwards
+from hloc.analysis.dataflow import Dataflow, Position, forwards, nonempty_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -112,7 +112,7 @@ def find_values(timeline: Timeline, dataflow: Dataflow, entry: Computation) -> V
         is_parameter = opcode == "parameter"
         fixed = opcode == "constant" or (is_parameter and inst.computation is entry)
         joined = opcode in ("while", "conditional") or (is_parameter and not fixed)
-        for index, shape in array_leaves(inst.shape):
+        for index, shape in nonempty_leaves(inst.shape):
             if dataflow.source(inst, index) == (inst, index):
                 found[inst, index] = Value(len(found), inst, index, shape, fixed, joined)
     return Values(dataflow, tuple(found.values()), found)
@@ -123,7 +123,7 @@ def operand_leaves(inst: Instruction) -> list[tuple[int, ShapeIndex]]:
     return [
         (number, index)
         for number, operand in enumerate(inst.operands)
-        for index, _ in array_leaves(operand.shape)
+        for index, _ in nonempty_leaves(operand.shape)
     ]
 
 
@@ -142,7 +142,7 @@ def read_leaves(inst: Instruction, dataflow: Dataflow) -> list[tuple[int, ShapeI
 def read_at_end(computation: Computation, dataflow: Dataflow) -> list[ShapeIndex]:
     """Return the leaves of the root that must have their value when `computation` is done."""
     caller = dataflow.caller(computation)
-    found = [index for index, _ in array_leaves(computation.root.shape)]
+    found = [index for index, _ in nonempty_leaves(computation.root.shape)]
     if caller is None or caller.is_a("conditional"):
         return found
     if caller.is_a("while"):

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.dataflow import Dataflow, analyse_dataflow, array_leaves
+from hloc.analysis.dataflow import Dataflow, analyse_dataflow, nonempty_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -99,7 +99,7 @@ def _around_loop(loop: Instruction, dataflow: Dataflow) -> list[tuple[_Boundary,
     entering = _Boundary(loop.computation, loop)
     before = _layout_changes(entering, state.shape)
     after: Wanted = {}
-    for index, shape in array_leaves(state.shape):
+    for index, shape in nonempty_leaves(state.shape):
         if index in invariant:
             continue
         if not _is_own_copy(loop.operands[0], index):
@@ -123,10 +123,10 @@ def _into_layouts(
 
 def _layout_changes(boundary: _Boundary, shape: Shape) -> Wanted:
     """Return the leaves whose layout differs from that in `shape`."""
-    given = dict(array_leaves(boundary.inst.shape))
+    given = dict(nonempty_leaves(boundary.inst.shape))
     return {
         index: (1, wanted)
-        for index, wanted in array_leaves(shape)
+        for index, wanted in nonempty_leaves(shape)
         if given[index].minor_to_major != wanted.minor_to_major
     }
 
@@ -144,7 +144,7 @@ def _copies_after(body: Computation, index: ShapeIndex, dataflow: Dataflow) -> i
 def _all_leaves(conditional: Instruction, branch: Computation) -> Wanted:
     return {
         index: (1, shape)
-        for index, shape in array_leaves(conditional.shape)
+        for index, shape in nonempty_leaves(conditional.shape)
         if not _is_own_copy(branch.root, index)
     }
 
@@ -152,7 +152,7 @@ def _all_leaves(conditional: Instruction, branch: Computation) -> Wanted:
 def _shared_outputs(entry: Computation, dataflow: Dataflow) -> Wanted:
     wanted: Wanted = {}
     seen = set()
-    for index, shape in array_leaves(entry.root.shape):
+    for index, shape in nonempty_leaves(entry.root.shape):
         source = dataflow.source(entry.root, index)
         if source in seen or source[0].is_a("parameter", "constant"):
             wanted[index] = (1, shape)

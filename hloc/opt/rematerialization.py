@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
-from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, array_leaves, forwards
+from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, forwards, nonempty_leaves
 from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, peak_of
@@ -84,7 +84,7 @@ def _fixed_bytes(module: Module) -> int:
         for inst in computation.instructions
         if inst.is_a("constant")
     )
-    return constants + sum(s.size_bytes for _, s in array_leaves(module.entry.root.shape))
+    return constants + sum(s.size_bytes for _, s in nonempty_leaves(module.entry.root.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +359,7 @@ class _View:
         stack = [inst]
         while stack:
             for operand in dict.fromkeys(stack.pop().operands):
-                for index, _ in array_leaves(operand.shape):
+                for index, _ in nonempty_leaves(operand.shape):
                     source = self.work.source(operand, index)
                     size = self.facts.sizes.get(source)
                     if size is None or operand in recipe:

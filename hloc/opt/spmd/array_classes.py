@@ -74,8 +74,8 @@ def walked(module: Module) -> Iterator[Instruction]:
             yield from post_order(computation)
 
 
-def array_leaves(inst: Instruction) -> list[Leaf]:
-    """Return the arrays of the result of `inst`, without tokens."""
+def result_leaves(inst: Instruction) -> list[Leaf]:
+    """Return the leaves of the result of `inst`: arrays and tokens, no buffers."""
     return [(inst, index) for index, shape in leaves(inst.shape) if isinstance(shape, ArrayShape)]
 
 

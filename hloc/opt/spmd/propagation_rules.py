@@ -14,7 +14,7 @@ from hloc.ir.factors import WHOLE
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.factors import factor_rule
-from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_leaves, array_of
+from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_of, result_leaves
 from hloc.opt.spmd.reshape_factors import reshape_factors
 from hloc.opt.spmd.tiling import Dims
 from hloc.shapes import ArrayShape, leaves
@@ -80,7 +80,7 @@ def propagation_rule(inst: Instruction) -> PropagationRule | None:
         return None
     if not all(isinstance(operand.shape, ArrayShape) for operand in inst.operands):
         return None
-    results = array_leaves(inst)
+    results = result_leaves(inst)
     if len(results) != sum(1 for _ in leaves(inst.shape)):
         return None
     arrays = [(operand, ()) for operand in inst.operands] + results

@@ -22,7 +22,7 @@ from hloc.opt.spmd.annotations import (
     partitions_of,
     target_of,
 )
-from hloc.opt.spmd.array_classes import Leaf, array_classes, array_leaves, walked
+from hloc.opt.spmd.array_classes import Leaf, array_classes, result_leaves, walked
 from hloc.opt.spmd.checks import check_custom_calls
 from hloc.opt.spmd.manual_regions import manual_instructions
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
@@ -149,7 +149,7 @@ class _Shardings:
                 yield rule
             for one, two in linked.get(inst, ()):
                 yield identity_rule(one, two)
-            for leaf in array_leaves(inst):
+            for leaf in result_leaves(inst):
                 yield from self._alike(leaf, groups)
         for inst in cuts:
             for i, operand in enumerate(inst.operands):
@@ -227,7 +227,7 @@ def _identities(inst: Instruction) -> Iterator[PropagationRule]:
     text = attributes.get("xla.sdy.allowed_direction", "")
     number = _DIRECTION.match(text)
     allowed = int(number[1]) if number else _BOTH
-    for leaf in array_leaves(inst):
+    for leaf in result_leaves(inst):
         if inst.operands and isinstance(inst.operands[0].shape, ArrayShape):
             yield identity_rule(
                 (inst.operands[0], ()),

@@ -12,7 +12,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import REPLICATED, LeafSharding
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, leaf_sharding, shardy_text, target_of
-from hloc.opt.spmd.array_classes import Leaf, array_leaves, array_of
+from hloc.opt.spmd.array_classes import Leaf, array_of, result_leaves
 from hloc.opt.spmd.mesh_axes import tiling_of
 from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh
 from hloc.shapes import ArrayShape
@@ -58,7 +58,7 @@ def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
 
 def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
     """Yield the annotations of the arrays of `inst`, whose dimensions may be open."""
-    text, found = shardy_text(inst), array_leaves(inst)
+    text, found = shardy_text(inst), result_leaves(inst)
     if text is not None:
         written = shardy_shardings(text, meshes_of(inst.computation.module))
         for i, leaf in enumerate(found):

@@ -7,7 +7,7 @@ is read, its place must still hold its mark, whole: so no two live arrays overla
 from dataclasses import dataclass, field
 from typing import Any
 
-from hloc.analysis.dataflow import array_leaves, forwards
+from hloc.analysis.dataflow import forwards, nonempty_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.memory.allocation import OUTPUT, PARAMETER, Slice
@@ -70,7 +70,7 @@ class Simulator:
 
     def constant(self, inst: Instruction) -> Marks:
         """Equal constants may share memory, so their mark is their place."""
-        places = [self.assignment.slice_of(inst, i).number for i, _ in array_leaves(inst.shape)]
+        places = [self.assignment.slice_of(inst, i).number for i, _ in nonempty_leaves(inst.shape)]
         return -1 - places[0] if places else 0
 
     def place(self, inst: Instruction, index: ShapeIndex) -> Slice:
@@ -93,11 +93,11 @@ class Simulator:
         return (self.choices * 7 + self.decisions * (self.choices + 1)) % count
 
     def write(self, inst: Instruction, marks: Marks) -> None:
-        for index, _ in array_leaves(inst.shape):
+        for index, _ in nonempty_leaves(inst.shape):
             self.memory.write(self.place(inst, index), at(marks, index))
 
     def check(self, inst: Instruction, marks: Marks) -> None:
-        for index, _ in array_leaves(inst.shape):
+        for index, _ in nonempty_leaves(inst.shape):
             found = self.memory.read(self.place(inst, index))
             assert found == at(marks, index), f"{inst.name}{index} was overwritten"
             self.reads += 1
