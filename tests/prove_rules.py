@@ -15,8 +15,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from hloc.opt.rules import ALL_RULES
-from hloc.prove.proof import can_be_proven
-from hloc.prove.record import FILE, Row, record_text, recorded, row_of
+from hloc.prove.record import FILE, Row, can_be_proven, recorded
+from tests.prove.proof import record_text, row_of
 from tests.prove.rules import WrongRuleError, prove_rule
 
 RULES = {rule.name: rule for rule in ALL_RULES}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import Any
 
 from hloc.dtypes import DTYPES
 from hloc.opt.rule import Rule
-from hloc.prove.bounds import INTEGERS, NARROW_FLOATS
-from hloc.prove.proof import ALL_VALUES, IEEE, MOVES, Z3, RuleProof, can_be_proven
 
 FILE = Path(__file__).with_name("proofs.json")
 
@@ -23,12 +20,23 @@ _BY_DESIGN = {
     "reassociates": "roundings differ by design",
     "assumes-finite": "wrong for infinities and NaN by design",
 }
-_WORDS = {
-    Z3: "Z3 bit-vectors: ",
-    IEEE: "Z3 IEEE: ",
-    ALL_VALUES: "all values: ",
-    MOVES: "same terms: ",
+MOVES, Z3, IEEE, ALL_VALUES = "same terms", "z3", "ieee", "all values"
+WAYS = {
+    Z3: "Z3 bit-vectors",
+    IEEE: "Z3 IEEE",
+    ALL_VALUES: "all values",
+    MOVES: "same terms",
 }
+"""How a module was proven, with the words for readers: by Z3's bit-vectors, by Z3's IEEE numbers,
+by running it on all values, or because both sides are the same terms."""
+
+INTEGERS = tuple(d for d in DTYPES.values() if d.is_integer)
+NARROW_FLOATS = tuple(d for d in DTYPES.values() if d.is_float and d.bits <= 16)
+
+
+def can_be_proven(rule: Rule) -> bool:
+    """True for exact rules, and for those that are exact except the sign of zero."""
+    return rule.exactness in ("exact", "ignores-zero-sign")
 
 
 @cache
@@ -36,23 +44,6 @@ def recorded() -> dict[str, Row]:
     """Return the rows by rule."""
     rows: dict[str, Row] = json.loads(FILE.read_text())
     return rows
-
-
-def row_of(proof: RuleProof) -> Row:
-    """Return the row that records a proof; a type counts as `same terms` if that sufficed."""
-    ways: dict[str, list[str]] = {}
-    for kind in DTYPES:
-        needed = proof.ways.get(kind, Counter())
-        for way in [w for w in _WORDS if w in needed and (w != MOVES or len(needed) == 1)]:
-            ways.setdefault(way, []).append(kind)
-    bound = "" if proof.bound is None else str(proof.bound)
-    return {"cases": proof.cases, "ways": ways, "bound": bound, "open": dict(proof.open)}
-
-
-def record_text(rows: Mapping[str, Row]) -> str:
-    """Return the file: one line per rule, by name."""
-    lines = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(rows.items())]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def proof_text(rule: Rule) -> str:
@@ -65,7 +56,7 @@ def proof_text(rule: Rule) -> str:
     row = recorded().get(rule.name)
     if row is None:
         return "no proof is recorded"  # a rule of a plug-in
-    parts = [f"{_WORDS[way]}{_types(kinds)}" for way, kinds in row["ways"].items()]
+    parts = [f"{WAYS[way]}: {_types(kinds)}" for way, kinds in row["ways"].items()]
     if row["bound"]:
         parts.append(f"all shapes of {row['bound']}")
     text = f"{'; '.join(parts)} ({row['cases']:,} module{'s' * (row['cases'] != 1)})"

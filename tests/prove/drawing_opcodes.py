@@ -17,8 +17,8 @@ from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.pattern import P
 from hloc.opt.rule import Rule
-from hloc.prove.bounds import Bound, Dims, constants
 from hloc.shapes import ArrayShape
+from tests.prove.bounds import Bound, Dims, constants
 from tests.prove.choices import Choices, DoesNotFitError
 from tests.prove.drawing import Drawer, Drawing, Patterns
 from tests.prove.hints import Hint

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hloc.dtypes import DTYPES, DType
+from hloc.dtypes import DTYPES, PRED, DType
 from hloc.ir.opcode import names_of
 from hloc.lazy_dataclass import dataclass
-from hloc.prove.bounds import INTEGERS, PRED, Dims
+from hloc.prove.record import INTEGERS
+from tests.prove.bounds import Dims
 
 F16, F32, S32 = DTYPES["f16"], DTYPES["f32"], DTYPES["s32"]
 

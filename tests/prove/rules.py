@@ -22,16 +22,17 @@ from hloc.opt.pattern import P, match
 from hloc.opt.rewriter import rewrite
 from hloc.opt.rule import Rule, RuleSet
 from hloc.opt.values import dtype_of
-from hloc.prove.bounds import LEVELS, ONE_VALUE, SHAPE_TYPES, VALUE_TYPES, Bound
 from hloc.prove.equivalence import pairs_of
-from hloc.prove.proof import ALL_VALUES, IEEE, MOVES, WAYS, Z3, RuleProof
+from hloc.prove.record import ALL_VALUES, IEEE, MOVES, WAYS, Z3
 from hloc.prove.solver import ask
 from hloc.prove.symbolic import SymbolicRun
 from hloc.prove.terms import CannotFollowError
+from tests.prove.bounds import LEVELS, ONE_VALUE, SHAPE_TYPES, VALUE_TYPES, Bound
 from tests.prove.choices import Choices, every
 from tests.prove.drawing_opcodes import draw
 from tests.prove.exhaustive import can_enumerate, first_difference
 from tests.prove.hints import HINTS, Hint
+from tests.prove.proof import RuleProof
 
 _TIMEOUT_MS = 20_000
 _QUESTION = 50  # drawings that take as long as a question to Z3

@@ -13,13 +13,13 @@ from hloc.evaluator.run import evaluate_computation
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.prove.bounds import constants
 from hloc.prove.equivalence import same_values
 from hloc.prove.meanings.floats import FLOATS, IEEE
 from hloc.prove.solver import ask
 from hloc.prove.symbolic import SymbolicRun
 from hloc.prove.terms import Terms
 from hloc.shapes import ArrayShape
+from tests.prove.bounds import constants
 from tests.prove.exhaustive import MAX_BITS, every_value, parameter_bits
 from tests.unit.prove.computations import (
     DIRECTIONS,

@@ -24,9 +24,8 @@ from hloc.opt.values import (
     is_zero,
     power_of_two,
 )
-from hloc.prove.bounds import LEVELS, ONE_VALUE
-from hloc.prove.proof import WAYS, can_be_proven
-from hloc.prove.record import proof_text, recorded
+from hloc.prove.record import WAYS, can_be_proven, proof_text, recorded
+from tests.prove.bounds import LEVELS, ONE_VALUE
 from tests.prove.choices import Choices, DoesNotFitError, every
 from tests.prove.hints import HINTS, Hint
 from tests.prove.rules import (

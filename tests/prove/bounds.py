@@ -8,14 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hloc.dtypes import DTYPES, DType
+from hloc.dtypes import C64, F16, F32, PRED, S8, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.prove.record import INTEGERS, NARROW_FLOATS
 
 Dims: TypeAlias = tuple[int, ...]
-
-INTEGERS = tuple(d for d in DTYPES.values() if d.is_integer)
-NARROW_FLOATS = tuple(d for d in DTYPES.values() if d.is_float and d.bits <= 16)
-PRED, S8, F16, F32, C64 = (DTYPES[name] for name in ("pred", "s8", "f16", "f32", "c64"))
 
 VALUE_TYPES: tuple[DType, ...] = (PRED, *INTEGERS, *NARROW_FLOATS, F32, C64)
 """Element types for which a rule about values is tried, one after another."""
