@@ -23,7 +23,6 @@ _SECCOMP_SET_MODE_FILTER = 1
 
 _CLONE_THREAD, _CLONE_NEW_NAMESPACE = 0x00010000, 0x7E020080
 _CLONE = {"x86_64": 56, "aarch64": 220}
-_CLONE3 = 435  # its flags lie in memory, where no filter sees them; libraries fall back to clone
 
 _BY_ARGUMENT: dict[str, tuple[tuple[int | None, int | None], int, tuple[int, ...]]] = {
     "prctl": ((157, 167), 0, (
@@ -61,6 +60,8 @@ def program(machine_name: str, *, threads: bool) -> list[Instruction]:
         if (number := numbers[which]) is not None:
             made += _by_argument(number, place, values)
     made += _clone(_CLONE[machine_name]) if threads else _refused(_CLONE[machine_name])
+    # Also for clone3, whose flags lie in memory, where no filter sees them: libraries try clone
+    # then.
     made += [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     return made
 

@@ -28,8 +28,6 @@ from hloc.lsp.positions import Change
 DELAY_SECONDS = 0.05
 """Seconds without a keystroke after which diagnostics are computed."""
 
-_log = logging.getLogger(__name__)
-
 
 class _Protocol(LanguageServerProtocol):
     """Bypasses the texts of pygls, whose line ends differ from those of editors."""

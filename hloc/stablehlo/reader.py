@@ -105,12 +105,12 @@ class _Reader:
         if name in self.tree.functions:
             cursor.fail(f"function @{name} is defined twice", start, end)
         parameters = cursor.items(self._function_parameter, "(", ")")
-        results: list[tuple[Shape, Record]] = []
+        results: list[Shape] = []
         if cursor.accept("->"):
             if cursor.looking_at("("):
                 results = cursor.items(self._function_result, "(", ")")
             else:
-                results = [(self.types.read(), Record())]
+                results = [self.types.read()]
         if cursor.accept_word("attributes"):
             self.attributes.dictionary()
         body = Region([(name, shape) for name, shape, _ in parameters])
@@ -122,8 +122,7 @@ class _Reader:
             name,
             body,
             [attributes for _, _, attributes in parameters],
-            [shape for shape, _ in results],
-            [attributes for _, attributes in results],
+            results,
             start,
             end,
         )
@@ -134,8 +133,10 @@ class _Reader:
         self._location()
         return name, shape, attributes
 
-    def _function_result(self) -> tuple[Shape, Record]:
-        return self.types.read(), self.attributes.optional_dictionary()
+    def _function_result(self) -> Shape:
+        shape = self.types.read()
+        self.attributes.optional_dictionary()
+        return shape
 
     def _parameter(self) -> tuple[str, Shape]:
         """Return name and type of `%arg0: tensor<f32>`."""

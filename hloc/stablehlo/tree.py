@@ -67,13 +67,12 @@ class Region:
 
 @dataclass(slots=True)
 class Function:
-    """`func.func @name(...)`; parameters and results each have a dictionary of attributes."""
+    """`func.func @name(...)`; each parameter has a dictionary of attributes."""
 
     name: str
     body: Region
     parameter_attributes: list[Record]
     result_types: list[Shape]
-    result_attributes: list[Record]
     start: int
     end: int
 
