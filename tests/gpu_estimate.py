@@ -8,13 +8,21 @@ from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.cost import Cost, computation_cost, elements_of, instruction_cost
 from hloc.analysis.epilogue import PRODUCTS
 from hloc.analysis.gpu_devices import DeviceSpec
-from hloc.analysis.gpu_performance import ArrayRead, KernelWork, Pattern, Threads, kernel_seconds
+from hloc.analysis.gpu_performance import (
+    LAUNCH_SECONDS,
+    ArrayRead,
+    Pattern,
+    Threads,
+    overlapped,
+)
 from hloc.analysis.kernel_count import is_kernel
 from hloc.analysis.rows import row_work
+from hloc.dtypes import DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.draft import Draft, Setting
 from hloc.opt.fusion.fusible import Role, role_of
 
@@ -26,6 +34,39 @@ _BYTES_PER_RESULT = 4
 
 _TRANSCENDENTAL = 10
 """Instructions of an exponential or the like."""
+
+_PRODUCT_SHARE = 0.6
+"""Fraction of the peak that matrix products reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """The total work of a kernel.
+
+    Attributes:
+        operations: f32 instructions, or the equivalent number of others.
+        written: bytes of results.
+        products: floating-point operations of matrix products, on elements of `product_type`.
+        launches: functions that run one after another.
+    """
+
+    threads: Threads
+    operations: float = 0.0
+    reads: tuple[ArrayRead, ...] = ()
+    written: float = 0.0
+    products: float = 0.0
+    product_type: DType | None = None
+    launches: int = 1
+
+
+def kernel_seconds(work: KernelWork, device: DeviceSpec) -> float:
+    """Return the time of a kernel, launches included."""
+    bandwidth = work.threads.bandwidth(device)
+    memory = work.written / bandwidth + sum(r.seconds(device, bandwidth) for r in work.reads)
+    compute = work.operations / work.threads.operations_per_second(device)
+    if work.product_type is not None:
+        compute += work.products / (_PRODUCT_SHARE * device.peak_flops(work.product_type))
+    return overlapped(compute, memory) + work.launches * LAUNCH_SECONDS
 
 
 def module_seconds(module: Module, device: DeviceSpec) -> float:

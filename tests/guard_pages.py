@@ -19,6 +19,7 @@ from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, STOP_SLOT
 from hloc.errors import UnsupportedError
 from hloc.ir.module import Module
 from hloc.memory.heap import Packing, Request
+from hloc.memory.usage import in_arena
 from hloc.options import CompileOptions
 from hloc.runtime.cpu_loader import load_objects
 from hloc.shapes import ArrayShape
@@ -118,7 +119,7 @@ def run_guarded(compiled: CpuModule, arguments: Sequence[Array], *, at_end: bool
     assignment = plan.assignment
     table = (ctypes.c_void_p * plan.table.size)()
     arena = _Region(assignment.arena_bytes)
-    arena.guard(assignment.arena_ranges())
+    arena.guard(sorted({(b.place.offset, b.place.size_bytes) for b in in_arena(assignment)}))
     stop = ctypes.c_int32(0)
     table[ARENA_SLOT] = arena.address
     table[STOP_SLOT] = ctypes.addressof(stop)

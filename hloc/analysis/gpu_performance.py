@@ -37,9 +37,6 @@ _BUSY_THREADS = 256
 _CACHE_SPEEDUP = 2.5
 """Bandwidth of the L2 cache relative to that of memory."""
 
-_PRODUCT_SHARE = 0.6
-"""Fraction of the peak that matrix products reach."""
-
 _REGISTERS = 65536
 _RESIDENT_THREADS = 2048
 _FIRST_REGISTERS = 24
@@ -115,36 +112,6 @@ class Threads:
         """Return instructions per second; a multiplication with an addition is one."""
         enough = device.processors * _BUSY_THREADS
         return device.f32_flops / 2 * min(1.0, max(self.count, 1.0) / enough)
-
-
-@dataclass(frozen=True, slots=True)
-class KernelWork:
-    """The total work of a kernel.
-
-    Attributes:
-        operations: f32 instructions, or the equivalent number of others.
-        written: bytes of results.
-        products: floating-point operations of matrix products, on elements of `product_type`.
-        launches: functions that run one after another.
-    """
-
-    threads: Threads
-    operations: float = 0.0
-    reads: tuple[ArrayRead, ...] = ()
-    written: float = 0.0
-    products: float = 0.0
-    product_type: DType | None = None
-    launches: int = 1
-
-
-def kernel_seconds(work: KernelWork, device: DeviceSpec) -> float:
-    """Return the time of a kernel, launches included."""
-    bandwidth = work.threads.bandwidth(device)
-    memory = work.written / bandwidth + sum(r.seconds(device, bandwidth) for r in work.reads)
-    compute = work.operations / work.threads.operations_per_second(device)
-    if work.product_type is not None:
-        compute += work.products / (_PRODUCT_SHARE * device.peak_flops(work.product_type))
-    return overlapped(compute, memory) + work.launches * LAUNCH_SECONDS
 
 
 def overlapped(compute: float, memory: float) -> float:

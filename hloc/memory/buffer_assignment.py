@@ -106,12 +106,6 @@ class BufferAssignment:
         """Return the scratch memory of `inst`, None if it has none."""
         return self._scratch.get(inst)
 
-    def arena_ranges(self) -> list[tuple[int, int]]:
-        """Return offset and size of each buffer in the arena; the ranges may overlap."""
-        found = {(s.offset, s.size_bytes) for s in self._slices if s.kind == ARENA}
-        found.update((s.offset, s.size_bytes) for s in self._scratch.values())
-        return sorted(found)
-
     def aliased(self, inst: Instruction, *, given: bool = False) -> tuple[int | None, ...]:
         """Return, per array leaf of the result, the operand leaf it overwrites, or None.
 

@@ -105,11 +105,6 @@ def store_schedule(module: Module, schedule: Schedule) -> None:
     module.set_config(replace(module.config, is_scheduled=True))
 
 
-def schedule_computation(computation: Computation) -> tuple[Instruction, ...]:
-    """Return an order with operands and control predecessors first."""
-    return _finished(computation, _base_order(computation))
-
-
 def _finished(computation: Computation, base: list[Instruction]) -> tuple[Instruction, ...]:
     """Return `base` with copies late and readers before writers."""
     final = _final_copies(computation)

@@ -7,13 +7,12 @@ from hloc.analysis.gpu_devices import DEVICE_SPECS, DeviceSpec, spec_of_chip, sp
 from hloc.analysis.gpu_performance import (
     LAUNCH_SECONDS,
     ArrayRead,
-    KernelWork,
     Pattern,
     Threads,
-    kernel_seconds,
     operations_per_element,
 )
 from hloc.dtypes import BF16
+from tests.gpu_estimate import KernelWork, kernel_seconds
 
 CHIPS = ("sm_70", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942")
 

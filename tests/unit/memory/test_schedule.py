@@ -13,7 +13,6 @@ from hloc.ir.traversal import post_order
 from hloc.memory.schedule import (
     HEURISTICS,
     Heuristic,
-    schedule_computation,
     schedule_module,
     store_schedule,
 )
@@ -23,7 +22,8 @@ from tests.unit.memory.random_programs import random_module
 
 def order_of(text: str) -> list[str]:
     module = hloc.parse(text)
-    return [inst.name for inst in schedule_computation(module.entry)]
+    schedule = schedule_module(module, heuristics=("post-order",))
+    return [inst.name for inst in schedule.order(module.entry)]
 
 
 def test_operands_come_first_in_random_programs() -> None:
