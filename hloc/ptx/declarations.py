@@ -53,10 +53,9 @@ def read_parameters(reader: TokenReader) -> tuple[Parameter, ...]:
         elif not word.startswith("."):
             size = TYPES[type_name].size
             count = _read_extent(reader)
-            is_array = count is not None
             # The alignment of a pointer parameter is that of its target.
-            natural = alignment if is_array and alignment else size
-            found.append(Parameter(word, type_name, size * (count or 1), natural, is_array))
+            natural = alignment if count is not None and alignment else size
+            found.append(Parameter(word, type_name, size * (count or 1), natural))
     reader.expect(")")
     return tuple(found)
 

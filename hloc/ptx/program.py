@@ -130,7 +130,6 @@ class Parameter:
     type_name: str
     size: int
     alignment: int
-    is_array: bool
 
 
 @dataclass(frozen=True, eq=False)

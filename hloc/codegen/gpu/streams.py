@@ -54,13 +54,11 @@ class StraightRun:
     Attributes:
         number: position in its computation's list; unique in a module together with
             `computation`.
-        ends: the last step of each stream but the first; the run ends when all have ended.
     """
 
     computation: int
     number: int
     steps: tuple[StreamStep, ...]
-    ends: tuple[int, ...]
 
 
 def straight_runs(
@@ -76,12 +74,12 @@ def straight_runs(
                 continue
             straight = [step for step in group if isinstance(step, KernelStep | CopyStep)]
             accesses = [accesses_of(step, plan, kernels) for step in straight]
-            assigned, ends = assign(dependencies(accesses), streams)
+            assigned = assign(dependencies(accesses), streams)
             placed = tuple(
                 StreamStep(step, stream, waits)
                 for step, (stream, waits) in zip(straight, assigned, strict=True)
             )
-            items.append(StraightRun(computation, len(items), placed, ends))
+            items.append(StraightRun(computation, len(items), placed))
         result.append(tuple(items))
     return tuple(result)
 
@@ -150,14 +148,11 @@ def dependencies(accesses: Sequence[Sequence[Access]]) -> tuple[frozenset[int], 
 
 def assign(
     before: Sequence[frozenset[int]], streams: int = STREAMS
-) -> tuple[tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]:
-    """Assign a stream to every step, and the fewest waits that keep the order.
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return the stream of every step, and the fewest waits that keep the order.
 
     A step goes to the stream of its latest dependency if that is the last step there, else to the
     stream that was idle longest. A wait is omitted if another one, or the stream, implies it.
-
-    Returns:
-        Stream and waits of each step; the last step of each stream but the first, ascending.
     """
     last = [-1] * streams  # the latest step of each stream
     stream_of: list[int] = []
@@ -179,4 +174,4 @@ def assign(
         stream_of.append(stream)
         known.append(seen)
         result.append((stream, tuple(sorted(waits))))
-    return tuple(result), tuple(sorted(n for n in last[1:] if n >= 0))
+    return tuple(result)
