@@ -157,9 +157,9 @@ def write_whole(directory: Path, name: str, data: bytes) -> None:
 
     Files installed with hloc are readable by all users, like its sources; others are private.
     """
-    made = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
+    unfinished = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
     mode = 0o644 if directory == INSTALLED_FILES else 0o600
-    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         try:
             left = memoryview(data)
@@ -167,10 +167,10 @@ def write_whole(directory: Path, name: str, data: bytes) -> None:
                 left = left[os.write(handle, left) :]
         finally:
             os.close(handle)
-        os.replace(made, f"{directory}{os.sep}{name}")
+        os.replace(unfinished, f"{directory}{os.sep}{name}")
     except BaseException:  # a full disk, Ctrl-C
         with suppress(OSError):
-            os.unlink(made)
+            os.unlink(unfinished)
         raise
 
 

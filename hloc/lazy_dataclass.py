@@ -39,24 +39,24 @@ def _dataclass(
 ) -> Any:
     own = dict(cls.__dict__)
     known = frozen and any(_is_frozen(base) for base in cls.__mro__[1:])  # otherwise it is rejected
-    made = _with_fields(cls, frozen=known, slots=slots, **layout)
-    made.__dataclass_params__.frozen = frozen
+    result = _with_fields(cls, frozen=known, slots=slots, **layout)
+    result.__dataclass_params__.frozen = frozen
     if init and "__init__" not in own:
-        _compile_when_called(made, "__init__", lambda: _init(made, frozen))
+        _compile_when_called(result, "__init__", lambda: _init(result, frozen))
     if "__repr__" not in own:
-        made.__repr__ = _repr
+        result.__repr__ = _repr
     hashes = own.get("__hash__") is not None
     if eq and "__eq__" not in own:
-        _compile_when_called(made, "__eq__", lambda: _eq(made))
+        _compile_when_called(result, "__eq__", lambda: _eq(result))
     if eq and frozen and not hashes:
-        _compile_when_called(made, "__hash__", lambda: _hash(made))
+        _compile_when_called(result, "__hash__", lambda: _hash(result))
     elif eq and not hashes:
-        made.__hash__ = None
+        result.__hash__ = None
     if frozen:
-        _forbid_changes(made)
+        _forbid_changes(result)
         if slots and "__getstate__" not in own:
-            made.__getstate__, made.__setstate__ = _state, _set_state
-    return made
+            result.__getstate__, result.__setstate__ = _state, _set_state
+    return result
 
 
 def _with_fields(cls: Any, **options: bool) -> Any:
@@ -70,12 +70,12 @@ def _with_fields(cls: Any, **options: bool) -> Any:
     plain = {name: type_ for name, type_ in types.items() if _is_plain_text(type_)}
     if plain:
         cls.__annotations__ = {**types, **dict.fromkeys(plain)}
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    result: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
     if plain:
-        made.__annotations__ = types
+        result.__annotations__ = types
     for name, type_ in plain.items():
-        made.__dataclass_fields__[name].type = type_
-    return made
+        result.__dataclass_fields__[name].type = type_
+    return result
 
 
 def _is_plain_text(annotation: object) -> bool:

@@ -42,8 +42,8 @@ def output_to(path: str) -> Iterator[IO[bytes]]:
     try:
         _check_not_planted(path)
         target = os.path.realpath(path)
-        made = f"{target}.unfinished-{os.urandom(4).hex()}"
-        handle = _new_file(target, made)
+        unfinished = f"{target}.unfinished-{os.urandom(4).hex()}"
+        handle = _new_file(target, unfinished)
         if handle is None:
             with open(path, "wb") as file:
                 yield file
@@ -51,10 +51,10 @@ def output_to(path: str) -> Iterator[IO[bytes]]:
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
-            os.replace(made, target)
+            os.replace(unfinished, target)
         except BaseException:
             with suppress(OSError):
-                os.unlink(made)
+                os.unlink(unfinished)
             raise
     except OSError as fault:
         raise HloError(f"cannot write {printable(path)}: {reason_of(fault)}") from None
@@ -86,7 +86,7 @@ def _check_not_planted(path: str) -> None:
         )
 
 
-def _new_file(target: str, made: str) -> int | None:
+def _new_file(target: str, unfinished: str) -> int | None:
     """Return a handle of the new file `made`, with the mode of `target`; None to write in place."""
     mode = None
     with suppress(FileNotFoundError):
@@ -97,7 +97,7 @@ def _new_file(target: str, made: str) -> int | None:
             return None
         mode = stat.S_IMODE(status.st_mode)
     try:
-        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
     except OSError as fault:
         if fault.errno in _NO_NEW_FILES:
             return None

@@ -227,18 +227,18 @@ def _code(place: str) -> str:
 def blame_table(session: Session, name: str) -> Table:
     """Return the pass and rule behind each part of an instruction."""
     inst = session.find(name)
-    made: dict[str, tuple[str, str]] = {}
+    changes: dict[str, tuple[str, str]] = {}
     for state in session.lineage():
         for event in state.events:
             for part in _parts_of(event, inst):
-                made[part] = (state.label, event.by)
-    first = next((by for part, by in made.items() if part == "instruction"), ("s0", "load"))
-    rows = [("opcode", inst.opcode.name, *made.get("opcode", first))]
-    rows.append(("shape", str(inst.shape), *made.get("shape", first)))
+                changes[part] = (state.label, event.by)
+    first = next((by for part, by in changes.items() if part == "instruction"), ("s0", "load"))
+    rows = [("opcode", inst.opcode.name, *changes.get("opcode", first))]
+    rows.append(("shape", str(inst.shape), *changes.get("shape", first)))
     for number, operand in enumerate(inst.operands):
-        rows.append((f"operand {number}", operand.name, *made.get(f"operand {number}", first)))
+        rows.append((f"operand {number}", operand.name, *changes.get(f"operand {number}", first)))
     if inst.attributes is not None:
-        rows.append(("attributes", "", *made.get("attributes", first)))
+        rows.append(("attributes", "", *changes.get("attributes", first)))
     return Table(line_of(inst).text(), ("part", "now", "state", "by"), tuple(rows))
 
 

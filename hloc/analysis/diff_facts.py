@@ -88,16 +88,16 @@ def _unused(before: Snapshot, after: Snapshot) -> frozenset[int]:
 def _expanded(events: Iterable[Event], copies: set[int]) -> dict[int, tuple[str, ...]]:
     """Return the instructions that one rewrite each expanded into several."""
     found: dict[int, tuple[str, ...]] = {}
-    made: list[Instruction] = []
+    created: list[Instruction] = []
     for event in events:
         if isinstance(event, Created):
-            made.append(event.inst)
+            created.append(event.inst)
         elif isinstance(event, Replaced):
             home = event.old.computation
-            ours = [inst for inst in made if inst.computation is home and inst.uid not in copies]
+            ours = [inst for inst in created if inst.computation is home and inst.uid not in copies]
             if len(ours) > 1 and event.new in ours:
                 found[event.old.uid] = tuple(inst.name for inst in ours)
-            made = []
+            created = []
     return found
 
 

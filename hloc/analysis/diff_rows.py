@@ -205,7 +205,7 @@ def _row(row: Row, facts: Facts, moved_places: frozenset[int]) -> DiffRow:
     line = old if row.kind == REMOVED or new is None else new
     assert line is not None
     local, loose = _forms(line, facts.names)
-    made = DiffRow(
+    base = DiffRow(
         row.kind,
         row.uid,
         row.name,
@@ -218,39 +218,39 @@ def _row(row: Row, facts: Facts, moved_places: frozenset[int]) -> DiffRow:
         local,
         loose,
     )
-    return _explained(made, row, old, new, facts)
+    return _explained(base, row, old, new, facts)
 
 
 def _explained(
-    made: DiffRow, row: Row, old: Line | None, new: Line | None, facts: Facts
+    base: DiffRow, row: Row, old: Line | None, new: Line | None, facts: Facts
 ) -> DiffRow:
     """Return the row with its kind, note and marked tokens."""
     if row.kind == ADDED and row.uid in facts.sources:
         source, home = facts.sources[row.uid]
         is_first = facts.moved[source] == facts.homes[row.uid]
         note = f"from {home}" if is_first else f"copied from {home}"
-        return replace(made, kind=MOVED, before=facts.old[source].text(), note=note)
+        return replace(base, kind=MOVED, before=facts.old[source].text(), note=note)
     if row.kind == MOVED:
-        return replace(made, note=row.was.replace("in ", "from ", 1))
+        return replace(base, note=row.was.replace("in ", "from ", 1))
     if row.kind in (REMOVED, MERGED) and row.uid in facts.merged:
         survivor = facts.merged[row.uid]
         name = (facts.new.get(survivor) or facts.old[survivor]).name
         left = ", no users left" if new else ""
-        return replace(made, kind=MERGED, note=f"same as {name}{left}")
+        return replace(base, kind=MERGED, note=f"same as {name}{left}")
     if row.kind == MERGED:
-        return replace(made, note="no users left" if new else "")
+        return replace(base, note="no users left" if new else "")
     if row.kind == REMOVED and row.uid in facts.moved:
         into = facts.moved[row.uid]
-        return replace(made, kind=MOVED, note=f"to {into}", into=into)
+        return replace(base, kind=MOVED, note=f"to {into}", into=into)
     if row.kind == REMOVED and row.uid in facts.expanded:
         names = facts.expanded[row.uid]
         shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-        return replace(made, kind=EXPANDED, note=f"1 → {len(names)}: {shown}")
+        return replace(base, kind=EXPANDED, note=f"1 → {len(names)}: {shown}")
     if row.kind == REWIRED and old and new:
-        return replace(made, parts=tuple(_arrow_parts(old, new)), arrow=_arrow(old, new))
+        return replace(base, parts=tuple(_arrow_parts(old, new)), arrow=_arrow(old, new))
     if row.kind in (CHANGED, LAYOUT) and old and new:
-        return replace(made, parts=_token_parts(old.text(), new.text()), note=f"was {row.was}")
-    return replace(made, note=f"was {row.was}" if row.was else "")
+        return replace(base, parts=_token_parts(old.text(), new.text()), note=f"was {row.was}")
+    return replace(base, note=f"was {row.was}" if row.was else "")
 
 
 def _same_row(row: Row, line: Line, moved_places: frozenset[int], facts: Facts) -> DiffRow:

@@ -78,8 +78,8 @@ def greedy_order(base: Sequence[Instruction], facts: MemoryFacts) -> list[Instru
 
     def entry(inst: Instruction) -> tuple[int, int, int, Instruction]:
         freed = sum(facts.sizes[p] for p in facts.reads[inst] if len(readers[p]) == 1)
-        made = sum(facts.sizes[p] for p in facts.makes.get(inst, ()))
-        return made - freed, -len(inst.users), place[inst], inst
+        defined_bytes = sum(facts.sizes[p] for p in facts.makes.get(inst, ()))
+        return defined_bytes - freed, -len(inst.users), place[inst], inst
 
     current = {inst: entry(inst) for inst in base if not waiting[inst]}
     ready = list(current.values())

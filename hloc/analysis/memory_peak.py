@@ -116,8 +116,8 @@ def peak_of(
     worst = Peak(0, 0)
     for i, inst in enumerate(order):
         dying = {p: number for p, number in facts.reads[inst].items() if last[p] == i}
-        made = facts.makes.get(inst, ())
-        for position in made:
+        defined = facts.makes.get(inst, ())
+        for position in defined:
             taken = _taken_over(position, dying, facts.sizes, reuse)
             if taken is None:
                 alive += facts.sizes[position]
@@ -127,20 +127,20 @@ def peak_of(
         if need > worst.size_bytes:
             worst = Peak(need, i)
         alive -= sum(facts.sizes[position] for position in dying)
-        alive -= sum(facts.sizes[position] for position in made if position not in last)
+        alive -= sum(facts.sizes[position] for position in defined if position not in last)
     return worst
 
 
 def _taken_over(
-    made: Position,
+    defined: Position,
     dying: Mapping[Position, int],
     sizes: Mapping[Position, int],
     reuse: ReuseFunction,
 ) -> Position | None:
-    """Return the dying array whose memory the array `made` reuses."""
-    inst, index = made
+    """Return the dying array whose memory the array `defined` reuses."""
+    inst, index = defined
     for position, number in dying.items():
-        fits = number >= 0 and sizes[position] == sizes[made]
+        fits = number >= 0 and sizes[position] == sizes[defined]
         # The state of a loop stays where it is.
         if fits and (inst.is_a("while") or reuse(inst, number, index)):
             return position

@@ -75,5 +75,5 @@ def _fill_package(talk: Talk) -> int:
 
 
 def _filled_text(filled: Filled) -> str:
-    made = f"compiled {plural(filled.compiled, 'routine')}, {size_text(filled.size_bytes)}"
-    return f"{made}; {filled.present:,} were there"
+    compiled = f"compiled {plural(filled.compiled, 'routine')}, {size_text(filled.size_bytes)}"
+    return f"{compiled}; {filled.present:,} were there"

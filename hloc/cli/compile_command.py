@@ -389,9 +389,9 @@ class _Job:
         from hloc.report.conditioning import conditioning_of
         from hloc.report.conditioning_text import conditioning_data, conditioning_lines
 
-        made = [] if self._task else conditioning_of(found, module, inputs, outputs, want)
-        data = {"with": other, **comparison_data(found), "outputs": conditioning_data(made)}
-        lines = [line, *conditioning_lines(made)]
+        conditioning = [] if self._task else conditioning_of(found, module, inputs, outputs, want)
+        data = {"with": other, **comparison_data(found), "outputs": conditioning_data(conditioning)}
+        lines = [line, *conditioning_lines(conditioning)]
         self.talk.report("comparison", lines, data, is_failure=not found.ok)
         return Exit.OK if found.ok else Exit.FAULT
 

@@ -66,14 +66,14 @@ def _start(words: list[str], path: str | None, talk: Talk) -> int:
     if len(words) != 1:
         raise UsageError("expected: learn start N, with -o FOLDER for another folder")
     lesson = find_lesson(words[0])
-    made = make_workplace(lesson, Path(path or lesson.folder.name))
-    if made.copied:
-        talk.say(f"{made.folder}: {', '.join(made.copied)}")
-    if made.kept:
-        talk.say(f"kept as they are: {', '.join(made.kept)}")
-    answer = shlex.quote(str(made.folder / _SKELETON))
+    workplace = make_workplace(lesson, Path(path or lesson.folder.name))
+    if workplace.copied:
+        talk.say(f"{workplace.folder}: {', '.join(workplace.copied)}")
+    if workplace.kept:
+        talk.say(f"kept as they are: {', '.join(workplace.kept)}")
+    answer = shlex.quote(str(workplace.folder / _SKELETON))
     talk.say(f"write your answer in {answer}, then: hloc learn check {words[0]} {answer}")
-    module = made.folder / _MODULE
+    module = workplace.folder / _MODULE
     if sys.stdin.isatty() and talk.out.isatty():
         from hloc.cli.repl_command import start_repl
 

@@ -72,10 +72,10 @@ def _lines(name: str, found: Arising | None) -> list[str]:
 
 def _line(step: Step) -> str:
     origin = origin_of(step.inst)
-    made = f"{step.inst.opcode.name}({', '.join(step.operands)})"
+    operation = f"{step.inst.opcode.name}({', '.join(step.operands)})"
     if step.inst.is_a("parameter"):
-        made = f"parameter {step.inst.attributes.number}"
-    return f"  {_place(step)} = {step.value}: {made}" + (f" at {origin}" if origin else "")
+        operation = f"parameter {step.inst.attributes.number}"
+    return f"  {_place(step)} = {step.value}: {operation}" + (f" at {origin}" if origin else "")
 
 
 def _place(step: Step) -> str:

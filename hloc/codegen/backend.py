@@ -105,12 +105,12 @@ def backend_for(name: str) -> Backend:
     """
     if name in BUILT_IN:
         module_name, class_name = BUILT_IN[name].split(":")
-        return _made(getattr(import_module(module_name), class_name))
+        return _instance(getattr(import_module(module_name), class_name))
     point = entry_point(name)
     if point is None:
         raise HloError(f"there is no target {name!r}; targets are {', '.join(backend_names())}")
     try:
-        return _made(point.load())
+        return _instance(point.load())
     except Exception as fault:  # importing a foreign package may raise anything
         reason = f"{type(fault).__name__}: {fault}"
         raise HloError(f"target {name!r} of {backend_origin(name)} fails: {reason}") from fault
@@ -166,6 +166,6 @@ def check_libraries(backend: Backend, names: Iterable[str]) -> None:
             raise HloError(f"target {backend.name!r} calls no library {name!r}; {some}")
 
 
-def _made(cls: Any) -> Backend:
+def _instance(cls: Any) -> Backend:
     backend: Backend = cls()
     return backend

@@ -44,26 +44,26 @@ Instruction = tuple[int, int, int, int]
 def program(machine_name: str, *, threads: bool) -> list[Instruction]:
     """Return the filter for a machine, which lets a process start threads or not."""
     which = MACHINES.index(machine_name)
-    made: list[Instruction] = [
+    instructions: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_EQUAL, 1, 0, _ARCHITECTURES[machine_name]),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
     if machine_name == "x86_64":
-        made += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL_PROCESS)]
+        instructions += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL_PROCESS)]
     for table, result in ((ALLOWED, _ALLOW), (REFUSED, _ERRNO | errno.EPERM)):
         for numbers in table.values():
             if (number := numbers[which]) is not None:
-                made += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, result)]
+                instructions += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, result)]
     for numbers, place, values in _BY_ARGUMENT.values():
         if (number := numbers[which]) is not None:
-            made += _by_argument(number, place, values)
-    made += _clone(_CLONE[machine_name]) if threads else _refused(_CLONE[machine_name])
+            instructions += _by_argument(number, place, values)
+    instructions += _clone(_CLONE[machine_name]) if threads else _refused(_CLONE[machine_name])
     # Also for clone3, whose flags lie in memory, where no filter sees them: libraries try clone
     # then.
-    made += [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    return made
+    instructions += [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    return instructions
 
 
 def _by_argument(number: int, place: int, values: tuple[int, ...]) -> list[Instruction]:
@@ -103,7 +103,7 @@ def install(*, threads: bool) -> None:
         OSError: the kernel takes no filter.
     """
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    made = program(machine(), threads=threads)
-    packed = b"".join(struct.pack("=HBBI", *instruction) for instruction in made)
-    head = _Program(len(made), packed)
+    instructions = program(machine(), threads=threads)
+    packed = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
+    head = _Program(len(instructions), packed)
     call("seccomp", _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(head))

@@ -274,14 +274,14 @@ def _makers(
         now = match.instructions.get(inst)
         if now is None or now.opcode is not inst.opcode:  # a fusion may have replaced it
             gone[inst.opcode.name, inst.shape] = known.get(inst)
-    made: dict[Instruction, str | None] = {}
+    creators: dict[Instruction, str | None] = {}
     for inst in all_instructions(new):
         earlier = match.back.get(inst)
         if earlier is not None and earlier.opcode is inst.opcode:
-            made[inst] = known.get(earlier)
+            creators[inst] = known.get(earlier)
         else:
-            made[inst] = gone.get((inst.opcode.name, inst.shape), how)
-    return made
+            creators[inst] = gone.get((inst.opcode.name, inst.shape), how)
+    return creators
 
 
 def _peak(memory: Memory, module: Module | None) -> Iterator[PeakBuffer]:

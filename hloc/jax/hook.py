@@ -113,10 +113,10 @@ class CompilationHook:
             module = module_from_bytes(data, name)
             name = f"module {module.name}"
             module.log.recording = True
-            made = self._transform(module)
-            if made is None:
+            changed = self._transform(module)
+            if changed is None:
                 return None
-            module, events = made
+            module, events = changed
             if in_xla:
                 keep_buffers_apart(module, events)
             DeadCodeElimination().run(module, PassContext())  # parameters of fusions without users

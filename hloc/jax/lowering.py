@@ -49,8 +49,8 @@ def lower(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
         HloError: it calls back into Python, or needs several devices. JAX's errors are not caught.
     """
     jax = jax_package("hloc.from_jax")
-    made = function if hasattr(function, "trace") else jax.jit(function, keep_unused=True)
-    traced = made.trace(*arguments, **keywords)
+    jitted = function if hasattr(function, "trace") else jax.jit(function, keep_unused=True)
+    traced = jitted.trace(*arguments, **keywords)
     lowered = traced.lower(lowering_platforms=("cpu",))
     name = getattr(function, "__name__", None) or type(function).__name__
     leaves = jax.tree.leaves(lowered.args_info)

@@ -88,9 +88,9 @@ def _passes_of_item(item: Any) -> Sequence[Pass]:
         return item.passes
     if isinstance(item, AuthoredPass):
         return (item.as_class()(),)
-    made = item() if isinstance(item, type) and issubclass(item, ModulePass) else item
-    if not isinstance(made, type) and isinstance(made, Pass):
-        return (made,)
+    instance = item() if isinstance(item, type) and issubclass(item, ModulePass) else item
+    if not isinstance(instance, type) and isinstance(instance, Pass):
+        return (instance,)
     shown = getattr(item, "__name__", None) or repr(item)
     raise HloError(
         f"expected a rule, a pass or the text of passes, but got {shown}",

@@ -65,11 +65,11 @@ def jit(
     Raises:
         HloError: an option that does not exist, or jax is not installed.
     """
-    made = driver.make_options(opt_level, "cpu", options)
+    compile_options = driver.make_options(opt_level, "cpu", options)
     static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     if function is None:
-        return lambda decorated: HlocFunction(decorated, static, made)
-    return HlocFunction(function, static, made)
+        return lambda decorated: HlocFunction(decorated, static, compile_options)
+    return HlocFunction(function, static, compile_options)
 
 
 class HlocFunction:

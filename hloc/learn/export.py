@@ -43,22 +43,22 @@ def notebook(cells: Sequence[Cell], files: Files) -> str:
     The notebook has one session; files that the commands read are written first. Lines `!hloc ...`
     run the hloc of the kernel, which need not be in PATH.
     """
-    made: list[dict[str, Any]] = []
+    written: list[dict[str, Any]] = []
     rest = list(cells)
     if rest and isinstance(rest[0], Prose):
-        made.append(_markdown(rest.pop(0)))
-    made.append(_code(_SET_UP))
-    made += [_code(f"%%writefile {name}\n{text}") for name, text in files.items()]
+        written.append(_markdown(rest.pop(0)))
+    written.append(_code(_SET_UP))
+    written += [_code(f"%%writefile {name}\n{text}") for name, text in files.items()]
     for cell in rest:
         if isinstance(cell, Commands):
-            made += [_code(_call(cell.language, *step), step[1]) for step in cell.steps]
+            written += [_code(_call(cell.language, *step), step[1]) for step in cell.steps]
         else:
-            made.append(_markdown(cell))
-    for number, row in enumerate(made):
+            written.append(_markdown(cell))
+    for number, row in enumerate(written):
         row["id"] = f"cell-{number}"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     table = {
-        "cells": made,
+        "cells": written,
         "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,

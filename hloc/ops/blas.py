@@ -99,9 +99,9 @@ def multiply_into(inst: Instruction, lhs: Array, rhs: Array, result: Array) -> N
     found = blas_gemm(inst)
     assert found is not None
     if not result.flags.c_contiguous:
-        made = np.empty(result.shape, result.dtype)
-        multiply_into(inst, lhs, rhs, made)
-        np.copyto(result, made)
+        contiguous = np.empty(result.shape, result.dtype)
+        multiply_into(inst, lhs, rhs, contiguous)
+        np.copyto(result, contiguous)
         return
     lhs, rhs = np.ascontiguousarray(lhs), np.ascontiguousarray(rhs)
     function = gemm(_LETTERS[inst.array.dtype.name])

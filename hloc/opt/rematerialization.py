@@ -219,9 +219,9 @@ class _Work:
             if self.context.spent:
                 break
             with self.context.rewriting(self.module, HloRematerialization.name):
-                made = _recompute(computation, candidate)
+                copies = _recompute(computation, candidate)
             first = min((user for user, _ in candidate.uses), key=place.__getitem__)
-            before.setdefault(first, []).extend(made)
+            before.setdefault(first, []).extend(copies)
             self.done += 1
         order: list[Instruction] = []
         for inst in self.orders[computation]:
@@ -242,19 +242,19 @@ def _recompute(computation: Computation, candidate: _Candidate) -> list[Instruct
     copies: dict[Instruction, Instruction] = {}
     for inst in candidate.recipe:
         copies[inst] = _copy(computation, inst, copies)
-    made = list(copies.values())
+    copied = list(copies.values())
     for user, chain in candidate.uses:
         for inst in chain:
             if inst not in copies:
                 copies[inst] = _copy(computation, inst, copies)
-                made.append(copies[inst])
+                copied.append(copies[inst])
         last = chain[-1] if chain else candidate.recipe[-1]
         computation.set_operands(user, [copies[last] if o is last else o for o in user.operands])
     for _, chain in candidate.uses:
         for inst in reversed(chain):
             if inst in computation and not inst.users and not inst.is_root:
                 computation.remove(inst)
-    return made
+    return copied
 
 
 def _copy(

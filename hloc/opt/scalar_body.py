@@ -36,23 +36,23 @@ def applied(
     The results have the layout of `like`, which has the sizes of the arrays; by default row-major.
     """
     like = like or arrays[0].array.with_layout(None)
-    made = dict(zip(body.parameters, arrays, strict=True))
+    values = dict(zip(body.parameters, arrays, strict=True))
     for step in post_order(body):
-        if step in made or step.is_a("tuple"):
+        if step in values or step.is_a("tuple"):
             continue
         if step.is_a("constant"):
             scalar = b.computation.add(step.opcode, step.shape, (), step.attributes)
             shape = like.with_dtype(scalar.array.dtype)
-            made[step] = (
+            values[step] = (
                 make(b.computation, "broadcast", shape, scalar, dimensions=())
                 if like.dims
                 else scalar
             )
         else:
-            operands = [made[operand] for operand in step.operands]
+            operands = [values[operand] for operand in step.operands]
             shape = like.with_dtype(step.array.dtype)
-            made[step] = b.computation.add(
+            values[step] = b.computation.add(
                 step.opcode, shape, operands, step.attributes, common=step.common
             )
     root = body.root
-    return [made[part] for part in (root.operands if root.is_a("tuple") else (root,))]
+    return [values[part] for part in (root.operands if root.is_a("tuple") else (root,))]

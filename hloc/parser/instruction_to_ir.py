@@ -313,13 +313,13 @@ class InstructionReader(OperandReader, CalledReader):
                         f"{row.name}: attribute {f.name} is expected but not seen", "HLOC0204",
                     )  # fmt: skip
                 return row.attributes(**{**values, f.field: implied})
-        made = row.attributes(**values)
+        record = row.attributes(**values)
         if row.calls:
             # One object for equal records, even if they call other computations, so that
             # the verifier recognises instructions that it has checked before.
-            made = self._equal_records.setdefault((row.name, made), made)
-        self._records[key] = made
-        return made
+            record = self._equal_records.setdefault((row.name, record), record)
+        self._records[key] = record
+        return record
 
     @staticmethod
     def _implied(row: Opcode, name: str, operands: tuple[Instruction, ...]) -> Any:

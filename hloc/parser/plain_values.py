@@ -193,7 +193,7 @@ def _nested(signs: list[str], arrays: Iterator[Shape]) -> Shape:
             outer.append(inner)
             inner = []
         else:
-            made = TupleShape(tuple(inner))
+            shape = TupleShape(tuple(inner))
             inner = outer.pop()
-            inner.append(made)
+            inner.append(shape)
     return inner[0]

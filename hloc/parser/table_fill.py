@@ -24,10 +24,10 @@ def fill_tables(directory: Path) -> None:
     Raises:
         OSError: the directory cannot be written.
     """
-    made = {file_name(*parser): made_tables(*parser) for parser in PARSERS}
-    for name, data in made.items():
+    tables = {file_name(*parser): made_tables(*parser) for parser in PARSERS}
+    for name, data in tables.items():
         write_whole(directory, name, sealed(name, data))
     for old in directory.glob("grammar-*"):
-        if old.name not in made:
+        if old.name not in tables:
             with suppress(OSError):
                 old.unlink()

@@ -43,9 +43,9 @@ def make_parser(
         kept = unsealed(name, contents)
         if kept is not None:
             return _from_tables(kept, lexer, transformer)
-    made = made_tables(starts, lexer)
-    write_cached(name, sealed(name, made))
-    return _from_tables(made, lexer, transformer)
+    data = made_tables(starts, lexer)
+    write_cached(name, sealed(name, data))
+    return _from_tables(data, lexer, transformer)
 
 
 def made_tables(starts: Sequence[str], lexer: str | type[Any]) -> bytes:

@@ -41,12 +41,12 @@ def operands_in_results(
     if not aliases:
         return given
     taken = _positions([operand.shape for operand in inst.operands])
-    made = _positions(result_shapes(inst))
+    returned = _positions(result_shapes(inst))
     for alias in aliases:
         if alias.index or len(alias.output) > 1:
             continue
         (output,) = alias.output or (0,)
-        place, source = made.get(output), taken.get(alias.operand)
+        place, source = returned.get(output), taken.get(alias.operand)
         if place is not None and source is not None:
             np.copyto(results[place], operands[source])
             given[source] = results[place]

@@ -121,8 +121,8 @@ def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
     for number, device in enumerate(devices):
         for i, (leaf, result) in enumerate(zip(boundary.results, results[number], strict=True)):
             memory = memory_of(device, program.outputs[i].memory)
-            made = new_buffer(result, leaf.type, device, memory)
-            ctypes.c_int64.from_address(outputs[number] + 8 * i).value = made
+            buffer = new_buffer(result, leaf.type, device, memory)
+            ctypes.c_int64.from_address(outputs[number] + 8 * i).value = buffer
         for alias in program.donated(args):
             machine().function("delete_buffer", 1)(lists[number][alias])
         if args.device_complete_events:

@@ -42,14 +42,14 @@ class Terms:
     """Creates terms, each once."""
 
     def __init__(self) -> None:
-        self._made: dict[Any, Term] = {}
+        self._terms: dict[Any, Term] = {}
 
     def _term(self, op: str, dtype: DType, args: tuple[Term, ...], detail: Any) -> Term:
         key = (op, dtype.name, tuple([arg.number for arg in args]), detail)
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = Term(len(self._made), op, dtype, args, detail)
-        return made
+        term = self._terms.get(key)
+        if term is None:
+            term = self._terms[key] = Term(len(self._terms), op, dtype, args, detail)
+        return term
 
     def symbol(self, dtype: DType, detail: Any) -> Term:
         """Return an input of any value; of a complex number, both parts are inputs."""
@@ -80,8 +80,8 @@ class Terms:
         if dtype.is_complex and op in _BY_PART and all(arg.op == "complex" for arg in args[-2:]):
             pairs = zip(*(arg.args for arg in args[-2:]), strict=True)  # all but a condition
             parts = [(*args[:-2], *part) for part in pairs]
-            made = tuple(self.apply(op, component_of(dtype), part) for part in parts)
-            return self._term("complex", dtype, made, None)
+            numbers = tuple(self.apply(op, component_of(dtype), part) for part in parts)
+            return self._term("complex", dtype, numbers, None)
         if len(args) == 2 and OPCODES[op].commutative and args[0].number > args[1].number:
             args = (args[1], args[0])
         return self._term(op, dtype, args, detail)
@@ -89,10 +89,10 @@ class Terms:
     def fold(self, kind: str, dtype: DType, args: list[Term]) -> Term:
         """Return `args`, at least one, combined by an associative opcode in any order."""
         if dtype.is_complex or len(args) <= 2:
-            made = args[0]
+            result = args[0]
             for arg in args[1:]:
-                made = self.apply(kind, dtype, (made, arg))
-            return made
+                result = self.apply(kind, dtype, (result, arg))
+            return result
         flat: list[Term] = []
         exact = not dtype.is_float or OPCODES[kind].idempotent
         for arg in args:

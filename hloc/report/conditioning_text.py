@@ -19,11 +19,11 @@ def _line(one: Conditioning) -> str:
     distance = one.distance
     apart = "a number and none" if math.isinf(distance.ulp) else f"{distance.ulp:,.0f} ulp apart"
     condition = "" if one.condition is None else f", condition {one.condition:.2g}"
-    made = f"made by {one.opcode} %{printable(one.instruction)}{condition}"
+    cause = f"made by {one.opcode} %{printable(one.instruction)}{condition}"
     moved = f"roundings move it by {one.spread_ulp:,.0f} ulp"
     verdict = "rounding" if one.is_rounding else "more than rounding"
     return (
-        f"  {distance.place}: {distance.got} and {distance.want}, {apart}, {made}, {moved}: "
+        f"  {distance.place}: {distance.got} and {distance.want}, {apart}, {cause}, {moved}: "
         f"{verdict}"
     )
 

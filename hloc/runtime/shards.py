@@ -27,11 +27,11 @@ def cut(whole: Array, edge: Edge, devices: int) -> Parts:
     placement = edge.placement
     if placement is None:
         return [whole] * devices
-    made: dict[tuple[int, ...], Array] = {}
+    tiles: dict[tuple[int, ...], Array] = {}
     for partition, place in enumerate(placement.places):
-        if place not in made:
-            made[place] = _tile(whole, edge, partition)
-    return [made[placement.places[device % len(placement.places)]] for device in range(devices)]
+        if place not in tiles:
+            tiles[place] = _tile(whole, edge, partition)
+    return [tiles[placement.places[device % len(placement.places)]] for device in range(devices)]
 
 
 def join(parts: Sequence[Array], edge: Edge) -> Array | None:

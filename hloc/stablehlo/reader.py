@@ -458,6 +458,6 @@ def _binary(name: str, operation: Operation) -> Region:
     scalar = ArrayShape(shape.dtype) if isinstance(shape, ArrayShape) else shape
     inner = Operation(name, ["%a", "%b"], {}, [], [scalar, scalar], [scalar], [("%r", 1)])
     last = Operation("stablehlo.return", ["%r"])
-    for made in (inner, last):
-        made.start, made.end = operation.start, operation.end
+    for part in (inner, last):
+        part.start, part.end = operation.start, operation.end
     return Region([("%a", scalar), ("%b", scalar)], [inner, last])

@@ -150,11 +150,11 @@ class Walked:
 
     def whole(self, number: int) -> Replay:
         """Return the run of the pass that made state `number`, to count its single rewrites."""
-        made = self.session.states[number]
+        state = self.session.states[number]
         if number not in self._whole:
-            if made.recipe is None or made.parent is None:
+            if state.recipe is None or state.parent is None:
                 raise HloError("the module as it was given was made by no pass")
-            self._whole[number] = run_guarded(self.session, made.parent, made.recipe, None)
+            self._whole[number] = run_guarded(self.session, state.parent, state.recipe, None)
         return self._whole[number]
 
     def _before(self, number: int, rewrite: int) -> State:
@@ -167,17 +167,17 @@ class Walked:
         key = number, rewrite
         known = self._inside.pop(key, None)
         if known is None or known.parent is not parent:
-            made = self.session.states[number]
-            base = made.parent
+            state = self.session.states[number]
+            base = state.parent
             assert base is not None
-            assert made.recipe is not None
-            replay = run_guarded(self.session, base, made.recipe, None, rewrite)
+            assert state.recipe is not None
+            replay = run_guarded(self.session, base, state.recipe, None, rewrite)
             faults = tuple(diagnostic.message for diagnostic in check(replay.module)[:1])
             events = replay.events_after(parent.step if parent.base is base else 0)
             by = replay.rules[-1]
             known = State(
                 base.number, parent, by, replay.module, events, ((by, 1),), replay.wall_ms,
-                made.recipe, faults, base, rewrite,
+                state.recipe, faults, base, rewrite,
             )  # fmt: skip
         self._inside[key] = known
         while len(self._inside) > KEPT_STATES:

@@ -131,8 +131,10 @@ class Side(ABC):
             self._assign(whole[:half])
             self._assign(whole[half:])
             return {}
-        made = [[np.asarray(next(outputs)) for _ in result_leaves(module)] for module in modules]
-        return {number: made[place] for place, number in places.items()}
+        by_module = [
+            [np.asarray(next(outputs)) for _ in result_leaves(module)] for module in modules
+        ]
+        return {number: by_module[place] for place, number in places.items()}
 
     @abstractmethod
     def compiled(self, module: Module) -> Program:

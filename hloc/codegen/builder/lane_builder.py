@@ -238,7 +238,7 @@ class LaneBuilder(LlvmBuilder):
 
     def load_number(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
         if isinstance(pointer, LaneSlot):
-            return self._made(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}", self.lanes)
+            return self._assigned(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}", self.lanes)
         if not isinstance(index, VARYING):
             return super().load_number(pointer, dtype, index)
         r = REPRESENTATIONS[dtype]
@@ -254,8 +254,8 @@ class LaneBuilder(LlvmBuilder):
         if not r.is_part:
             return Lanes(dtype, loaded)
         if dtype.is_pred:
-            return self._made(dtype, f"icmp ne {memory} {loaded}, zeroinitializer", self.lanes)
-        return self._made(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}", self.lanes)
+            return self._assigned(dtype, f"icmp ne {memory} {loaded}, zeroinitializer", self.lanes)
+        return self._assigned(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}", self.lanes)
 
     def _load_apart(self, pointer: Value, dtype: DType, index: LaneIndex) -> str:
         """Load elements that are `stride` apart, by `stride` vectors up to the last element."""

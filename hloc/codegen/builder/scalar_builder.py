@@ -96,7 +96,7 @@ class LlvmBuilder(ElementBuilder):
         """Return the text of `x` as an operand of an instruction on `lanes`."""
         return x.text
 
-    def _made(self, dtype: DType, text: str, lanes: int) -> Value:
+    def _assigned(self, dtype: DType, text: str, lanes: int) -> Value:
         name = self.fn.value(text)
         return Lanes(dtype, name) if lanes else Value(dtype, name)
 
@@ -104,7 +104,7 @@ class LlvmBuilder(ElementBuilder):
         """Write `op` on operands of one type, whose result is of type `dtype`."""
         lanes = self.lanes_of(*args)
         operands = ", ".join([self.operand(x, lanes) for x in args])
-        return self._made(dtype, f"{op} {register_of(args[0].dtype, lanes)} {operands}", lanes)
+        return self._assigned(dtype, f"{op} {register_of(args[0].dtype, lanes)} {operands}", lanes)
 
     def _call(
         self, dtype: DType, name: str, lanes: int, *args: Value, last: str = "", flags: str = ""
@@ -158,7 +158,7 @@ class LlvmBuilder(ElementBuilder):
         which = register_of(PRED, self.lanes_of(pred))
         first, second = self.operand(on_true, lanes), self.operand(on_false, lanes)
         text = f"select {which} {pred.text}, {kind} {first}, {kind} {second}"
-        return self._made(on_true.dtype, text, lanes)
+        return self._assigned(on_true.dtype, text, lanes)
 
     # ---- native f16 arithmetic: the same bits as by way of f32
 
@@ -196,7 +196,7 @@ class LlvmBuilder(ElementBuilder):
         text = text.format(*halves, kind=kind)
         if dtype is F16:
             text = f"bitcast {kind} {self.fn.value(text)} to {bits}"
-        return self._made(dtype, text, lanes)
+        return self._assigned(dtype, text, lanes)
 
     # ---- conversions
 
@@ -215,7 +215,7 @@ class LlvmBuilder(ElementBuilder):
     def _cast(self, op: str, x: Value, dtype: DType) -> Value:
         lanes = self.lanes_of(x)
         text = f"{register_of(x.dtype, lanes)} {self.operand(x, lanes)}"
-        return self._made(dtype, f"{op} {text} to {register_of(dtype, lanes)}", lanes)
+        return self._assigned(dtype, f"{op} {text} to {register_of(dtype, lanes)}", lanes)
 
     def _renamed(self, x: Value, dtype: DType) -> Value:
         """Return `x` as another type that has the same register."""
@@ -275,13 +275,13 @@ class LlvmBuilder(ElementBuilder):
         lanes = self.lanes_of(x)
         half = vector_of("half", lanes)
         value = self.fn.value(f"bitcast {register_of(F16, lanes)} {x.text} to {half}")
-        return self._made(F32, f"fpext {half} {value} to {register_of(F32, lanes)}", lanes)
+        return self._assigned(F32, f"fpext {half} {value} to {register_of(F32, lanes)}", lanes)
 
     def float_to_half(self, x: Value) -> Value:
         lanes = self.lanes_of(x)
         half = vector_of("half", lanes)
         value = self.fn.value(f"fptrunc {register_of(F32, lanes)} {x.text} to {half}")
-        return self._made(F16, f"bitcast {half} {value} to {register_of(F16, lanes)}", lanes)
+        return self._assigned(F16, f"bitcast {half} {value} to {register_of(F16, lanes)}", lanes)
 
     def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
         steps = self.convert(exponent, S32)

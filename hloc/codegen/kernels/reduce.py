@@ -157,8 +157,8 @@ def store_results(
         for root, value in zip(roots, values, strict=True)
     }
     k.frame.sources = {**k.frame.sources, **done}
-    made = k.root.operands if k.root.opcode.name == "tuple" else (k.root,)
-    elements = [k.read(inst, index) for inst in made]
+    results = k.root.operands if k.root.opcode.name == "tuple" else (k.root,)
+    elements = [k.read(inst, index) for inst in results]
     for output, value in zip(k.outputs, elements, strict=True):
         output.store(k.math, index, value)
 

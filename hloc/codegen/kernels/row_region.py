@@ -256,13 +256,13 @@ class _Row(RowElements):
     ) -> None:
         """Compute one element of each; all loads come before the first store."""
         index = (*self.outer, *at[self.plan.outer :])
-        made = {inst: self._value(inst, index) for inst in (*kept, *stage.writes)}
+        values = {inst: self._value(inst, index) for inst in (*kept, *stage.writes)}
         added = [[self._value(operand, index) for operand in total.inputs] for total in sums]
         for inst, array in kept.items():
             if inst not in self.plan.outputs:
-                array.store(self.k.math, self._index(inst, index), made[inst])
+                array.store(self.k.math, self._index(inst, index), values[inst])
         for inst in stage.writes:
-            self._store(inst, made[inst], self._index(inst, index))
+            self._store(inst, values[inst], self._index(inst, index))
         for total, elements in zip(sums, added, strict=True):
             total.add(elements)
 

@@ -54,10 +54,10 @@ def write_elements(
     store: Callable[[int, Index, Value], None],
 ) -> None:
     """Compute every element of the arrays of `shapes`, then store them; arrays are numbered."""
-    made = [
+    elements = [
         (number, index, make(number, index))
         for number, shape in enumerate(shapes)
         for index in product(*map(range, shape.dims))
     ]
-    for number, index, value in made:
+    for number, index, value in elements:
         store(number, index, value)

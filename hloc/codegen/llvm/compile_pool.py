@@ -120,21 +120,22 @@ def compile_units(
         helpers: how many processes to start.
     """
     order = deque(sorted(range(len(units)), key=lambda i: (-units[i].seconds, i)))
-    made: list[bytes | None] = [None] * len(units)
+    objects: list[bytes | None] = [None] * len(units)
     crew: list[_Helper] = []
     try:
         for _ in range(helpers):
-            crew.append(_Helper(units, (target, also), order, made))
+            crew.append(_Helper(units, (target, also), order, objects))
             crew[-1].start()
         while (number := _next(order)) is not None:
-            made[number] = compile_here(units[number])
+            objects[number] = compile_here(units[number])
         for helper in crew:
             helper.join()
     finally:
         for helper in crew:
             helper.end()
     return [
-        compile_here(unit) if data is None else data for unit, data in zip(units, made, strict=True)
+        compile_here(unit) if data is None else data
+        for unit, data in zip(units, objects, strict=True)
     ]
 
 
@@ -154,12 +155,12 @@ class _Helper:
         units: Sequence[Unit],
         setting: tuple[Target, frozenset[str]],
         order: deque[int],
-        made: list[bytes | None],
+        objects: list[bytes | None],
     ) -> None:
         self._units = units
         self._setting = setting
         self._order = order
-        self._made = made
+        self._objects = objects
         self._child = object_child()
         self._thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
 
@@ -181,7 +182,7 @@ class _Helper:
             data = object_of_child(self._child, unit.text, target, unit.level, also)
             if data is None:
                 return  # the process died, or the unit has an error, which is reported here
-            self._made[number] = data
+            self._objects[number] = data
 
     def end(self) -> None:
         """End the process; its thread ends, too."""

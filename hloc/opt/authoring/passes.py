@@ -28,13 +28,13 @@ class Pass:
     """
 
     def __init__(self, name: str, rules: Sequence[Rule], doc: str = "") -> None:
-        for made in rules:
-            if not isinstance(made, Rule):
+        for rule in rules:
+            if not isinstance(rule, Rule):
                 raise HloError(
-                    f"pass {name!r}: {getattr(made, '__name__', made)!r} is no rule",
+                    f"pass {name!r}: {getattr(rule, '__name__', rule)!r} is no rule",
                     notes=("put @rule(pattern) above the function",),
                 )
-        names = [made.name for made in rules]
+        names = [rule.name for rule in rules]
         twice = [known for known in dict.fromkeys(names) if names.count(known) > 1]
         if twice:
             raise HloError(f"pass {name!r} has two rules called {twice[0]!r}")
@@ -61,12 +61,12 @@ class Pass:
     def documentation(self) -> str:
         """Return the text of `hloc explain`: each rule with its place, law and exactness."""
         lines = [self.doc, ""]
-        for made in self.rules:
-            about = [made.where] if isinstance(made, AuthoredRule) else []
-            about += [made.exactness] if made.exactness != "exact" else []
-            lines.append(f"{made.name}  ({', '.join(about)})" if about else made.name)
-            if isinstance(made, AuthoredRule):
-                lines += [f"  {line}" for line in made.doc.splitlines()]
+        for rule in self.rules:
+            about = [rule.where] if isinstance(rule, AuthoredRule) else []
+            about += [rule.exactness] if rule.exactness != "exact" else []
+            lines.append(f"{rule.name}  ({', '.join(about)})" if about else rule.name)
+            if isinstance(rule, AuthoredRule):
+                lines += [f"  {line}" for line in rule.doc.splitlines()]
         return "\n".join(lines)
 
 

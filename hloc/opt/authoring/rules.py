@@ -125,16 +125,16 @@ class _Caller:
 
     def build(self, computation: Computation, inst: Instruction, found: Names) -> Any:
         newest = computation.module.new_uid()
-        made = self._call(computation, inst, found)
-        if made is None or made is inst:
+        result = self._call(computation, inst, found)
+        if result is None or result is inst:
             if computation.module.new_uid() != newest + 1:
                 raise self._fault("added instructions and then returned None", inst)
             return None
-        if made.uid < newest:
-            return made if made.shape == inst.shape else self._check(made, inst)
-        if not fitted(made, inst):
-            self._check(made, inst)
-        return made
+        if result.uid < newest:
+            return result if result.shape == inst.shape else self._check(result, inst)
+        if not fitted(result, inst):
+            self._check(result, inst)
+        return result
 
     def _call(
         self, computation: Computation, inst: Instruction, found: Names
@@ -155,11 +155,11 @@ class _Caller:
             raise self._fault(f"returned {kind}, expected an instruction or None", inst)
         return result.inst
 
-    def _check(self, made: Instruction, inst: Instruction) -> None:
-        """Raise if `made` and `inst` differ in type; if only the layout differs, decline."""
-        if made.shape.text_without_layout != inst.shape.text_without_layout:
-            got, want = made.shape.text_without_layout, inst.shape.text_without_layout
-            raise self._fault(f"returned {made.name} of shape {got}, expected {want}", inst)
+    def _check(self, result: Instruction, inst: Instruction) -> None:
+        """Raise if `result` and `inst` differ in type; if only the layout differs, decline."""
+        if result.shape.text_without_layout != inst.shape.text_without_layout:
+            got, want = result.shape.text_without_layout, inst.shape.text_without_layout
+            raise self._fault(f"returned {result.name} of shape {got}, expected {want}", inst)
 
     def _fault(self, text: str, inst: Instruction) -> InternalError:
         return InternalError(f"rule {self.name} ({self.where}) {text}\ninstruction: {inst!r}")

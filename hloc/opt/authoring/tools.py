@@ -67,6 +67,6 @@ def hoist(loop: Instruction, values: Sequence[Instruction]) -> Instruction:
     copier.copy(places)
     every = tuple(range(len(state)))
     hoisted = {at: copier.part(*at) for at in places}
-    made = rewrite_loop(state, NewState(every, every, hoisted=hoisted), Effects())
-    assert made is not None
-    return made
+    new_loop = rewrite_loop(state, NewState(every, every, hoisted=hoisted), Effects())
+    assert new_loop is not None
+    return new_loop

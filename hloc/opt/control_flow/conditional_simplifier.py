@@ -60,9 +60,9 @@ class ConditionalSimplifier(RewritingPass):
         computation = conditional.computation
         body, argument = conditional.called[branch], conditional.operands[1 + branch]
         with context.rewriting(computation.module, f"{self.name}/known"):
-            made = copy_instructions(body, computation, {body.parameters[0]: argument})
+            copies = copy_instructions(body, computation, {body.parameters[0]: argument})
             called = conditional.called
-            computation.replace(conditional, made[body.root])
+            computation.replace(conditional, copies[body.root])
             computation.remove(conditional)
             remove_uncalled(*called)
         return True
@@ -215,15 +215,15 @@ def _makes_smaller(branches: Branches, plan: _Plan) -> bool:
 def _rewrite(branches: Branches, plan: _Plan, effects: Effects) -> None:
     conditional = branches.conditional
     computation, called = conditional.computation, conditional.called
-    made = _new_conditional(branches, plan, effects) if plan.kept else None
+    new = _new_conditional(branches, plan, effects) if plan.kept else None
     place = {n: number for number, n in enumerate(plan.kept)}
 
     def result(n: int) -> Instruction:
         if n not in plan.stands_for:
             return _picked(branches, n)
-        assert made is not None
-        whole = not isinstance(made.shape, TupleShape)
-        return made if whole else part_of(made, (place[plan.stands_for[n]],))
+        assert new is not None
+        whole = not isinstance(new.shape, TupleShape)
+        return new if whole else part_of(new, (place[plan.stands_for[n]],))
 
     replace_leaves(conditional, {i: n for n, i in enumerate(branches.indices)}, result)
     computation.remove(conditional)
@@ -258,8 +258,8 @@ def _new_conditional(branches: Branches, plan: _Plan, effects: Effects) -> Instr
         if passed == ((),):
             operands.append(old)
         else:
-            made = TupleShape(tuple(part.shape for part in parts))
-            operands.append(make(computation, "tuple", made, *parts))
+            whole = TupleShape(tuple(part.shape for part in parts))
+            operands.append(make(computation, "tuple", whole, *parts))
         called.append(_new_branch(branches, plan, branch, operands[-1].shape, shape, effects))
     return computation.add(
         conditional.opcode,
@@ -291,18 +291,18 @@ def _new_branch(
     )
     operand = branches.conditional.operands[1 + branch]
     passed = {leaf_source(operand, i): n for n, i in enumerate(plan.arguments[branch])}
-    made: dict[Position, Instruction] = {}
+    parts: dict[Position, Instruction] = {}
 
     def leaf(index: ShapeIndex) -> Instruction:
         at = leaf_source(operand, index)
-        if at not in made:
+        if at not in parts:
             if at not in passed:
-                made[at] = copied_constant(at[0], copy)
+                parts[at] = copied_constant(at[0], copy)
             elif isinstance(argument, TupleShape):
-                made[at] = part_of(parameter, (passed[at],))
+                parts[at] = part_of(parameter, (passed[at],))
             else:
-                made[at] = parameter
-        return made[at]
+                parts[at] = parameter
+        return parts[at]
 
     def part(index: ShapeIndex) -> Instruction:
         shape = shape_at(operand.shape, index)

@@ -101,8 +101,8 @@ def _select(branches: Branches) -> None:
     computation, called = conditional.computation, conditional.called
     roots = []
     for branch, operand in zip(called, conditional.operands[1:], strict=True):
-        made = copy_instructions(branch, computation, {branch.parameters[0]: operand})
-        roots.append(made[branch.root])
+        copies = copy_instructions(branch, computation, {branch.parameters[0]: operand})
+        roots.append(copies[branch.root])
 
     def result(n: int) -> Instruction:
         values = [part_of(root, branches.indices[n]) for root in roots]

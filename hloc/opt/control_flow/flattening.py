@@ -88,8 +88,8 @@ def _flatten_loop(loop: Instruction, how: Flattening) -> bool:
     after = d.instruction("call", (d.get_tuple_element(state, 0),), called=(body,))
     counter = d.add(d.get_tuple_element(state, 1), d.constant(1, S32))
     d.computation.set_root(d.tuple([after, counter]))
-    made = b.instruction("while", (first,), called=(c.computation, d.computation))
-    replace_with(loop, b.get_tuple_element(made, 0))
+    new_loop = b.instruction("while", (first,), called=(c.computation, d.computation))
+    replace_with(loop, b.get_tuple_element(new_loop, 0))
     remove_uncalled(condition)
     return True
 

@@ -121,7 +121,7 @@ class Copier:
         return found
 
 
-def _name_like(made: Instruction, old: Instruction) -> None:
+def _name_like(new: Instruction, old: Instruction) -> None:
     """Give a new, still unused `get-tuple-element` the name of the one it replaces."""
-    if not made.users and made.name.startswith("get-tuple-element"):
-        made.computation.rename(made, old.name)
+    if not new.users and new.name.startswith("get-tuple-element"):
+        new.computation.rename(new, old.name)

@@ -58,22 +58,22 @@ def rewrite_loop(
     """
     loop = state.loop
     computation, old = loop.computation, loop.called
-    made = None
+    new_loop = None
     if new.kept:
-        made = _new_loop(state, new, effects)
+        new_loop = _new_loop(state, new, effects)
     position = {n: place for place, n in enumerate(new.kept)}
 
     def result(n: int) -> Instruction:
         kept = new.stands_for[n]
         if kept in position and n not in new.invariant:
-            assert made is not None
-            return part_of(made, (position[kept],))
+            assert new_loop is not None
+            return part_of(new_loop, (position[kept],))
         return part_of(loop.operands[0], state.indices[n])
 
     replace_leaves(loop, state.number, result)
     computation.remove(loop)
     remove_uncalled(*old)
-    return made
+    return new_loop
 
 
 def _new_loop(
@@ -133,17 +133,17 @@ def _state_parts(
 ) -> Callable[[ShapeIndex], Instruction]:
     """Return a function that gives parts of the old state inside the new loop."""
     place = {n: number for number, n in enumerate(new.kept)}
-    made: dict[int, Instruction] = {}
+    parts: dict[int, Instruction] = {}
 
     def leaf(n: int) -> Instruction:
         key = n if n in new.known else new.stands_for[n]
-        if key not in made:
+        if key not in parts:
             known = new.known.get(n)
             if known is not None:
-                made[key] = copied_constant(known, parameter.computation)
+                parts[key] = copied_constant(known, parameter.computation)
             else:
-                made[key] = part_of(parameter, (place[key],))
-        return made[key]
+                parts[key] = part_of(parameter, (place[key],))
+        return parts[key]
 
     def part(index: ShapeIndex) -> Instruction:
         if index in state.number:

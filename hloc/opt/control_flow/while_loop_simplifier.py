@@ -97,8 +97,8 @@ class WhileLoopSimplifier(RewritingPass):
         with context.rewriting(module, f"{self.name}/{rule}"):
             result = init
             if trips.count:
-                made = copy_instructions(body, computation, {body.parameters[0]: init})
-                result = made[body.root]
+                copies = copy_instructions(body, computation, {body.parameters[0]: init})
+                result = copies[body.root]
             computation.replace(loop, result)
             computation.remove(loop)
             remove_uncalled(condition, body)

@@ -53,8 +53,8 @@ def partition_while(
     condition, body = inst.called
     for _ in range(_ROUNDS):
         state, tilings = as_instruction(region, initial, wanted)
-        made, results = _state_computation(walk, region, body, tilings, None)
-        region.shared.module.remove_computation(made)
+        partitioned, results = _state_computation(walk, region, body, tilings, None)
+        region.shared.module.remove_computation(partitioned)
         finer = [_finer(old, new) for old, new in zip(tilings, results, strict=True)]
         if finer == tilings:
             break
@@ -112,8 +112,8 @@ def partition_conditional(
     for computation, tree in zip(inst.called, operands[1:], strict=True):
         argument, used = as_instruction(region, tree, [])
         arguments.append(argument)
-        made, results = _state_computation(walk, region, computation, used, tilings)
-        called.append(made)
+        partitioned, results = _state_computation(walk, region, computation, used, tilings)
+        called.append(partitioned)
         tilings = [_in_region(old, new) for old, new in zip(tilings, results, strict=True)]
     pending = list(tilings)
     added = region.computation.add(

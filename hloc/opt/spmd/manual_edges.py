@@ -60,10 +60,10 @@ def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -
             for dim, kept in enumerate(_along(tree.tiling, everything - axes).dims)
         ))  # fmt: skip
         local = reshard(region, tree, free).inst
-        made = Value(local, shape, _joined(cut, free), tree.manual - axes)
-        is_split = edge.axes - made.tiling.axes - made.manual
-        found.append(reshard(region, made, _along(edge, everything - made.manual))
-                     if is_split else made)  # fmt: skip
+        value = Value(local, shape, _joined(cut, free), tree.manual - axes)
+        is_split = edge.axes - value.tiling.axes - value.manual
+        found.append(reshard(region, value, _along(edge, everything - value.manual))
+                     if is_split else value)  # fmt: skip
     return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
 

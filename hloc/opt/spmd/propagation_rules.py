@@ -98,14 +98,14 @@ def propagation_rule(inst: Instruction) -> PropagationRule | None:
         if inst.opcode.name in _MOVED:
             _MOVED[inst.opcode.name](draft, inst)
     count = len(inst.operands)
-    made = tuple(
+    split_arrays = tuple(
         Side(leaf, tuple(map(tuple, dims)), i >= count)
         for i, (leaf, dims) in enumerate(zip(arrays, draft.sides, strict=True))
         if any(dims)
     )
-    if len(made) < 2:
+    if len(split_arrays) < 2:
         return None
-    return PropagationRule(made, tuple(draft.sizes), reductions, _kind(inst))
+    return PropagationRule(split_arrays, tuple(draft.sizes), reductions, _kind(inst))
 
 
 def _kind(inst: Instruction) -> int:

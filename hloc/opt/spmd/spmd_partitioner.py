@@ -89,8 +89,10 @@ def partition(module: Module, partitions: int) -> None:
     header.pop(MESHES, None)
     sides = [arrays_of([p.shape for p in whole.parameters]), arrays_of([whole.root.shape])]
     given = [v.tiling for v in values_of([walk.trees[p] for p in whole.parameters])]
-    made = [tiling for tiling in used if tiling is not None and not tiling.manual]
-    if _has_uneven(sides[0], given) or (len(made) == len(sides[1]) and _has_uneven(sides[1], made)):
+    chosen = [tiling for tiling in used if tiling is not None and not tiling.manual]
+    if _has_uneven(sides[0], given) or (
+        len(chosen) == len(sides[1]) and _has_uneven(sides[1], chosen)
+    ):
         header |= whole_sizes(*([array.dims for array in side] for side in sides))
     attributes = tuple(sorted(header.items()))
     module.set_config(replace(module.config, entry_layout=None, frontend_attributes=attributes))

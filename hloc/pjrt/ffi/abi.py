@@ -62,10 +62,10 @@ STAGE = STRUCTURES.enum("XLA_FFI_ExecutionStage")
 
 def new(name: str, **fields: Any) -> Any:
     """Return a structure with these fields, and `struct_size` if it has that field."""
-    made = STRUCTURES.structure(name)(**fields)
+    structure = STRUCTURES.structure(name)(**fields)
     if "struct_size" in STRUCTURES.layout(name).fields:
-        made.struct_size = ctypes.sizeof(made)
-    return made
+        structure.struct_size = ctypes.sizeof(structure)
+    return structure
 
 
 def data_type(name: str) -> int:

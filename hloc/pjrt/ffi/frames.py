@@ -52,8 +52,8 @@ class Frame:
         )
         self.native.struct_size = type(self.native).future.offset  # the header counts no further
         self.native.args, taken = self._arguments(operands)
-        self.native.rets, made = self._arguments(results)
-        self.buffers = [buffer for buffer in taken + made if buffer is not None]
+        self.native.rets, returned = self._arguments(results)
+        self.buffers = [buffer for buffer in taken + returned if buffer is not None]
 
     def _arguments(self, shapes: Sequence[Shape]) -> tuple[Any, list[Any]]:
         """Return an `XLA_FFI_Args` and its buffers, None for tokens."""
@@ -126,7 +126,7 @@ class HandlerCall:
         """
         operands = operands_in_results(self._inst, operands, results)
         given = [_in_memory(a, order) for a, order in zip(operands, self._orders[0], strict=True)]
-        made = [_in_memory(a, order) for a, order in zip(results, self._orders[1], strict=True)]
+        written = [_in_memory(a, order) for a, order in zip(results, self._orders[1], strict=True)]
         try:
             frame = self._idle.pop()
         except IndexError:
@@ -134,11 +134,11 @@ class HandlerCall:
             outputs = result_shapes(self._inst)
             frame = Frame("EXECUTE", self._attributes, self._states, shapes, outputs)
         frame.context.user_data, frame.context.run = user_data(), next(_runs)
-        for buffer, array in zip(frame.buffers, given + made, strict=True):
+        for buffer, array in zip(frame.buffers, given + written, strict=True):
             buffer.data = array.ctypes.data
         frame.call(self._execute)
         self._idle.append(frame)
-        for result, array, order in zip(results, made, self._orders[1], strict=True):
+        for result, array, order in zip(results, written, self._orders[1], strict=True):
             if array.ctypes.data != result.ctypes.data:
                 np.copyto(result, array.transpose(np.argsort(order)) if order else array)
 
@@ -155,12 +155,12 @@ def _orders(inst: Instruction) -> tuple[list[tuple[int, ...]], list[tuple[int, .
     if operands is None:
         operands = tuple(operand.shape for operand in inst.operands)
     sides = (operands, result_shapes(inst))
-    taken, made = (
+    taken, returned = (
         [tuple(reversed(s.minor_to_major)) for s in side
          if isinstance(s, ArrayShape) and not is_token(s)]
         for side in sides
     )  # fmt: skip
-    return taken, made
+    return taken, returned
 
 
 def _in_memory(array: Array, order: tuple[int, ...]) -> Array:

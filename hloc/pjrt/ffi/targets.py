@@ -56,11 +56,11 @@ def _plain_call(address: int, inst: Instruction) -> Fill:
 
     def call(operands: Sequence[Array], results: Sequence[Array]) -> None:
         given = [np.ascontiguousarray(operand) for operand in operands]
-        made = [np.ascontiguousarray(result) for result in results]
-        pointers = words(array.ctypes.data for array in made)
+        contiguous = [np.ascontiguousarray(result) for result in results]
+        pointers = words(array.ctypes.data for array in contiguous)
         target = ctypes.addressof(pointers) if is_tuple else pointers[0]
         function(target, ctypes.addressof(words(array.ctypes.data for array in given)))
-        for result, array in zip(results, made, strict=True):
+        for result, array in zip(results, contiguous, strict=True):
             np.copyto(result, array)
 
     return call

@@ -84,7 +84,7 @@ class Sessions:
             number, own = 2, shown
             while own in names:
                 own, number = f"{shown} ({number})", number + 1
-            session = self._made(own)
+            session = self._new_session(own)
             self._by_secret[session.secret] = session
             count = len(self._by_secret)
         self._say(f"{own} joined from {address} ({count} of {self._students})")
@@ -138,7 +138,7 @@ class Sessions:
         for session in gone:
             session.close()
 
-    def _made(self, name: str) -> Session:
+    def _new_session(self, name: str) -> Session:
         checker = StudentChild(self._forks, self._checking, limits.CHECK_PATIENCE)
         worker = StudentChild(self._forks, self._working, limits.WORK_PATIENCE)
         session = Session(name, (checker, worker))

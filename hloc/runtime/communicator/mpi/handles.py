@@ -45,7 +45,7 @@ class Library:
         self.check = self.world.Dup()
         self.transfers = self.world.Dup()
         self.control = self.world.Dup()
-        self._made: dict[Handle, Any] = {}
+        self._values: dict[Handle, Any] = {}
 
     @property
     def processes(self) -> int:
@@ -97,11 +97,11 @@ class Library:
             tag: a number that is unique among communicators that are created concurrently.
         """
         handle = Handle("communicator", devices)
-        if handle in self._made:
+        if handle in self._values:
             return
         group = self.world.group.Incl([processes.process(device) for device in devices])
         limit = int(self.world.Get_attr(self.mpi.TAG_UB)) + 1
-        self._made[handle] = self.world.Create_group(group, tag % limit)
+        self._values[handle] = self.world.Create_group(group, tag % limit)
         group.Free()
 
     def value(self, handle: Handle) -> int:
@@ -111,11 +111,11 @@ class Library:
                 return self.function(name)
             case Handle("request bytes"):
                 return self.request_bytes
-        made = self._made.get(handle)
-        if made is None:
-            made = self._made[handle] = self._make(handle)
-        size = self._size_of(made)
-        raw = ctypes.string_at(self.mpi._addressof(made), size)
+        mpi_handle = self._values.get(handle)
+        if mpi_handle is None:
+            mpi_handle = self._values[handle] = self._make(handle)
+        size = self._size_of(mpi_handle)
+        raw = ctypes.string_at(self.mpi._addressof(mpi_handle), size)
         return int.from_bytes(raw, "little", signed=True)
 
     def _make(self, handle: Handle) -> Any:

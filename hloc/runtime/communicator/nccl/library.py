@@ -69,7 +69,7 @@ class NcclLibrary:
 
     def __init__(self, library: Any, numbers: Sequence[int], streams: Sequence[int]) -> None:
         self._library, self._numbers, self._streams = library, numbers, streams
-        self._made: list[int] = []
+        self._handles: list[int] = []
 
     def communicators(self, group: Sequence[int]) -> list[Member]:
         """Return new communicators of the members of a group, by rank."""
@@ -80,7 +80,7 @@ class NcclLibrary:
             Member(int(handle or 0), self._streams[device])
             for handle, device in zip(handles, group, strict=True)
         ]
-        self._made += [member.handle for member in members]
+        self._handles += [member.handle for member in members]
         return members
 
     def group_start(self) -> None:
@@ -121,8 +121,8 @@ class NcclLibrary:
 
     def close(self) -> None:
         """Free all communicators. Never raises: it also runs when the interpreter ends."""
-        while self._made:
-            self._library.ncclCommDestroy(ctypes.c_void_p(self._made.pop()))
+        while self._handles:
+            self._library.ncclCommDestroy(ctypes.c_void_p(self._handles.pop()))
 
     def _ask(
         self, function: str, comm: Member, arrays: Sequence[int], count: int, *numbers: int

@@ -56,9 +56,9 @@ class SimulatedNccl:
 
     def communicators(self, group: Sequence[int]) -> list[Member]:
         """Return new communicators of the members of a group, by rank."""
-        made = Group([self._devices[device] for device in group])
-        self._groups.append(made)
-        return [(made, rank) for rank in range(len(group))]
+        joined = Group([self._devices[device] for device in group])
+        self._groups.append(joined)
+        return [(joined, rank) for rank in range(len(group))]
 
     def group_start(self) -> None:
         """Begin to collect work."""

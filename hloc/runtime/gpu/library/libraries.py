@@ -46,7 +46,7 @@ class Libraries:
         key = (call, stream)
         if key not in self._prepared:
             with _faults(call):
-                self._prepared[key] = self._made(call, stream)
+                self._prepared[key] = self._prepare(call, stream)
         return self._prepared[key]
 
     def run(self, call: LibraryCall, arguments: Sequence[int], stream: int) -> None:
@@ -55,7 +55,7 @@ class Libraries:
         with _faults(call):
             prepared.run(arguments, stream)
 
-    def _made(self, call: LibraryCall, stream: int) -> Prepared:
+    def _prepare(self, call: LibraryCall, stream: int) -> Prepared:
         api = library_module(call.library)
         match call:
             case MatmulCall():

@@ -110,8 +110,8 @@ class _Rows:
                         r.add(slot, self._rest(row))
             vectors = [r.narrowed(b.load(slot, r.fold.total, 0)) for slot in slots]
             with r.fewer_lanes(r.group):
-                made = r.folded(b.as_lanes(r.init), r.each_folded(vectors))
-                b.store(pointer_value("%to"), r.at(first), b.convert(made, r.fold.result))
+                folded = r.folded(b.as_lanes(r.init), r.each_folded(vectors))
+                b.store(pointer_value("%to"), r.at(first), b.convert(folded, r.fold.result))
 
     def _row_pointers(self, start: Value, position: IndexValue) -> list[Value]:
         """Return the addresses of an element of some rows; every fourth one is computed anew.

@@ -212,8 +212,8 @@ class TensorCoreGemms:
                 for n in range(2):
                     at = 4 * (i * tiles + j + n)
                     pair = words[2 * n : 2 * n + 2]
-                    made = k.call(kind.helper, *side, *pair, *found[at : at + 4])
-                    parts = words_of(k, made, "float")
+                    sums = k.call(kind.helper, *side, *pair, *found[at : at + 4])
+                    parts = words_of(k, sums, "float")
                     found[at : at + 4] = [Value(F32, word.text) for word in parts]
 
     # ---- the result
