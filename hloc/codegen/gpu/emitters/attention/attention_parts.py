@@ -13,7 +13,7 @@ from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.attention.attention_softmax import OnlineSoftmax, Patch
 from hloc.codegen.gpu.emitters.attention.attention_spread import Spread
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
-from hloc.codegen.gpu.neighbours import load_neighbours
+from hloc.codegen.gpu.vector_access import load_vector
 from hloc.dtypes import F32, S32
 
 _THREADS = 128
@@ -106,7 +106,7 @@ def emit_joined(w: LaunchWriter, spread: Spread) -> None:
             place: tuple[IndexValue, ...] = (part, head, row)
             share_of = softmax.shrunk(maxima.load(m, place), reference)
             at = m.linear((*place, column), sums.strides)
-            result = load_neighbours(k, sums.pointer, F32, at, width)
+            result = load_vector(k, sums.pointer, F32, at, width)
             for slot, x in enumerate([totals.load(m, place), *result]):
                 old = b.load(slots, F32, slot)
                 b.store(slots, slot, b.fadd(old, b.fmul(x, share_of)))

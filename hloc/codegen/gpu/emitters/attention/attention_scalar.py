@@ -17,7 +17,7 @@ from hloc.codegen.gpu.emitters.gemm.double_buffering import double_buffered
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import FactorLoader, when_below, write_columns
-from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
+from hloc.codegen.gpu.vector_access import load_vector, store_vector
 from hloc.dtypes import F32
 
 _COLUMN_THREADS = 16
@@ -120,7 +120,7 @@ class ScalarGemms:
             for run, key in enumerate(self.tile_keys):
                 at = m.linear((row, key), self.weights.strides)
                 values = mine[run * _VECTOR : (run + 1) * _VECTOR]
-                store_neighbours(k, self.weights.pointer, at, values)
+                store_vector(k, self.weights.pointer, at, values)
 
         def read(step: IndexValue) -> None:
             self.values.read(self.head, 0, m.add(first_key, m.mul(step, self.key_step)))
@@ -153,12 +153,12 @@ class ScalarGemms:
         elements: list[Value] = []
         for first in firsts:
             at = self.k.math.linear((buffer, depth, first), loader.shared.strides)
-            elements += load_neighbours(self.k, loader.shared.pointer, F32, at, _VECTOR)
+            elements += load_vector(self.k, loader.shared.pointer, F32, at, _VECTOR)
         return elements
 
     def _weights(self, row: IndexValue, key: IndexValue) -> list[Value]:
         at = self.k.math.linear((row, key), self.weights.strides)
-        return load_neighbours(self.k, self.weights.pointer, F32, at, _VECTOR)
+        return load_vector(self.k, self.weights.pointer, F32, at, _VECTOR)
 
     def _add(self, slots: Value, left: list[Value], right: list[Value]) -> None:
         """Add the products of all of `left` and all of `right` to slots."""

@@ -17,7 +17,7 @@ from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import has_epilogue
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Runs, Side
-from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
+from hloc.codegen.gpu.vector_access import load_vector, store_vector
 from hloc.dtypes import S64
 
 
@@ -95,7 +95,7 @@ class Reader:
         """Return contiguous elements from a position on, which exist."""
         k, width = self.k, self.runs.width
         if self.array is not None:
-            return load_neighbours(k, self.array.pointer, self.array.dtype, position, width)
+            return load_vector(k, self.array.pointer, self.array.dtype, position, width)
         shape = self.side.operand.array
         index = list(k.math.delinear(position, shape.dims))
         return [
@@ -156,7 +156,7 @@ class ResultWriter:
         k, p = self.k, self.p
         if self.partial is not None:
             at = k.math.linear((part, batch, row, column), self.partial.strides)
-            store_neighbours(k, self.partial.pointer, at, values)
+            store_vector(k, self.partial.pointer, at, values)
             return
         m = k.math
         batches, rows = m.delinear(batch, p.batch.sizes), m.delinear(row, p.rows.sizes)
@@ -174,7 +174,7 @@ class ResultWriter:
         position = m.linear(batches, p.batch_steps)
         position = m.add(position, m.linear(rows, p.row_steps))
         position = m.add(position, m.linear(columns, p.column_steps))
-        store_neighbours(k, k.output.pointer, position, self._finished(position, values))
+        store_vector(k, k.output.pointer, position, self._finished(position, values))
 
     def _finished(self, position: IndexValue, values: Sequence[Value]) -> list[Value]:
         """Return the values to store: sums in the type of the result, after the epilogue."""

@@ -17,7 +17,7 @@ from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import when_below, write_columns
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
+from hloc.codegen.gpu.vector_access import load_vector, store_vector
 
 SLAB_ROWS, SLAB_COLUMNS = 16, 32
 _STRIDE = SLAB_COLUMNS + 8
@@ -66,7 +66,7 @@ class SlabWriter:
         for start in range(0, len(sums), 2):
             j, half = divmod(start // 2, 2)
             at = m.linear((m.add(quad, 8 * half), m.add(pair, 8 * j)), (_STRIDE, 1))
-            store_neighbours(k, self.memory, at, sums[start : start + 2])
+            store_vector(k, self.memory, at, sums[start : start + 2])
         k.call("warp_barrier")
         count = SLAB_ROWS * SLAB_COLUMNS // self.width // WARP_THREADS
         if self.results.has_epilogue:
@@ -96,7 +96,7 @@ class SlabWriter:
         down, across = m.delinear(first, [SLAB_ROWS, SLAB_COLUMNS // width])
         across = m.mul(across, width)
         at = m.linear((down, across), (_STRIDE, 1))
-        values = load_neighbours(k, self.memory, p.sums, at, width)
+        values = load_vector(k, self.memory, p.sums, at, width)
         row, column = m.add(row, down), m.add(column, across)
         sizes = (p.columns.count, tile.columns, width)
         with when_below(k, row, p.rows.count, tile.rows):

@@ -6,7 +6,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
-from hloc.codegen.gpu.neighbours import load_neighbours
+from hloc.codegen.gpu.vector_access import load_vector
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 
 
@@ -19,12 +19,12 @@ def join_parts(w: LaunchWriter, p: MatrixProblem, parts: int) -> None:
         partial = k.scratch_array(0, sums, dims)
         position = k.math.mul(thread, width)
         slots = k.b.allocate(sums, width)
-        first = load_neighbours(k, partial.pointer, sums, position, width)
+        first = load_vector(k, partial.pointer, sums, position, width)
         for i, value in enumerate(first):
             k.b.store(slots, i, value)
         with k.body.loop(1, parts) as part:
             at = k.math.add(position, k.math.mul(part, partial.strides[0]))
-            for i, value in enumerate(load_neighbours(k, partial.pointer, sums, at, width)):
+            for i, value in enumerate(load_vector(k, partial.pointer, sums, at, width)):
                 k.b.store(slots, i, add(k, k.b.load(slots, sums, i), value))
         batch, row, column = k.math.delinear(position, dims[1:])
         values = [k.b.load(slots, sums, i) for i in range(width)]

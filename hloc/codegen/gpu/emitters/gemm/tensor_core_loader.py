@@ -16,7 +16,7 @@ from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
-from hloc.codegen.gpu.neighbours import store_neighbours
+from hloc.codegen.gpu.vector_access import store_vector
 from hloc.dtypes import S32, S64
 
 PIECE_BYTES = 16
@@ -178,7 +178,7 @@ class TileLoader:
             values = [k.b.load(self.slots, dtype, number * self.size + i) for i in range(self.size)]
             target = self.address(base, row, piece)
             plain = k.fn.value(f"addrspacecast ptr addrspace(3) {target.text} to ptr")
-            store_neighbours(k, pointer_value(plain), 0, values)
+            store_vector(k, pointer_value(plain), 0, values)
 
     # ---- to registers
 

@@ -20,7 +20,7 @@ from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile, TilePlan, plans_of
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.split_k import join_parts
-from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
+from hloc.codegen.gpu.vector_access import load_vector, store_vector
 from hloc.dtypes import DType
 
 TILES = (
@@ -130,7 +130,7 @@ class FactorLoader:
                     self.shared.store(k.math, (buffer, k.math.add(depth, i), line), value)
             else:
                 at = k.math.linear((buffer, depth, line), self.shared.strides)
-                store_neighbours(k, self.shared.pointer, at, values)
+                store_vector(k, self.shared.pointer, at, values)
 
 
 class _TileWriter:
@@ -207,7 +207,7 @@ class _TileWriter:
         result: list[Value] = []
         for first in firsts:
             at = self.k.math.linear((buffer, depth, first), shared.strides)
-            result += load_neighbours(self.k, shared.pointer, shared.dtype, at, self.vector)
+            result += load_vector(self.k, shared.pointer, shared.dtype, at, self.vector)
         return result
 
     def _write(

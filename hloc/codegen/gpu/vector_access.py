@@ -1,4 +1,4 @@
-"""Vector loads and stores of contiguous elements: up to 16 bytes, if memory is aligned."""
+"""Loads and stores of several contiguous elements by one instruction, of up to 16 bytes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hloc.codegen.gpu.context import GpuContext
 from hloc.dtypes import DType, component_of
 
 
-def load_neighbours(
+def load_vector(
     k: GpuContext, pointer: Value, dtype: DType, index: IndexValue, count: int
 ) -> list[Value]:
-    """Return `count` elements from `index` on, which is a multiple of `count`."""
+    """Return `count` elements from `index` on, which is a multiple of `count`, a power of two."""
     if count == 1:
         return [k.b.load(pointer, dtype, index)]
     r = REPRESENTATIONS[dtype]
@@ -36,9 +36,7 @@ def _part(k: GpuContext, dtype: DType, kind: str, whole: str, number: int) -> Va
     return Value(part, text)
 
 
-def store_neighbours(
-    k: GpuContext, pointer: Value, index: IndexValue, values: Sequence[Value]
-) -> None:
+def store_vector(k: GpuContext, pointer: Value, index: IndexValue, values: Sequence[Value]) -> None:
     """Write elements from `index` on, which is a multiple of their number, a power of two."""
     if len(values) == 1:
         k.b.store(pointer, index, values[0])
