@@ -134,7 +134,7 @@ class _Row:
         self.size = self.values.array.dims[dim]
         self.dtype = key_dtype(self.values.array.dtype)
         lanes = lanes_of(k)
-        self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
+        self.lanes = lanes if lanes is not None and lanes.fit(self.size) else None
         if self.lanes is None:
             k.is_final = False
 

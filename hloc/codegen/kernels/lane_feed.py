@@ -37,8 +37,8 @@ def feed_rows(
     lanes = lanes_of(k)
     is_plain = all(total.reducer for total in sums)
     size = dims[order[-1]] if order else 0
-    serves = lanes is not None and (lanes.serve(size) or lanes.serve_part(size))
-    if lanes is None or not is_plain or not serves:
+    fits = lanes is not None and (lanes.fit(size) or lanes.fit_part(size))
+    if lanes is None or not is_plain or not fits:
         k.is_final = False
         feed(k, dims, order, sums, element, before_block)
         return

@@ -1,4 +1,4 @@
-"""Loops that compute several neighbouring elements at a time, one per lane of a vector.
+"""Loops that compute several contiguous elements at a time, one per lane of a vector.
 
 Such loops are already vectorised, so LLVM's vectoriser does not run on them. The number of lanes
 depends on the element types of a kernel; kernels with opcodes that branch or move single elements
@@ -131,7 +131,7 @@ class Lanes:
         """Elements at a time."""
         return self.b.lanes
 
-    def serve(self, size: int) -> bool:
+    def fit(self, size: int) -> bool:
         """True if `size` contiguous elements can be computed in whole vectors.
 
         If `size` is not a multiple, the last vector computes elements again, so their operands
@@ -141,8 +141,8 @@ class Lanes:
             return size > 0
         return size > self.count and not any(a is not None for a in self.k.aliased)
 
-    def serve_part(self, size: int) -> bool:
-        """True if `size` elements are better computed in part of a vector than one by one."""
+    def fit_part(self, size: int) -> bool:
+        """True if part of a vector computes `size` elements faster than one by one."""
         is_part = self.count < size * _LEAST_PART < self.count * _LEAST_PART
         return is_part and has_masks(self.k.target)
 
@@ -156,12 +156,12 @@ class Lanes:
             self.b.is_inside = outer
 
     def at(self, position: IndexValue) -> LaneIndex:
-        """Return the neighbours from `position` on."""
+        """Return the index of the vector of elements from `position` on."""
         return LaneIndex(S64, self.k.math.value(position).text)
 
     @contextmanager
     def loop(self, start: IndexValue, stop: IndexValue, size: int) -> Iterator[LaneIndex]:
-        """Run the region for all vectors from `start` to `stop` of `size` neighbours."""
+        """Run the region for all vectors from `start` to `stop` of `size` contiguous elements."""
         with self.k.body.loop(start, stop, self.count) as first, self.inside():
             if size % self.count:
                 first = self.k.math.minimum(first, size - self.count)
@@ -179,15 +179,15 @@ def mark_final(k: KernelContext) -> None:
         k.level = FINAL_WITH_SLOTS
 
 
-def neighbours(
-    k: KernelContext, size: int, *, side_by_side: bool = True
+def lane_loop(
+    k: KernelContext, size: int, *, contiguous: bool = True
 ) -> AbstractContextManager[IndexValue]:
-    """Return a loop over `size` positions, in lanes if possible, else one by one.
+    """Return a loop over `size` elements, in lanes if possible, else one by one.
 
     Unlike `positions`, it never relies on LLVM's vectoriser: for a small part of the work.
     """
-    lanes = lanes_of(k) if side_by_side else None
-    if lanes is None or not lanes.serve(size):
+    lanes = lanes_of(k) if contiguous else None
+    if lanes is None or not lanes.fit(size):
         return k.body.loop(0, size)
     return lanes.loop(0, size, size)
 
@@ -196,12 +196,12 @@ def neighbours(
 def positions(
     k: KernelContext, size: int, start: IndexValue, stop: IndexValue
 ) -> Iterator[IndexValue]:
-    """Run the region from `start` to `stop` of `size` neighbours, several at a time if possible.
+    """Run the region from `start` to `stop` of `size` elements, several at a time if possible.
 
     The parts of threads begin at multiples of a vector (`split_kernel.py`).
     """
     lanes = lanes_of(k)
-    if lanes is None or not lanes.serve(size):
+    if lanes is None or not lanes.fit(size):
         k.is_final = False
         with k.body.loop(start, stop) as position:
             yield position

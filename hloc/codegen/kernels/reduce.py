@@ -224,7 +224,7 @@ class _Columns:
         self.strip = kernel.strip
         self.size = self.problem.dims[self.strip]
         lanes = lanes_of(self.k)
-        self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
+        self.lanes = lanes if lanes is not None and lanes.fit(self.size) else None
         if self.lanes is None:
             self.k.is_final = False
 

@@ -153,7 +153,7 @@ class _Row(RowElements):
             return False
         reduces = [inst for stage in self.plan.stages for inst in stage.reduces]
         is_plain = all(plain_reducer(inst.called[0]) for inst in reduces)
-        return is_plain and lanes.serve_part(self.plan.rows.size)
+        return is_plain and lanes.fit_part(self.plan.rows.size)
 
     def _streams(self) -> list[IrArray]:
         """Return the operands whose next row is prefetched while the second stage computes.

@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan, at
 from hloc.codegen.cpu.emitters.attention.attention_rows import AttentionRows
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.lanes import lanes_of, mark_final, neighbours
+from hloc.codegen.kernels.lanes import lane_loop, lanes_of, mark_final
 from hloc.dtypes import F32, PRED, S64
 from hloc.ir.instruction import Instruction
 
@@ -96,7 +96,7 @@ class _Kernel:
         loops = [(plan.key.size, plan.value_key), (plan.value.size, plan.value.rhs)]
         (outer, outer_step), (inner, step) = loops if plan.value_key != 1 else loops[::-1]
         lanes = lanes_of(self.k) if step == 1 else None
-        if lanes is not None and not lanes.serve(inner):
+        if lanes is not None and not lanes.fit(inner):
             lanes = None
         total = b.allocate(F32) if lanes is None else lanes.b.lane_slot(F32)
         array, zero = Value(values.array.dtype, pointer), b.const(F32, 0)
@@ -151,7 +151,7 @@ class _Kernel:
             at = {**batch, **self.rows.position(math.add(first, row))}
             index = [at.get(axes[d], 0) if d in axes else 0 for d in range(len(dims))]
             slow = self.body.nest(sizes, list(range(len(sizes) - 1)))
-            with slow as inner, neighbours(self.k, sizes[-1], side_by_side=is_row) as last:
+            with slow as inner, lane_loop(self.k, sizes[-1], contiguous=is_row) as last:
                 inner[-1] = last
                 for d, step in zip(contracted, inner, strict=True):
                     index[d] = step

@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionGemms
 from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan
 from hloc.codegen.kernels.attention_elements import attention_element
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.lanes import lanes_of, neighbours
+from hloc.codegen.kernels.lanes import lane_loop, lanes_of
 from hloc.codegen.kernels.running_sums import RunningSum
 from hloc.dtypes import F32, PRED
 from hloc.ir.instruction import Instruction
@@ -207,7 +207,7 @@ class AttentionRows:
         if step == 1:
             with self.body.loop(0, rows) as row:
                 start = self._result_place(batch, first, row)
-                with neighbours(self.k, size) as column:
+                with lane_loop(self.k, size) as column:
                     self._write_element(row, column, self.math.add(start, column))
             return
         with self.body.loop(0, size) as column, self.body.loop(0, rows) as row:
@@ -220,7 +220,7 @@ class AttentionRows:
         size = -(-self.plan.value.size // lanes) * lanes
         with self.body.loop(0, rows) as row:
             divisor = b.load(self.divisors, F32, row)
-            with neighbours(self.k, size) as column:
+            with lane_loop(self.k, size) as column:
                 place = self._sum_place(row, column)
                 b.store(self.result, place, b.fdiv(b.load(self.result, F32, place), divisor))
 
