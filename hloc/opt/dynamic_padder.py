@@ -58,7 +58,7 @@ class DynamicPadder(RewritingPass):
                 scope = Scope(module.entry)
                 order = [i for i in post_order(module.entry) if not _is_taken(i)]
                 _take_parameters(scope)
-                _settle_all(scope, order, 0)
+                _resolve_in_order(scope, order, 0)
                 _give_results(scope)
                 DeadCodeElimination().run(module, context)
 
@@ -103,24 +103,24 @@ def _inline_fusions(computation: Computation) -> None:
 # ---------------------------------------------------------------- the walk
 
 
-def _settle_computation(scope: Scope, depth: int) -> None:
+def _resolve_computation(scope: Scope, depth: int) -> None:
     """Resolve every instruction of a computation that a loop or branch runs."""
-    _settle_all(scope, post_order(scope.computation), depth)
+    _resolve_in_order(scope, post_order(scope.computation), depth)
 
 
-def _settle_all(scope: Scope, order: Sequence[Instruction], depth: int) -> None:
+def _resolve_in_order(scope: Scope, order: Sequence[Instruction], depth: int) -> None:
     """Resolve the instructions in `order`, operands first."""
     for inst in order:
         if inst.is_a("while") and _touches(scope, inst):
-            _settle_while(scope, inst, depth)
+            _resolve_while(scope, inst, depth)
         elif inst.is_a("conditional") and _touches(scope, inst):
-            _settle_conditional(scope, inst, depth)
+            _resolve_conditional(scope, inst, depth)
         elif inst.opcode.control_flow and not inst.is_a("call"):
-            _settle_called(inst, depth)
+            _resolve_called(inst, depth)
         elif inst.is_a("parameter"):
             continue
         elif inst.is_a("constant", "iota", "rng"):
-            scope.settle(inst)
+            scope.make_static(inst)
         elif _concerns_sizes(scope, inst):
             rule_for(inst)(scope, inst)
 
@@ -145,10 +145,10 @@ def _touches(scope: Scope, inst: Instruction) -> bool:
     return _has_dynamic_operand(scope, inst) or any(has_dynamic(shape) for shape in shapes)
 
 
-def _settle_called(inst: Instruction, depth: int) -> None:
+def _resolve_called(inst: Instruction, depth: int) -> None:
     _check_depth(inst, depth)
     for computation in inst.called:
-        _settle_computation(Scope(computation), depth + 1)
+        _resolve_computation(Scope(computation), depth + 1)
 
 
 def _check_depth(inst: Instruction, depth: int) -> None:
@@ -156,7 +156,7 @@ def _check_depth(inst: Instruction, depth: int) -> None:
         raise HloError(f"dynamic sizes are nested more than {MAX_NESTING} deep", inst.span)
 
 
-def _settle_while(scope: Scope, inst: Instruction, depth: int) -> None:
+def _resolve_while(scope: Scope, inst: Instruction, depth: int) -> None:
     _check_depth(inst, depth)
     (init,) = inst.operands
     shapes = [inst.shape, *(c.parameters[0].shape for c in inst.called), inst.called[1].root.shape]
@@ -165,7 +165,7 @@ def _settle_while(scope: Scope, inst: Instruction, depth: int) -> None:
     for computation in inst.called:
         inner = Scope(computation)
         _unpack_parameter(inner, places)
-        _settle_computation(inner, depth + 1)
+        _resolve_computation(inner, depth + 1)
         if computation is body:
             body.set_root(_packed(inner, body.root, places))
     packed = _packed(scope, init, places)
@@ -176,7 +176,7 @@ def _settle_while(scope: Scope, inst: Instruction, depth: int) -> None:
     scope.computation.remove(inst)
 
 
-def _settle_conditional(scope: Scope, inst: Instruction, depth: int) -> None:
+def _resolve_conditional(scope: Scope, inst: Instruction, depth: int) -> None:
     _check_depth(inst, depth)
     index, *arguments = inst.operands
     inner = []
@@ -185,7 +185,7 @@ def _settle_conditional(scope: Scope, inst: Instruction, depth: int) -> None:
         places = _places(scope, argument, [branch.parameters[0].shape])
         inner.append(Scope(branch))
         _unpack_parameter(inner[-1], places)
-        _settle_computation(inner[-1], depth + 1)
+        _resolve_computation(inner[-1], depth + 1)
         operands.append(_packed(scope, argument, places))
     places = _union(_places(s, s.computation.root, [inst.shape]) for s in inner)
     for branch_scope in inner:

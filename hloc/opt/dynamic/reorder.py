@@ -23,7 +23,7 @@ def concatenate(scope: Scope, inst: Instruction) -> None:
             if d != dim:
                 sizes.setdefault(d, size)
     if not any(dim in scope.sizes(operand) for operand in inst.operands):
-        scope.settle(inst, sizes)
+        scope.make_static(inst, sizes)
         return
     b, zero = scope.b, scope.number(0)
     result = b.broadcast(scope.zero(inst.operands[0]), inst.array.dims)
@@ -41,7 +41,7 @@ def reverse(scope: Scope, inst: Instruction) -> None:
     sizes = scope.sizes(operand)
     moved = [dim for dim in inst.attributes.dimensions if dim in sizes]
     if not moved:
-        scope.settle(inst, sizes)
+        scope.make_static(inst, sizes)
         return
     b, zero, dims = scope.b, scope.number(0), operand.array.dims
     reversed_all = b.reverse(operand, inst.attributes.dimensions)
@@ -61,7 +61,7 @@ def sort(scope: Scope, inst: Instruction) -> None:
     for operand in inst.operands:
         sizes = {**scope.sizes(operand), **sizes}
     if dim not in sizes:
-        scope.settle_all(inst, sizes)
+        scope.make_all_static(inst, sizes)
         return
     b, dims = scope.b, inst.operands[0].array.dims
     present = inside_of(b, dims, {dim: sizes[dim]})

@@ -53,7 +53,7 @@ def _elementwise(scope: Scope, inst: Instruction) -> None:
                 operands[i] = _repeated(scope, operands[i], dim, size)
                 sizes[dim] = _common(scope, sizes[dim], size)
     scope.computation.set_operands(inst, operands)
-    scope.settle(inst, sizes)
+    scope.make_static(inst, sizes)
 
 
 def _common(scope: Scope, x: Instruction, y: Instruction) -> Instruction:
@@ -81,7 +81,7 @@ def _repeated(scope: Scope, inst: Instruction, dim: int, size: Instruction) -> I
 
 def _like_operand(scope: Scope, inst: Instruction) -> None:
     """Give the result the sizes of operand 0, leaf by leaf."""
-    scope.settle_leaves(inst, dict(scope.leaves.get(inst.operands[0], {})))
+    scope.make_leaves_static(inst, dict(scope.leaves.get(inst.operands[0], {})))
 
 
 def _like_operands(scope: Scope, inst: Instruction) -> None:
@@ -93,13 +93,15 @@ def _like_operands(scope: Scope, inst: Instruction) -> None:
         for i, operand in enumerate(inst.operands)
         for index, sizes in scope.leaves.get(operand, {}).items()
     }
-    return scope.settle_leaves(inst, found)
+    return scope.make_leaves_static(inst, found)
 
 
 def _get_tuple_element(scope: Scope, inst: Instruction) -> None:
     index = inst.attributes.index
     found = scope.leaves.get(inst.operands[0], {})
-    scope.settle_leaves(inst, {key[1:]: sizes for key, sizes in found.items() if key[0] == index})
+    scope.make_leaves_static(
+        inst, {key[1:]: sizes for key, sizes in found.items() if key[0] == index}
+    )
 
 
 # ---------------------------------------------------------------- sizes as values
@@ -156,13 +158,13 @@ def _custom_call(scope: Scope, inst: Instruction) -> None:
 def _broadcast(scope: Scope, inst: Instruction) -> None:
     places = inst.attributes.dimensions
     sizes = {places[dim]: size for dim, size in scope.sizes(inst.operands[0]).items()}
-    scope.settle(inst, sizes)
+    scope.make_static(inst, sizes)
 
 
 def _transpose(scope: Scope, inst: Instruction) -> None:
     places = inst.attributes.dimensions
     sizes = scope.sizes(inst.operands[0])
-    scope.settle(inst, {d: sizes[dim] for d, dim in enumerate(places) if dim in sizes})
+    scope.make_static(inst, {d: sizes[dim] for d, dim in enumerate(places) if dim in sizes})
 
 
 def _slice(scope: Scope, inst: Instruction) -> None:
@@ -173,12 +175,12 @@ def _slice(scope: Scope, inst: Instruction) -> None:
         part = inst.attributes.slice[dim]
         if (part.start, part.limit, part.stride) == (0, operand.array.dims[dim], 1):
             kept[dim] = size
-    scope.settle(inst, kept)
+    scope.make_static(inst, kept)
 
 
 def _dynamic_slice(scope: Scope, inst: Instruction) -> None:
     operand = inst.operands[0]
-    scope.settle(
+    scope.make_static(
         inst,
         {
             dim: size
@@ -195,7 +197,7 @@ def _dynamic_update_slice(scope: Scope, inst: Instruction) -> None:
         there = scope.b.dynamic_slice(operand, starts, update.array.dims)
         mixed = scope.b.select(inside, update, there)
         scope.computation.set_operands(inst, [operand, mixed, *starts])
-    scope.settle(inst, scope.sizes(operand))
+    scope.make_static(inst, scope.sizes(operand))
 
 
 def _pad(scope: Scope, inst: Instruction) -> None:
@@ -214,7 +216,7 @@ def _pad(scope: Scope, inst: Instruction) -> None:
         sizes[dim] = b.maximum(grown, scope.number(0)) if part.low + part.high < 0 else grown
     masked = scope.masked(operand, value, list(sizes))
     scope.computation.set_operands(inst, [masked, value])
-    scope.settle(inst, sizes)
+    scope.make_static(inst, sizes)
 
 
 def _gather(scope: Scope, inst: Instruction) -> None:
@@ -226,7 +228,7 @@ def _gather(scope: Scope, inst: Instruction) -> None:
         size = scope.sizes(operand).get(dim)
         if size is not None and a.slice_sizes[dim] == operand.array.dims[dim]:
             sizes[place] = size
-    scope.settle(inst, sizes)
+    scope.make_static(inst, sizes)
 
 
 def _scatter_places(
@@ -288,8 +290,8 @@ def _check_window(scope: Scope, inst: Instruction, place: int) -> None:
 def _like_operands_of(scope: Scope, inst: Instruction, operands: Sequence[Instruction]) -> None:
     """Give each leaf of the result the sizes of one of `operands`."""
     if not isinstance(inst.shape, TupleShape):
-        return scope.settle(inst, scope.sizes(operands[0]))
-    return scope.settle_leaves(
+        return scope.make_static(inst, scope.sizes(operands[0]))
+    return scope.make_leaves_static(
         inst, {(i,): scope.sizes(operand) for i, operand in enumerate(operands)}
     )
 
@@ -304,7 +306,7 @@ def _reduce(scope: Scope, inst: Instruction) -> None:
     sizes = _sizes_of_any(scope, inst.operands[:count])
     scope.computation.set_operands(inst, [*masked, *inst.operands[count:]])
     found = {kept.index(dim): size for dim, size in sizes.items() if dim in kept}
-    scope.settle_all(inst, found)
+    scope.make_all_static(inst, found)
 
 
 def _masked_inputs(
@@ -345,7 +347,7 @@ def _reduce_window(scope: Scope, inst: Instruction) -> None:
     found = {dim: _windows(scope, size, windows[dim]) for dim, size in sizes.items()}
     masked = _masked_inputs(scope, inst, count, list(sizes))
     scope.computation.set_operands(inst, [*masked, *inst.operands[count:]])
-    scope.settle_all(inst, found)
+    scope.make_all_static(inst, found)
 
 
 def _windows(scope: Scope, size: Instruction, d: Any) -> Instruction:
@@ -390,7 +392,7 @@ def _dot(scope: Scope, inst: Instruction) -> None:
     ]
     found += [lhs_sizes.get(dim) for dim in free_left]
     found += [rhs_sizes.get(dim) for dim in free_right]
-    scope.settle(inst, {dim: size for dim, size in enumerate(found) if size is not None})
+    scope.make_static(inst, {dim: size for dim, size in enumerate(found) if size is not None})
 
 
 def _convolution(scope: Scope, inst: Instruction) -> None:
@@ -425,7 +427,7 @@ def _convolution(scope: Scope, inst: Instruction) -> None:
         scope.masked(rhs, scope.zero(rhs), [d.kernel_input_feature]),
     ]
     scope.computation.set_operands(inst, operands)
-    scope.settle(inst, found)
+    scope.make_static(inst, found)
 
 
 def _batch_only(scope: Scope, inst: Instruction) -> None:
@@ -436,13 +438,13 @@ def _batch_only(scope: Scope, inst: Instruction) -> None:
         for operand in inst.operands:
             if scope.is_dynamic(operand):
                 refuse(inst, "the opcode has no rule for them")
-        scope.settle_leaves(inst, {})
+        scope.make_leaves_static(inst, {})
         return
     rank = inst.operands[0].array.rank
     first = rank if used is None else rank - used(inst)
     if used is None or any(dim >= first for dim in sizes):
         refuse(inst, "the opcode has no rule for them")
-    scope.settle_all(inst, sizes)
+    scope.make_all_static(inst, sizes)
 
 
 _USED_DIMS: dict[str, Callable[[Instruction], int]] = {

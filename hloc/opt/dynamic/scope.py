@@ -82,23 +82,23 @@ class Scope:
 
     # ---- new sizes
 
-    def settle(self, inst: Instruction, sizes: Sizes | None = None) -> None:
+    def make_static(self, inst: Instruction, sizes: Sizes | None = None) -> None:
         """Give `inst` a static shape; `sizes` are those of its only leaf."""
         self.computation.set_shape(inst, static(inst.shape))
         if sizes:
             self.leaves[inst] = {(): sizes}
 
-    def settle_leaves(self, inst: Instruction, found: dict[ShapeIndex, Sizes]) -> None:
+    def make_leaves_static(self, inst: Instruction, found: dict[ShapeIndex, Sizes]) -> None:
         """Give `inst` a static shape and the sizes of all its leaves."""
         self.computation.set_shape(inst, static(inst.shape))
         self.leaves[inst] = {index: sizes for index, sizes in found.items() if sizes}
 
-    def settle_all(self, inst: Instruction, sizes: Sizes) -> None:
+    def make_all_static(self, inst: Instruction, sizes: Sizes) -> None:
         """Give `inst` a static shape, and every leaf of its result the same sizes."""
         if isinstance(inst.shape, TupleShape):
-            self.settle_leaves(inst, {(i,): sizes for i in range(len(inst.shape.elements))})
+            self.make_leaves_static(inst, {(i,): sizes for i in range(len(inst.shape.elements))})
         else:
-            self.settle(inst, sizes)
+            self.make_static(inst, sizes)
 
     def become(self, inst: Instruction, new: Instruction, sizes: Sizes | None = None) -> None:
         """Replace `inst` by `new`, in the layout of `inst`."""
