@@ -71,7 +71,7 @@ def match_modules(old: Module, new: Module, *, layouts: bool = True) -> ModuleMa
             match.computations_back[b] = a
             waiting.append((a, b))
 
-    def settle() -> None:
+    def match_waiting() -> None:
         while waiting:
             a, b = waiting.popleft()
             _Matcher(found, match, a, b).run()
@@ -82,12 +82,12 @@ def match_modules(old: Module, new: Module, *, layouts: bool = True) -> ModuleMa
                     pair(called, other_called)
 
     pair(old.entry, new.entry)
-    settle()
+    match_waiting()
     for same in (found.computations.__getitem__, lambda c: c.name):
         free = [c for c in new.computations if c not in match.computations_back]
         for a, b in _in_order(_free(old.computations, match.computations), free, same):
             pair(a, b)
-        settle()
+        match_waiting()
     _match_moved(found, match, old, new)
     return match
 

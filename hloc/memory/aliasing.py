@@ -37,7 +37,7 @@ def share_with_parameters(
     """Merge outputs with the parameters they may alias, where live ranges allow.
 
     Runs after the required merges and before the optional ones. Returns the aliases with the value
-    of the parameter; every shared one is `overwritten` until `settle` decides.
+    of the parameter; every shared one is `overwritten` until `final_aliases` decides.
     """
     explicit = list(_explicit_pairs(module, coalescer, boundary))
     outputs = {pair.output for _, pair in explicit}
@@ -119,7 +119,7 @@ def _share(coalescer: Coalescer, parameter: Value, result: Value) -> bool:
     return False
 
 
-def settle(
+def final_aliases(
     pairs: Iterable[tuple[Value, AliasedOutput]], coalescer: Coalescer
 ) -> tuple[AliasedOutput, ...]:
     """Return the final aliases, `in place` where that saves a copy; runs after all merges."""

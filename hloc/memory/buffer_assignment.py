@@ -17,7 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
-from hloc.memory.aliasing import Boundary, leaves_of, settle, share_with_parameters
+from hloc.memory.aliasing import Boundary, final_aliases, leaves_of, share_with_parameters
 from hloc.memory.aligned_array import aligned_copy
 from hloc.memory.allocation import (
     ARENA,
@@ -176,7 +176,7 @@ def assign_buffers(
     boundary = _boundary(module, values)
     pairs = share_with_parameters(module, coalescer, boundary)
     merge_what_may(coalescer)
-    aliases = settle(pairs, coalescer)
+    aliases = final_aliases(pairs, coalescer)
     return _Assigner(module, timeline, values, coalescer, pack, share_outputs, aliases).run(
         scratch_bytes
     )

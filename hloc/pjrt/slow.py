@@ -56,9 +56,9 @@ def new_buffer(
     return result
 
 
-def settled(address: int) -> int:
+def wait_for(address: int) -> int:
     """Wait for a buffer; return the error of the run that should have computed it, or 0."""
-    error: int = machine().function("settled", 1)(address)
+    error: int = machine().function("wait_for", 1)(address)
     return error
 
 
@@ -79,7 +79,7 @@ def PJRT_LoadedExecutable_Execute(args: Any) -> int:
     row = words_at(args.argument_lists, 1)[0] if args.num_args else 0
     inputs = words_at(row, args.num_args)
     for address in inputs:
-        if error := settled(address):
+        if error := wait_for(address):
             return error
     with functions_of(args.options):
         results = run_here(program, inputs)
@@ -106,7 +106,7 @@ def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
         )
     lists = handles(args.argument_lists, len(devices), args.num_args)
     for address in (address for row in lists for address in row):
-        if error := settled(address):
+        if error := wait_for(address):
             return error
     given = [
         [array_of(row[i]) for row in lists] if leaf.type != TOKEN else []
@@ -184,7 +184,7 @@ def ready_event() -> int:
 
 
 def PJRT_Buffer_ToHostBuffer(args: Any) -> int:
-    if error := settled(args.src):
+    if error := wait_for(args.src):
         return error
     array = array_of(args.src)
     layout = structure("PJRT_Buffer_MemoryLayout").from_address(args.host_layout)

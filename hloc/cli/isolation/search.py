@@ -198,18 +198,18 @@ class Search:
         for side in self.sides:
             results = iter(side.run_all(tasks))
             for one in waiting:
-                settled = False
+                decided = False
                 for piece, arrays in one.tasks:
                     got = next(results)
-                    if settled:
+                    if decided:
                         continue
                     if isinstance(got, HloError):
                         if not piece.height:
                             self._leave(piece, f"{side.name}: {got.message}")
-                        settled = True
+                        decided = True
                         continue
                     ran.add(piece.inst)
-                    settled = self._judge(piece, side, arrays, got, one.want)
+                    decided = self._judge(piece, side, arrays, got, one.want)
         self.found.compared += len(ran)
 
     def _judge(

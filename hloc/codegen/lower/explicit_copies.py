@@ -33,7 +33,7 @@ def _make_explicit(inst: Instruction) -> None:
     """Process one instruction, after its operands and called computations."""
     computation, opcode = inst.computation, inst.opcode.name
     if inst.opcode.exchange is not None:
-        _settle_exchange(inst)
+        _match_operands(inst)
     if opcode == "copy" and isinstance(inst.shape, TupleShape):
         _replace(inst, _copied(computation, inst.operands[0], inst.shape))
     elif opcode == "tuple":
@@ -41,14 +41,14 @@ def _make_explicit(inst: Instruction) -> None:
     elif inst.opcode.forwards:
         _take_layout(inst, forwarded_shape(inst))
     elif opcode == "while":
-        _settle_loop(inst)
+        _unify_loop(inst)
     elif opcode in ("call", "fusion"):
         _hand_over(inst, 0, inst.called[0].parameters)
         _copy_after(inst, inst.called[0].root.shape)
     elif opcode == "conditional":
-        _settle_branches(inst)
+        _unify_branches(inst)
     elif opcode == "copy-start":
-        _settle_copy_start(inst)
+        _keep_layout(inst)
     elif opcode == "copy-done":
         _copy_after(inst, inst.operands[0].operands[0].shape)
     elif opcode == "get-tuple-element":
@@ -57,7 +57,7 @@ def _make_explicit(inst: Instruction) -> None:
         _copy_after(inst, whole.elements[inst.attributes.index])
 
 
-def _settle_exchange(inst: Instruction) -> None:
+def _match_operands(inst: Instruction) -> None:
     """Give each operand of a collective the element type and the layout of its result.
 
     A ragged all-to-all moves rows, so all its arrays are row-major.
@@ -85,7 +85,7 @@ def _settle_exchange(inst: Instruction) -> None:
             _copy_operand(inst, number, operand.array.with_layout(layout))
 
 
-def _settle_loop(inst: Instruction) -> None:
+def _unify_loop(inst: Instruction) -> None:
     """Give initial value, condition, body and result the layouts of the body's parameter."""
     condition, body = inst.called
     state = body.parameters[0].shape
@@ -99,7 +99,8 @@ def _settle_loop(inst: Instruction) -> None:
                 _make_explicit(reader)
 
 
-def _settle_branches(inst: Instruction) -> None:
+def _unify_branches(inst: Instruction) -> None:
+    """Give all branches and the result the layouts of the first branch."""
     shape = inst.called[0].root.shape
     for number, branch in enumerate(inst.called):
         _hand_over(inst, number + 1, branch.parameters)
@@ -107,7 +108,7 @@ def _settle_branches(inst: Instruction) -> None:
     _copy_after(inst, shape)
 
 
-def _settle_copy_start(inst: Instruction) -> None:
+def _keep_layout(inst: Instruction) -> None:
     """Copy within one layout; a change of layout comes after the copy-done."""
     operand, shape = inst.operands[0].shape, inst.shape
     assert isinstance(shape, TupleShape)

@@ -49,7 +49,7 @@ def PJRT_Buffer_ReadyEvent(args: Args) -> PJRT_Error:
 
 
 def PJRT_Buffer_UnsafePointer(args: Args) -> PJRT_Error:
-    error = settled(args.buffer)
+    error = wait_for(args.buffer)
     args.buffer_pointer = args.buffer.data
     return error
 
@@ -86,7 +86,7 @@ def deleted_error() -> PJRT_Error:
     return invalid(*text("Buffer has been deleted or donated."))
 
 
-def settled(buffer: PJRT_Buffer) -> PJRT_Error:
+def wait_for(buffer: PJRT_Buffer) -> PJRT_Error:
     """Wait for `buffer`; return the error of the run that should have made it, or null."""
     if buffer.deleted:
         return deleted_error()
@@ -111,7 +111,7 @@ def PJRT_Buffer_ToHostBuffer(args: Args) -> PJRT_Error:
         for i in range(buffer.rank):
             if layout.tiled.minor_to_major[i] != buffer.layout.minor_to_major[i]:
                 return twin(args)
-    error = settled(buffer)
+    error = wait_for(buffer)
     if error is not None:
         return error
     if args.dst_size < buffer.bytes:
@@ -123,7 +123,7 @@ def PJRT_Buffer_ToHostBuffer(args: Args) -> PJRT_Error:
 
 def PJRT_Buffer_CopyRawToHost(args: Args) -> PJRT_Error:
     buffer = args.buffer
-    error = settled(buffer)
+    error = wait_for(buffer)
     if error is not None:
         return error
     if args.offset < 0 or args.transfer_size < 0:
@@ -147,7 +147,7 @@ def copied(buffer: PJRT_Buffer, device: PJRT_Device, memory: PJRT_Memory) -> PJR
 
 
 def PJRT_Buffer_CopyToDevice(args: Args) -> PJRT_Error:
-    error = settled(args.buffer)
+    error = wait_for(args.buffer)
     if error is not None:
         return error
     device = args.dst_device
@@ -158,7 +158,7 @@ def PJRT_Buffer_CopyToDevice(args: Args) -> PJRT_Error:
 
 
 def PJRT_Buffer_CopyToMemory(args: Args) -> PJRT_Error:
-    error = settled(args.buffer)
+    error = wait_for(args.buffer)
     if error is not None:
         return error
     memory = args.dst_memory

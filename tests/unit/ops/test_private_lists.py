@@ -48,7 +48,7 @@ ALLOWED = {
     "opt/constant_folding: _NOT_FOLDED": "what this pass leaves alone, with reasons",
     "opt/dynamic/rules: _RULES": "rules of the pass, by opcode; others are refused",
     "opt/dynamic/rules: _USED_DIMS": "rules of the pass, by opcode",
-    "opt/dynamic_padder: _settle_all": "what has sizes of its own",
+    "opt/dynamic_padder: _resolve_in_order": "what has sizes of its own",
     "opt/dynamic_padder: _SIZES_ARE_VALUES": "what the pass makes of sizes",
     "opt/fusion/attention_match: _SIDE_OPCODES": "the pattern of an attention",
     "opt/fusion/attention_match: _MOVES": "the pattern of an attention",

@@ -49,7 +49,7 @@ def host_run_block(launch: Launch) -> Word:
     warps = (launch.count + Size_.WARP - 1) // Size_.WARP
     while True:
         for i in range(warps):
-            fault = host_settle(launch, host_ordered(i, warps))
+            fault = host_run_warp(launch, host_ordered(i, warps))
             if fault != 0:
                 return fault
         ended = 0
@@ -74,7 +74,7 @@ def host_run_block(launch: Launch) -> Word:
             host_resume(launch.threads[host_ordered(i, launch.count)].handle)
 
 
-def host_settle(launch: Launch, warp: int) -> Word:
+def host_run_warp(launch: Launch, warp: int) -> Word:
     """Run the lanes of a warp until none waits for the others."""
     first = warp * Size_.WARP
     lanes = min(launch.count - first, Size_.WARP)
