@@ -260,9 +260,9 @@ def _forwarded(module: Module, names: Sequence[str]) -> Module:
     """Return `module` with users of `names` using the operand of the same shape."""
     copy = _editable(module)
     for inst in _named(copy, names):
-        twin = _operand_of_same_shape(inst)
-        assert twin is not None
-        inst.computation.replace(inst, twin)
+        operand = _operand_of_same_shape(inst)
+        assert operand is not None
+        inst.computation.replace(inst, operand)
     return _tidied(copy, _dead(module))
 
 

@@ -57,7 +57,7 @@ struct Run: Run* next, PJRT_Executable* executable, int64_t* table, void* arena,
   Storage** outputs
 struct State: int64_t closed, int64_t forked, int stop, void* handler, int64_t clock, int64_t runs,
   int64_t bytes_in_use, int64_t peak_bytes, int64_t largest_bytes, int64_t allocations,
-  int64_t* kept, int64_t next_kept, void** twins, void* retire,
+  int64_t* kept, int64_t next_kept, void** fallbacks, void* retire,
   PJRT_Layouts_MemoryLayout* layouts, int64_t* element_bytes, PJRT_Event ready,
   Run* first_run, Run* last_run, int64_t running, int64_t ending,
   int64_t mutex0, int64_t mutex1, int64_t mutex2, int64_t mutex3, int64_t mutex4, int64_t mutex5,

@@ -1,4 +1,4 @@
-"""The Python fallbacks (twins) of machine code, for rare or complicated cases."""
+"""The Python fallbacks of machine code, for rare or complicated cases."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _start() -> None:
     add_buffer_callbacks()
     code, shared = machine(), state()
     shared.clock = int(time.CLOCK_MONOTONIC)
-    shared.twins = keep(words(_callback(name, getattr(slow, name)) for name in code.twins))
+    shared.fallbacks = keep(words(_callback(name, getattr(slow, name)) for name in code.fallbacks))
     shared.retire = _address(_RETIRE(programs.retire))
     sizes = {number: dtype.numpy.itemsize for number, dtype in dtypes().items()}
     shared.element_bytes = keep(words(sizes.get(i, 0) for i in range(max(*sizes, TOKEN) + 9)))

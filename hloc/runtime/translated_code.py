@@ -19,7 +19,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.runtime.cpu_loader import load_functions
 
 _DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
-_USES_TWIN = re.compile(r"\btwin\(args\)")
+_FALLS_BACK = re.compile(r"\bpython_fallback\(args\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Machine:
 
     Attributes:
         addresses: by name.
-        twins: functions that fall back to Python, in the order of their index.
+        fallbacks: functions that fall back to Python, in the order of their index.
     """
 
     addresses: Mapping[str, int]
-    twins: tuple[str, ...]
+    fallbacks: tuple[str, ...]
 
     def function(self, name: str, arguments: int = 0) -> Any:
         """Return a function of `arguments` 64-bit integers that returns one, to call from here."""
@@ -71,5 +71,5 @@ def load_translated(
     code = load_functions([data], target, names, allowed)
     # Threads may sleep in this code, and jaxlib calls it, after Python is gone.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
-    twins = (n for n, body in zip(names, bodies, strict=True) if _USES_TWIN.search(body))
-    return Machine(dict(zip(names, code.addresses, strict=True)), tuple(twins))
+    fallbacks = (n for n, body in zip(names, bodies, strict=True) if _FALLS_BACK.search(body))
+    return Machine(dict(zip(names, code.addresses, strict=True)), tuple(fallbacks))

@@ -87,6 +87,6 @@ def test_machine_code_counts_and_frees() -> None:
 
 def test_the_names_read_from_the_sources_are_those_of_the_translation() -> None:
     """`machine()` does not translate what is in the cache, so it finds the names on its own."""
-    text, twins = python_subset.translate(sources(), abi.STRUCTURES, lists=LISTS, enums=ENUMS)
+    text, fallbacks = python_subset.translate(sources(), abi.STRUCTURES, lists=LISTS, enums=ENUMS)
     assert list(machine().addresses) == re.findall(r"^define i64 @(\w+)", text, re.MULTILINE)
-    assert machine().twins == twins
+    assert machine().fallbacks == fallbacks

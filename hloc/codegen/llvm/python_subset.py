@@ -61,8 +61,8 @@ class Unit:
         lists: names that annotations use for pointers to several: `Words` for `int64_t*`.
         enums: what precedes the name of an enum: `PJRT_`.
         functions: of C and of a prelude, and how many arguments they take.
-        twins: functions of the C API whose hard cases go to Python, in the order of their index.
-        texts: the constant texts by their bytes.
+        fallbacks: functions of the C API whose hard cases go to Python, in the order of their
+        index. texts: the constant texts by their bytes.
     """
 
     structures: Structures
@@ -70,14 +70,14 @@ class Unit:
     enums: str
     functions: Mapping[str, int]
     returns: dict[str, str] = field(default_factory=dict)
-    twins: list[str] = field(default_factory=list)
+    fallbacks: list[str] = field(default_factory=list)
     texts: dict[bytes, str] = field(default_factory=dict)
 
-    def twin(self, name: str) -> int:
+    def python_fallback(self, name: str) -> int:
         """Return the index of the Python function `name`."""
-        if name not in self.twins:
-            self.twins.append(name)
-        return self.twins.index(name)
+        if name not in self.fallbacks:
+            self.fallbacks.append(name)
+        return self.fallbacks.index(name)
 
     def text(self, data: bytes) -> str:
         """Return the address of constant memory that holds `data`."""
@@ -125,7 +125,7 @@ def translate(
         head.append(f'@text{number} = private constant [{len(data)} x i8] c"{escaped}"')
     for name, count in C_FUNCTIONS.items():
         head.append(f"declare i64 @{name}({', '.join(['i64'] * count)})")
-    return "\n".join([*head, "", *bodies]), tuple(unit.twins)
+    return "\n".join([*head, "", *bodies]), tuple(unit.fallbacks)
 
 
 class _Function:
@@ -420,10 +420,10 @@ class _Function:
         pointer = self._value(f"inttoptr i64 {first} to ptr").text
         return self._value(f"call i64 {pointer}({_operands(others)})")
 
-    def _twin(self, arguments: list[ast.expr]) -> Value:
+    def _python_fallback(self, arguments: list[ast.expr]) -> Value:
         args = self._expression(arguments[0]).text
-        index = self._unit.twin(self._source.name)
-        return self._value(f"call i64 @call_twin({_operands([str(index), args])})")
+        index = self._unit.python_fallback(self._source.name)
+        return self._value(f"call i64 @call_fallback({_operands([str(index), args])})")
 
     def _stack(self, arguments: list[ast.expr]) -> Value:
         count = self._expression(arguments[0]).text
@@ -441,7 +441,7 @@ class _Function:
         "atomic_max": lambda self, arguments: self._atomic("max", arguments),
         "atomic_load": _atomic_load,
         "call": _indirect,
-        "twin": _twin,
+        "python_fallback": _python_fallback,
         "stack": _stack,
     }
 

@@ -35,8 +35,8 @@ atomic_add = _built_in
 atomic_max = _built_in
 atomic_load = _built_in
 """`atomic_load(meeting.phase)`: load with acquire semantics."""
-twin = _built_in
-"""`return twin(args)`: leave the call to the Python function of the same name."""
+python_fallback = _built_in
+"""`return python_fallback(args)`: leave the call to the Python function of the same name."""
 text = _built_in
 """`fail(code, *text("..."))`: the address and the size of a constant text."""
 stack = _built_in

@@ -8,9 +8,9 @@ from hloc.codegen.llvm.python_subset_stubs import (
     free,
     function,
     memcpy,
+    python_fallback,
     state,
     text,
-    twin,
 )
 from hloc.pjrt.machine.events import drop_event, error_of, fail, invalid, wait
 from hloc.pjrt.machine.memory import allocate, delete_buffer, drop_storage, new_buffer
@@ -107,10 +107,10 @@ def PJRT_Buffer_ToHostBuffer(args: Args) -> PJRT_Error:
     layout = args.host_layout
     if layout is not None and buffer.rank > 1:
         if layout.type != Buffer_MemoryLayout_Type_.Tiled:
-            return twin(args)
+            return python_fallback(args)
         for i in range(buffer.rank):
             if layout.tiled.minor_to_major[i] != buffer.layout.minor_to_major[i]:
-                return twin(args)
+                return python_fallback(args)
     error = wait_for(buffer)
     if error is not None:
         return error

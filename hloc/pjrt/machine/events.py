@@ -33,11 +33,11 @@ from hloc.pjrt.machine.stubs import (
 )
 
 
-def call_twin(index: int, args: Address) -> PJRT_Error:
+def call_fallback(index: int, args: Address) -> PJRT_Error:
     """Call a Python function; at the end of the process Python is gone and nothing is done."""
     if state.closed:
         return fail(Error_Code_.UNAVAILABLE, *text("hloc is shutting down"))
-    return call(state.twins[index], args)
+    return call(state.fallbacks[index], args)
 
 
 # ---------------------------------------------------------------- errors

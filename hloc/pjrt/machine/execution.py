@@ -13,11 +13,11 @@ from hloc.codegen.llvm.python_subset_stubs import (
     cast,
     malloc,
     memcpy,
+    python_fallback,
     size_of,
     stack,
     state,
     text,
-    twin,
 )
 from hloc.pjrt.machine.buffers import deleted_error, out_of_memory
 from hloc.pjrt.machine.events import drop_event, fail, invalid, new_event
@@ -47,7 +47,7 @@ from hloc.pjrt.machine.worker import queue
 def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
     executable = args.executable
     if executable.python or args.num_devices != 1:
-        return twin(args)
+        return python_fallback(args)
     if executable.deleted:
         return invalid(*text("The executable has been deleted."))
     if state.forked:

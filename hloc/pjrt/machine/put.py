@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.llvm.python_subset_stubs import atomic_add, memcpy, state, text, twin
+from hloc.codegen.llvm.python_subset_stubs import atomic_add, memcpy, python_fallback, state, text
 from hloc.pjrt.machine.buffers import out_of_memory
 from hloc.pjrt.machine.events import fail, invalid, new_event
 from hloc.pjrt.machine.memory import allocate, foreign, new_buffer
@@ -25,9 +25,9 @@ def PJRT_Client_BufferFromHostBuffer(args: Args) -> PJRT_Error:
     for i in range(args.num_dims):
         size_bytes *= args.dims[i]
     if is_row_major(args.device_layout, args.num_dims) == 0:
-        return twin(args)
+        return python_fallback(args)
     if size_bytes > 0 and is_dense(args, element_bytes) == 0:
-        return twin(args)
+        return python_fallback(args)
     memory = args.memory
     if memory is None:
         memory = args.device.memories[0]
