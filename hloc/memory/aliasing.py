@@ -148,7 +148,7 @@ def _overwriting(parameter: Value, coalescer: Coalescer) -> Iterator[tuple[Value
     values = coalescer.values
     for result in coalescer.class_of[parameter.number].members:
         inst = result.inst
-        if result.joined or result.fixed:
+        if result.is_phi or result.fixed:
             continue
         for number, index in operand_leaves(inst):
             reads = values.at(inst.operands[number], index) is parameter

@@ -1,6 +1,8 @@
-"""Buffer assignment of a scheduled module.
+"""Buffer assignment of a scheduled module: where each array lies in memory.
 
-Parameters, outputs and constants are allocations of their own; all temporaries share one arena.
+Values that share a buffer are coalesced (`coalescing.py`). Parameters, outputs and constants are
+allocations of their own; temporaries lie in outputs that are not written yet (`idle_outputs.py`),
+the others in one arena (`heap.py`). Terms and stages are those of XLA's `BufferAssigner`.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from hloc.memory.allocation import (
     NamedLeaf,
     Slice,
 )
-from hloc.memory.coalescing import BufferClass, Coalescer, merge_what_may, merge_what_must
+from hloc.memory.coalescing import BufferClass, Coalescer, merge_optional, merge_required
 from hloc.memory.heap import PackFunction, Packing, Request, pack
+from hloc.memory.idle_outputs import IdleOutput, place_in_outputs
 from hloc.memory.live_range import Interval, live_ranges
 from hloc.memory.panels import panel_order, panel_width
 from hloc.memory.schedule import Schedule
-from hloc.memory.spare_room import Room, place_in_rooms
 from hloc.memory.values import Timeline, Value, Values, find_values, lay_out, operand_leaves
 from hloc.shapes import ArrayShape, ShapeIndex, data_leaves
 
@@ -172,10 +174,10 @@ def assign_buffers(
     values = find_values(timeline, dataflow, module.entry)
     coalescer = Coalescer(timeline, values)
     coalescer.start(live_ranges(timeline, values))
-    merge_what_must(coalescer)
+    merge_required(coalescer)
     boundary = _boundary(module, values)
     pairs = share_with_parameters(module, coalescer, boundary)
-    merge_what_may(coalescer)
+    merge_optional(coalescer)
     aliases = final_aliases(pairs, coalescer)
     return _Assigner(module, timeline, values, coalescer, pack, share_outputs, aliases).run(
         scratch_bytes
@@ -206,50 +208,68 @@ class _Assigner:
     aliases: tuple[AliasedOutput, ...]
 
     def run(self, scratch_bytes: Callable[[Instruction], int]) -> BufferAssignment:
-        parameters = [
-            (parameter, index, shape)
-            for parameter in self.module.entry.parameters
-            for index, shape in data_leaves(parameter.shape)
-        ]
-        root = self.module.entry.root
-        outputs = data_leaves(root.shape)
+        """Assign constants, parameters and outputs, then temporaries to what memory is left."""
         constants, slices = self._constants()
-        for number, (inst, index, shape) in enumerate(parameters):
-            if shape.size_bytes:
-                value = self.values.at(inst, index)
-                slices[value.number] = Slice(PARAMETER, number, 0, shape.size_bytes)
-        homes: dict[int, BufferClass] = {}
-        in_place = {alias.output for alias in self.aliases if alias.how == "in place"}
-        for number, (index, shape) in enumerate(outputs):
-            if shape.size_bytes:
-                value = self.values.at(root, index)
-                assert value.number not in slices, f"output {number} has no buffer of its own"
-                place = Slice(OUTPUT, number, 0, shape.size_bytes)
-                homes[number] = self.coalescer.class_of[value.number]
-                for member in homes[number].members:
-                    if member.number not in slices or number in in_place:
-                        slices[member.number] = place
+        parameters = self._assign_parameters(slices)
+        outputs, output_classes = self._assign_outputs(slices)
+        scratch, packing = self._arena(slices, output_classes, scratch_bytes)
         same = {
             Slice(PARAMETER, a.parameter, 0, a.size_bytes): Slice(OUTPUT, a.output, 0, a.size_bytes)
             for a in self.aliases
             if a.how == "overwritten"
         }
-        scratch, packing = self._arena(slices, homes, scratch_bytes)
-        shapes = tuple(shape for _, _, shape in parameters)
         return BufferAssignment(
             self.values,
             self.timeline,
             packing.total_bytes,
             tuple(constants),
-            shapes,
-            tuple(shape for _, shape in outputs),
+            parameters,
+            outputs,
             self._report(slices, packing, constants),
-            self._buffers(slices, homes, scratch),
+            self._buffers(slices, output_classes, scratch),
             tuple(slices[value.number] for value in self.values.all),
             MappingProxyType(scratch),
             self.aliases,
             MappingProxyType(same),
         )
+
+    def _assign_parameters(self, slices: dict[int, Slice]) -> tuple[ArrayShape, ...]:
+        """Add the slices of the entry's parameters; return the shapes of their leaves."""
+        leaves = [
+            (parameter, index, shape)
+            for parameter in self.module.entry.parameters
+            for index, shape in data_leaves(parameter.shape)
+        ]
+        for number, (parameter, index, shape) in enumerate(leaves):
+            if shape.size_bytes:
+                value = self.values.at(parameter, index)
+                slices[value.number] = Slice(PARAMETER, number, 0, shape.size_bytes)
+        return tuple(shape for _, _, shape in leaves)
+
+    def _assign_outputs(
+        self, slices: dict[int, Slice]
+    ) -> tuple[tuple[ArrayShape, ...], dict[int, BufferClass]]:
+        """Add the slices of all values that share a buffer with an output.
+
+        A parameter that is updated in place moves to the slice of its output.
+
+        Returns:
+            The shapes of the output leaves, and the buffer class of each that has elements.
+        """
+        root = self.module.entry.root
+        leaves = data_leaves(root.shape)
+        classes: dict[int, BufferClass] = {}
+        in_place = {alias.output for alias in self.aliases if alias.how == "in place"}
+        for number, (index, shape) in enumerate(leaves):
+            if shape.size_bytes:
+                value = self.values.at(root, index)
+                assert value.number not in slices, f"output {number} has no buffer of its own"
+                place = Slice(OUTPUT, number, 0, shape.size_bytes)
+                classes[number] = self.coalescer.class_of[value.number]
+                for member in classes[number].members:
+                    if member.number not in slices or number in in_place:
+                        slices[member.number] = place
+        return tuple(shape for _, shape in leaves), classes
 
     def _constants(self) -> tuple[list[ConstantArray], dict[int, Slice]]:
         """Return the constant arrays without duplicates, and the slices of constant values."""
@@ -305,36 +325,36 @@ class _Assigner:
         self, requests: list[Request], outputs: dict[int, BufferClass]
     ) -> tuple[list[Slice], Packing]:
         """Place temporaries in idle outputs, the rest in the arena."""
-        rooms = [
-            Room(found.members[0].size_bytes, [(i.first, i.last) for i in found.intervals])
+        idle = [
+            IdleOutput(found.members[0].size_bytes, [(i.first, i.last) for i in found.intervals])
             for found in outputs.values()
             if self.share_outputs
         ]
-        in_rooms = place_in_rooms(requests, rooms)
-        rest = [request for request, place in zip(requests, in_rooms, strict=True) if not place]
+        in_outputs = place_in_outputs(requests, idle)
+        rest = [request for request, place in zip(requests, in_outputs, strict=True) if not place]
         packing = self.pack(rest)
         offsets, numbers = iter(packing.offsets), list(outputs)
         places = [
             Slice(OUTPUT, numbers[place[0]], place[1], request.size_bytes)
             if place
             else Slice(ARENA, 0, next(offsets), request.size_bytes)
-            for request, place in zip(requests, in_rooms, strict=True)
+            for request, place in zip(requests, in_outputs, strict=True)
         ]
         return places, packing
 
     def _buffers(
         self,
         slices: dict[int, Slice],
-        homes: dict[int, BufferClass],
+        outputs: dict[int, BufferClass],
         scratch: dict[Instruction, Slice],
     ) -> tuple[Buffer, ...]:
         classes = {id(found): found for found in self.coalescer.class_of}.values()
-        at_home = {id(found) for found in homes.values()}
+        of_outputs = {id(found) for found in outputs.values()}
         found = []
         for c in classes:
             places = [slices[member.number] for member in c.members]
             place = next((p for p in places if p.kind == OUTPUT), places[0])
-            is_guest = place.kind == OUTPUT and id(c) not in at_home
+            is_guest = place.kind == OUTPUT and id(c) not in of_outputs
             first = c.members[0].inst
             found.append(Buffer(place, first, tuple(c.members), _merged(c.intervals), is_guest))
         for inst, place in scratch.items():
@@ -348,7 +368,7 @@ class _Assigner:
         copies = in_place = elided = 0
         for value in self.values.all:
             inst = value.inst
-            if value.joined or value.fixed:
+            if value.is_phi or value.fixed:
                 continue
             shares = any(
                 slices[self.values.at(inst.operands[number], index).number] == slices[value.number]

@@ -1,7 +1,8 @@
 """Coalescing: values that share one buffer (loop state, branch results, copies, updates).
 
-Starts with one class per value and merges. Required merges are made and checked; optional merges
-are made if the live ranges of the two classes do not interfere.
+As in a register allocator (Chaitin, 1982), every value starts in a class of its own, and classes
+are merged. Required merges are checked; an optional merge is made only if the live ranges of the
+two classes do not interfere.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Coalescer:
     def _may_overwrite(self, operand: Value, later: Interval) -> bool:
         """True if the instruction that defines `later` may do so in the buffer of `operand`."""
         result = later.value
-        if result.joined or self.timeline.start[result.inst] != later.first:
+        if result.is_phi or self.timeline.start[result.inst] != later.first:
             return False
         key = (operand, result)
         known = self._allowed.get(key)
@@ -111,14 +112,14 @@ def _first(interval: Interval) -> int:
     return interval.first
 
 
-def merge_what_must(coalescer: Coalescer) -> None:
-    """Make the required merges: the values that loops and conditionals join."""
+def merge_required(coalescer: Coalescer) -> None:
+    """Make the required merges: the phis of loops and conditionals with their values."""
     for inst in coalescer.timeline.order:
-        for a, b in _joined_with(inst, coalescer.values):
+        for a, b in _phi_operands(inst, coalescer.values):
             coalescer.must_share(a, b)
 
 
-def merge_what_may(coalescer: Coalescer) -> None:
+def merge_optional(coalescer: Coalescer) -> None:
     """Make the optional merges, for results in place: deepest loops and largest arrays first."""
     dataflow = coalescer.values.dataflow
     candidates = list(_candidates(coalescer))
@@ -128,8 +129,8 @@ def merge_what_may(coalescer: Coalescer) -> None:
         coalescer.may_share(candidate.operand, candidate.result)
 
 
-def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Value]]:
-    """Yield pairs of values that must share a buffer because `inst` joins them."""
+def _phi_operands(inst: Instruction, values: Values) -> Iterator[tuple[Value, Value]]:
+    """Yield each phi that `inst` defines with a value that it may take; they share a buffer."""
     opcode = inst.opcode.name
     if opcode == "while":
         condition, body = inst.called
@@ -160,7 +161,7 @@ def _candidates(coalescer: Coalescer) -> Iterator[_Candidate]:
     values = coalescer.values
     for result in values.all:
         inst = result.inst
-        if result.joined or result.fixed:
+        if result.is_phi or result.fixed:
             continue
         saving = overwritten_operands(inst)
         for number, index in operand_leaves(inst):

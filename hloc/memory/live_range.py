@@ -54,7 +54,7 @@ def is_condition(computation: Computation, values: Values) -> bool:
     return caller is not None and caller.is_a("while") and computation is caller.called[0]
 
 
-def made_at(value: Value, timeline: Timeline) -> int:
+def definition_time(value: Value, timeline: Timeline) -> int:
     """Return the event that defines `value`."""
     if value.inst.opcode.name == "parameter":
         return timeline.begin[value.inst.computation]
@@ -96,7 +96,7 @@ class _Collector:
         """Return the intervals of `value`, sorted; at least one."""
         uses = self.uses[value.number]
         found: list[Interval] = []
-        waiting = [(self._region(value.inst.computation), made_at(value, self.timeline))]
+        waiting = [(self._region(value.inst.computation), definition_time(value, self.timeline))]
         while waiting:
             region, first = waiting.pop()
             last = uses.last.get(region, first)

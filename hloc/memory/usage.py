@@ -9,7 +9,7 @@ from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 
 
 @dataclass(frozen=True, slots=True)
-class WorstMoment:
+class ArenaPeak:
     """The peak of the arena.
 
     Attributes:
@@ -29,7 +29,7 @@ def in_arena(assignment: BufferAssignment) -> tuple[Buffer, ...]:
     return tuple(b for b in assignment.buffers if b.place.kind == ARENA)
 
 
-def worst_moment(assignment: BufferAssignment) -> WorstMoment | None:
+def arena_peak(assignment: BufferAssignment) -> ArenaPeak | None:
     """Return the first peak of the arena, None if it is unused."""
     buffers = in_arena(assignment)
     if not buffers:
@@ -46,7 +46,7 @@ def worst_moment(assignment: BufferAssignment) -> WorstMoment | None:
             best, worst = alive, time
     found = [b for b in buffers if span(b)[0] <= worst <= span(b)[1]]
     found.sort(key=lambda b: -b.place.size_bytes)
-    return WorstMoment(worst, running_at(assignment, worst), best, tuple(found))
+    return ArenaPeak(worst, running_at(assignment, worst), best, tuple(found))
 
 
 def span(buffer: Buffer) -> tuple[int, int]:

@@ -21,7 +21,7 @@ class Value:
 
     Attributes:
         fixed: an entry parameter or a constant, which must not be overwritten.
-        joined: a phi of several values: loop state, the result of a loop or a conditional.
+        is_phi: it takes one of several values: loop state, the result of a loop or a conditional.
     """
 
     number: int
@@ -29,7 +29,7 @@ class Value:
     index: ShapeIndex
     shape: ArrayShape
     fixed: bool
-    joined: bool
+    is_phi: bool
 
     def __repr__(self) -> str:
         index = "".join(f"{{{i}}}" for i in self.index)
@@ -111,10 +111,10 @@ def find_values(timeline: Timeline, dataflow: Dataflow, entry: Computation) -> V
             continue
         is_parameter = opcode == "parameter"
         fixed = opcode == "constant" or (is_parameter and inst.computation is entry)
-        joined = opcode in ("while", "conditional") or (is_parameter and not fixed)
+        is_phi = opcode in ("while", "conditional") or (is_parameter and not fixed)
         for index, shape in nonempty_leaves(inst.shape):
             if dataflow.source(inst, index) == (inst, index):
-                found[inst, index] = Value(len(found), inst, index, shape, fixed, joined)
+                found[inst, index] = Value(len(found), inst, index, shape, fixed, is_phi)
     return Values(dataflow, tuple(found.values()), found)
 
 

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from hloc.errors import printable_lines
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
-from hloc.memory.usage import in_arena, running_at, worst_moment
+from hloc.memory.usage import arena_peak, in_arena, running_at
 from hloc.pictures.colours import kind_of
 from hloc.pictures.style import chart, kind_style, label, legend, line, ticks
 from hloc.report.memory_report import source_of
@@ -126,12 +126,12 @@ def _title(buffer: Buffer) -> str:
 
 
 def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
-    worst = worst_moment(assignment)
-    if worst is None:
+    peak = arena_peak(assignment)
+    if peak is None:
         return
-    x = scale.x(worst.time) + scale.per_step / 2
-    inst = running_at(assignment, worst.time)
-    text = _clean(f"peak {size_text(worst.size_bytes)} at {inst.name}")
+    x = scale.x(peak.time) + scale.per_step / 2
+    inst = running_at(assignment, peak.time)
+    text = _clean(f"peak {size_text(peak.size_bytes)} at {inst.name}")
     anchor = "end" if x > _WIDTH / 2 else "start"
     shift = -5 if anchor == "end" else 5
     yield line("peak", x, _TOP, x, scale.y(0))

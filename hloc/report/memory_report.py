@@ -8,7 +8,7 @@ from typing import Any
 from hloc.errors import printable
 from hloc.ir.instruction import Instruction
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
-from hloc.memory.usage import in_arena, span, worst_moment
+from hloc.memory.usage import arena_peak, in_arena, span
 from hloc.report.text import plural
 
 _MOST_ROWS = 12
@@ -22,11 +22,11 @@ def memory_lines(assignment: BufferAssignment) -> list[str]:
 
 def memory_data(assignment: BufferAssignment) -> dict[str, Any]:
     """Return the report as JSON, with all buffers of the arena."""
-    report, worst = assignment.report, worst_moment(assignment)
+    report, peak = assignment.report, arena_peak(assignment)
     peak = None
-    if worst is not None:
-        live = [_buffer_data(buffer) for buffer in worst.buffers]
-        peak = {"bytes": worst.size_bytes, "step": worst.time, "at": worst.inst.name, "live": live}
+    if peak is not None:
+        live = [_buffer_data(buffer) for buffer in peak.buffers]
+        peak = {"bytes": peak.size_bytes, "step": peak.time, "at": peak.inst.name, "live": live}
     return {
         "parameter_bytes": report.parameter_bytes,
         "output_bytes": report.output_bytes,
@@ -81,16 +81,16 @@ def _aliased(assignment: BufferAssignment) -> Iterator[tuple[str, int, str]]:
 
 
 def _peak(assignment: BufferAssignment) -> Iterator[str]:
-    worst = worst_moment(assignment)
-    if worst is None:
+    peak = arena_peak(assignment)
+    if peak is None:
         return
-    lost = assignment.arena_bytes - worst.size_bytes
+    lost = assignment.arena_bytes - peak.size_bytes
     share = 100 * lost / assignment.arena_bytes
     yield (
-        f"peak {worst.size_bytes:,} bytes of the arena, {lost:,} bytes ({share:.1f} %) in gaps; "
-        f"at step {worst.time} of {len(assignment.timeline.order):,}: {_named(worst.inst)}"
+        f"peak {peak.size_bytes:,} bytes of the arena, {lost:,} bytes ({share:.1f} %) in gaps; "
+        f"at step {peak.time} of {len(assignment.timeline.order):,}: {_named(peak.inst)}"
     )
-    yield from _table(worst.buffers)
+    yield from _table(peak.buffers)
 
 
 def _largest(assignment: BufferAssignment) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Place temporaries in outputs that are not written yet.
+"""Temporaries in output buffers that are not written yet.
 
-An output buffer is idle until the output is computed; a temporary that is dead by then can use it
-for free.
+An output buffer is idle until the output is computed; a temporary that is dead by then takes no
+memory of its own there.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _SEARCH_BUDGET = 2_000_000
 
 
 @dataclass(slots=True)
-class Room:
-    """Memory of a fixed size that is idle part of the time.
+class IdleOutput:
+    """An output buffer, which is idle part of the time.
 
     Attributes:
         busy: times `first..last` at which all of it is in use.
@@ -50,23 +50,23 @@ class Room:
         return offset
 
 
-def place_in_rooms(
-    requests: Sequence[Request], rooms: Sequence[Room]
+def place_in_outputs(
+    requests: Sequence[Request], outputs: Sequence[IdleOutput]
 ) -> list[tuple[int, int] | None]:
-    """Return the room's number and the offset in it for each request, None if nothing fits.
+    """Return the number of an output and the offset in it for each request, None if nothing fits.
 
-    The largest requests are placed first, each in the smallest room that has free bytes for it.
+    The largest requests are placed first, each in the smallest output that has free bytes for it.
     """
     places: list[tuple[int, int] | None] = [None] * len(requests)
-    numbers = sorted(range(len(rooms)), key=lambda i: (rooms[i].size_bytes, i))
-    sizes = [rooms[i].size_bytes for i in numbers]
+    numbers = sorted(range(len(outputs)), key=lambda i: (outputs[i].size_bytes, i))
+    sizes = [outputs[i].size_bytes for i in numbers]
     budget = _SEARCH_BUDGET
     for i in sorted(range(len(requests)), key=lambda i: (-requests[i].size_bytes, i)):
         for number in numbers[bisect_left(sizes, requests[i].size_bytes) :]:
-            budget -= 1 + len(rooms[number].busy) + len(rooms[number].occupants)
+            budget -= 1 + len(outputs[number].busy) + len(outputs[number].occupants)
             if budget < 0:
                 return places
-            offset = rooms[number].place(requests[i])
+            offset = outputs[number].place(requests[i])
             if offset >= 0:
                 places[i] = (number, offset)
                 break
