@@ -1,8 +1,8 @@
-"""Matrices in panels: columns lie in memory as the kernels of products read them.
+"""Panel layout: a matrix as panels of adjacent columns, in the order in which gemms read it.
 
-`f32[768,3072]{1,0:T(768,16)}` is 192 panels of 16 columns, one behind the other, each with all 768
-rows: in XLA's notation of tiles, one that has all rows. Only constants lie so, and only where code
-generation says it; tiles of layouts that a module brings along are for other machines, and dropped.
+`f32[768,3072]{1,0:T(768,16)}` is 192 panels of 16 columns, one after the other, each with all 768
+rows; in XLA's notation, a tile that spans all rows. Code generation chooses this layout, for
+constants only. Tiles in the layouts of a module are meant for other machines and are dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def in_panels(shape: ArrayShape, outer: int, width: int) -> ArrayShape:
 
     Args:
         shape: a layout without tiles.
-        outer: how many of the slowest dimensions are batches: each has panels of its own.
+        outer: number of batch dimensions, the slowest ones; each batch has panels of its own.
         width: columns of a panel.
     """
     order = shape.minor_to_major
@@ -43,7 +43,7 @@ def panel_strides(shape: ArrayShape, strides: tuple[int, ...]) -> tuple[int, ...
 
     Args:
         shape: the array.
-        strides: as if it did not lie in panels.
+        strides: those without panels.
     """
     step = panel_width(shape)
     if not step:
@@ -63,7 +63,7 @@ def panel_elements(shape: ArrayShape) -> int:
 
 
 def panel_order(array: np.ndarray[Any, Any], shape: ArrayShape) -> np.ndarray[Any, Any]:
-    """Return an array, given in the order of its dimensions in memory, panel by panel."""
+    """Return the elements panel by panel; the dimensions of `array` are ordered as in memory."""
     width = panel_width(shape)
     if not width:
         return array
@@ -74,7 +74,7 @@ def panel_order(array: np.ndarray[Any, Any], shape: ArrayShape) -> np.ndarray[An
 
 
 def drop_tiles(module: Module) -> None:
-    """Take the tiles out of all layouts of arrays: this memory has none."""
+    """Remove the tiles from all layouts of arrays."""
     roots = control_flow_computations(module)
     with module.log.acting("drop-tiles"):
         for computation in reachable_computations(*roots):

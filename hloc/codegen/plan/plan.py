@@ -1,7 +1,7 @@
 """The execution plan: kernel calls, copies, loops, branches, host calls and exchanges.
 
-The last form before machine code that is independent of LLVM. Steps name memory by slots of the
-pointer table that the entry function receives.
+The last form before machine code that is independent of LLVM; its steps are what XLA calls thunks.
+They name memory by slots of the pointer table that the entry function receives.
 """
 
 from __future__ import annotations
