@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.opcode import Opcode
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import ArrayShape, Shape
+from hloc.shapes import ArrayShape, Shape, array_leaves
 from hloc.source import Span
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ class Instruction:
         """The shape, which the caller guarantees to be an array."""
         assert isinstance(self.shape, ArrayShape), self
         return self.shape
+
+    @property
+    def operand_arrays(self) -> list[ArrayShape]:
+        """The array leaves of all operands, in order."""
+        return [leaf for operand in self.operands for leaf in array_leaves(operand.shape)]
 
     @property
     def is_root(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hloc.dtypes import Array
 from hloc.ir.registered_targets import HostCallable, register_target
-from hloc.shapes import ArrayShape, data_leaves
+from hloc.shapes import ArrayShape, array_leaves
 
 if TYPE_CHECKING:
     from hloc.codegen.plan.host_calls import HostFunction
@@ -42,8 +42,8 @@ def callback_for(host: HostFunction, on_fault: Callable[[BaseException], None]) 
     if host.address:
         return ctypes.c_void_p(host.address)
     inst = host.inst
-    operands = [shape for o in inst.operands for _, shape in data_leaves(o.shape)]
-    results = [shape for _, shape in data_leaves(inst.shape)]
+    operands = inst.operand_arrays
+    results = array_leaves(inst.shape)
 
     def run(pointers: Any) -> None:
         targets = [_view(pointers[len(operands) + i], shape) for i, shape in enumerate(results)]

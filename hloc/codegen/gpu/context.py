@@ -57,7 +57,7 @@ class GpuContext(KernelContext):
                 self._positions[f"{unit}.{axis}"] = self._position(f"{unit}.{axis}", size)
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
-        leaves = [leaf for i in (*self.inst.operands, self.inst) for leaf in array_leaves(i.shape)]
+        leaves = [*self.inst.operand_arrays, *array_leaves(self.inst.shape)]
         alignments = [alignment_of(leaf.size_bytes) for leaf in leaves]
         alignments += [ALIGNMENT_BYTES] * (len(pointers) - len(leaves))  # scratch
         self._parameters = tuple(

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, Step
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import data_leaves
+from hloc.shapes import array_leaves
 
 STREAMS = 4
 """The number in XLA; most modules do not profit from more."""
@@ -92,8 +92,8 @@ def accesses_of(step: StraightStep, plan: Plan, kernels: Sequence[GpuKernel]) ->
             Access(step.target, step.size_bytes, True),
         )
     inst = plan.kernels[step.kernel].inst
-    read = [shape.size_bytes for o in inst.operands for _, shape in data_leaves(o.shape)]
-    written = [shape.size_bytes for _, shape in data_leaves(inst.shape)]
+    read = [shape.size_bytes for shape in inst.operand_arrays]
+    written = [shape.size_bytes for shape in array_leaves(inst.shape)]
     sizes = [*read, *written]
     if len(step.arguments) > len(sizes):
         sizes.append(kernels[step.kernel].scratch_bytes)

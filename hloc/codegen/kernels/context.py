@@ -60,7 +60,7 @@ class KernelContext:
         self.aliased = aliased
         self.target = target
         self.lanes = lanes
-        inputs = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+        inputs = inst.operand_arrays
         results = array_leaves(inst.shape)
         largest = max((shape.elements for shape in [*inputs, *results]), default=0)
         size = "optsize " if largest <= SMALL_ELEMENTS else ""

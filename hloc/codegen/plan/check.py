@@ -22,7 +22,7 @@ from hloc.codegen.plan.pointer_table import ARENA_SLOT, DEVICE_SLOT, FIRST_SLOT,
 from hloc.errors import InternalError
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import data_leaves
+from hloc.shapes import array_leaves
 
 _STATE_BYTES = 16
 """The part of the state of a device that programs read."""
@@ -250,7 +250,7 @@ class _Checker:
 
 def _leaves_of(inst: Instruction) -> tuple[list[tuple[int, int]], int]:
     """Return size and element size of the leaves of operands and result; how many are operands."""
-    operands = [shape for operand in inst.operands for _, shape in data_leaves(operand.shape)]
-    results = [shape for _, shape in data_leaves(inst.shape)]
-    sizes = [(shape.size_bytes, shape.dtype.storage_bytes) for shape in (*operands, *results)]
+    operands = inst.operand_arrays
+    arrays = [*operands, *array_leaves(inst.shape)]
+    sizes = [(shape.size_bytes, shape.dtype.storage_bytes) for shape in arrays]
     return sizes, len(operands)

@@ -110,9 +110,7 @@ def _arguments(memory: Allocations, request: KernelRequest, scratch_bytes: int) 
     """Return memory for all arguments of a kernel, operands filled with random numbers."""
     inst = request.inst
     rng = np.random.default_rng(0)
-    result = [
-        memory.holding(_random(rng, leaf)) for o in inst.operands for leaf in array_leaves(o.shape)
-    ]
+    result = [memory.holding(_random(rng, leaf)) for leaf in inst.operand_arrays]
     result += [memory.new(leaf.size_bytes) for leaf in array_leaves(inst.shape)]
     return [*result, memory.new(scratch_bytes)] if scratch_bytes else result
 

@@ -25,7 +25,7 @@ from hloc.runtime.gpu.commands import Call, Copy, Launch, commands_of
 from hloc.runtime.gpu.cuda_driver import CudaError
 from hloc.runtime.gpu.device import Device, LibraryDevice, RecordingDevice
 from hloc.runtime.gpu.graph_cache import GraphCache
-from hloc.shapes import ArrayShape, data_leaves
+from hloc.shapes import ArrayShape, array_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class _Run:
         """Run a host function on copies of its operands."""
         host = self.plan.host_functions[step.function]
         inst = host.inst
-        operands = [shape for o in inst.operands for _, shape in data_leaves(o.shape)]
-        results = [shape for _, shape in data_leaves(inst.shape)]
+        operands = inst.operand_arrays
+        results = array_leaves(inst.shape)
         places = iter(step.arguments)
         arrays = [self._read(next(places), shape) for shape in operands]
         for shape, value in zip(results, host.function(*arrays), strict=True):

@@ -49,7 +49,7 @@ def emit(w: LaunchWriter) -> None:
 
 def elements_per_thread(inst: Instruction, elements: int) -> int:
     """Return the elements per thread: at most 16 bytes of the widest array."""
-    operands = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+    operands = inst.operand_arrays
     arrays = [leaf for leaf in (*operands, *array_leaves(inst.shape)) if leaf.elements == elements]
     widest = max(leaf.dtype.storage_bytes for leaf in arrays)
     count = min(max(_VECTOR_BYTES // widest, 1), _MOST_PER_THREAD)

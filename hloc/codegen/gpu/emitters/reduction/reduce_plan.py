@@ -7,7 +7,6 @@ from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import array_leaves
 
 _BLOCKS = 256
 """Blocks that keep a large GPU busy."""
@@ -113,7 +112,7 @@ def _width(inst: Instruction, problem: ReduceProblem) -> int:
         return 1
     elements = problem.rows * problem.addends
     size = problem.dims[problem.reduced[-1]] if problem.reduced else 1
-    leaves = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+    leaves = inst.operand_arrays
     read = [leaf.dtype.storage_bytes for leaf in leaves if leaf.elements == elements]
     width = max(min(_VECTOR_BYTES // max(read, default=4), 8), 1)
     while size % width:

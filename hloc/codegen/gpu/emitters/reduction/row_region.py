@@ -66,7 +66,7 @@ class Group:
 def group_of(inst: Instruction, plan: RowPlan) -> Group:
     """Return the group of threads for a row of `inst`."""
     size = plan.rows.size
-    arrays = [leaf for i in (*inst.operands, inst) for leaf in array_leaves(i.shape)]
+    arrays = [*inst.operand_arrays, *array_leaves(inst.shape)]
     widest = max(array.dtype.storage_bytes for array in arrays)
     wanted = 1 << max(-(-size // _MOST_WANTED) - 1, 0).bit_length()
     threads = max(min(wanted, _MOST_THREADS), min(WARP_THREADS, 1 << (size - 1).bit_length()))
