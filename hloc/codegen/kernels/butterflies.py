@@ -1,4 +1,8 @@
-"""Short Fourier transforms of vectors, unrolled: the steps within a pass of a long one."""
+"""Butterflies: unrolled Fourier transforms of a few vectors, the inner step of every FFT pass.
+
+Source: Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier series"
+(1965).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that accumulate several neighbours at a time, one per lane of a vector."""
+"""Loops that accumulate several contiguous elements at a time, one per lane of a vector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COPIES = ((4, 4), (24, 2))
 """Pairs (n, copies): elements of at most n operations use this many copies of accumulators."""
 
 _FUNCTION_OPERATIONS = 16
-"""Operations that a function such as exp counts for."""
+"""Operations that a function such as exp counts as."""
 
 Element = Callable[[list[IndexValue]], None]
 
@@ -28,11 +28,11 @@ def feed_rows(
     sums: Sequence[RunningSum],
     element: Element,
     before_block: Callable[[IndexValue, IndexValue], None] | None = None,
-    made: Sequence[Instruction] = (),
+    also: Sequence[Instruction] = (),
 ) -> None:
     """Run `element` as `running_sums.feed` does, in lanes where possible.
 
-    `made` are further instructions whose elements `element` computes.
+    `also` are further instructions whose elements `element` computes.
     """
     lanes = lanes_of(k)
     is_plain = all(total.reducer for total in sums)
@@ -42,7 +42,7 @@ def feed_rows(
         k.is_final = False
         feed(k, dims, order, sums, element, before_block)
         return
-    work = _operations(k, [*made, *(operand for total in sums for operand in total.inputs)])
+    work = _operations(k, [*also, *(operand for total in sums for operand in total.inputs)])
     _Rows(k, lanes, dims, order, sums, element, work).feed(before_block)
 
 

@@ -1,8 +1,9 @@
 """The inner part of gemms and convolutions: rows times a panel of columns.
 
-Several rows of accumulators stay in the L1 cache over the loop along k, which takes several k at a
-time, so that an accumulator is loaded and stored once per several multiplications. Micro-kernels
-with explicit vectors replace `multiply_panel` where they exist.
+The accumulators of several rows stay in the L1 cache during the loop over k. The loop is unrolled,
+so that an accumulator is loaded and stored once per several multiplications. Micro-kernels with
+explicit vectors replace `multiply_panel` where they exist. Source: Goto and van de Geijn, "Anatomy
+of high-performance matrix multiplication" (2008).
 """
 
 from __future__ import annotations
@@ -126,10 +127,10 @@ def _tile(
 
 
 def _columns(k: KernelContext, p: PanelGemm) -> Iterator[IndexValue]:
-    """Yield what stands for all columns of the panel; its code is written once for each loop.
+    """Yield a column index for each loop over the panel's columns; the caller writes its body.
 
-    A loop over a number that is no multiple of a vector would have masks in LLVM's hands, or one
-    vector and a rest of single columns: loops over powers of two have neither.
+    A loop whose length is no multiple of a vector would get masks from LLVM, or a scalar remainder.
+    So the rest is computed by loops over vectors of half, a quarter ... of the width.
     """
     vectors = p.is_packed and not p.dtype.is_complex
     if not isinstance(p.width, int):

@@ -64,9 +64,9 @@ def write_bits(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -
     if k.root.attributes.algorithm != "rng_three_fry":
         _philox(k, state, at[0])
     elif k.outputs[-1].dtype.bits == 64:
-        _three_fry_wide(k, state, at)
+        _threefry_wide(k, state, at)
     else:
-        _three_fry(k, state, at)
+        _threefry(k, state, at)
 
 
 def write_state(k: KernelContext, state: list[Value]) -> None:
@@ -75,10 +75,10 @@ def write_state(k: KernelContext, state: list[Value]) -> None:
         return
     steps = prod(loops_of(k.root))
     if k.root.attributes.algorithm == "rng_three_fry":
-        new = [state[0], _count(k.b, state[1], steps, k)]
+        new = [state[0], _added(k.b, state[1], steps, k)]
     else:
         low, high = _philox_counter(state)
-        new = [state[0], *_moved(k.b, low, high, k.b.const(U64, steps))][: len(state)]
+        new = [state[0], *_advanced(k.b, low, high, k.b.const(U64, steps))][: len(state)]
     for i, value in enumerate(new):
         k.outputs[0].store(k.math, (i,), value)
 
@@ -101,28 +101,28 @@ def _store(k: KernelContext, output: IrArray, index: Sequence[IndexValue], bits:
     output.store(k.math, tuple(index), value)
 
 
-def _count(b: LlvmBuilder, start: Value, steps: IndexValue, k: KernelContext) -> Value:
+def _added(b: LlvmBuilder, start: Value, steps: IndexValue, k: KernelContext) -> Value:
     return b.iadd(start, b.convert(k.math.value(steps), U64))
 
 
 # ---------------------------------------------------------------- Threefry
 
 
-def _three_fry_wide(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
+def _threefry_wide(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
     """Write one element of 64 bits."""
     output = k.outputs[-1]
     number = k.math.linear(at, row_major_strides(output.dims))
-    x = _three_fry_words(k.b, state[0], _count(k.b, state[1], number, k))
+    x = _threefry_words(k.b, state[0], _added(k.b, state[1], number, k))
     _store(k, output, at, _wide(k.b, *x))
 
 
-def _three_fry(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
-    """Write two elements, neighbours along the dimension that is split."""
+def _threefry(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
+    """Write two elements, adjacent along the split dimension."""
     output = k.outputs[-1]
     dims = output.dims
     split = split_dimension(dims)
     number = k.math.linear(at, row_major_strides(_half(dims)))
-    x = _three_fry_words(k.b, state[0], _count(k.b, state[1], number, k))
+    x = _threefry_words(k.b, state[0], _added(k.b, state[1], number, k))
     for which in (0, 1):
         index = list(at)
         inside = k.body.all_of([])
@@ -142,7 +142,7 @@ def _half(dims: Sequence[int]) -> list[int]:
     return [(n + 1) // 2 if d == split else n for d, n in enumerate(dims)]
 
 
-def _three_fry_words(b: LlvmBuilder, key: Value, counter: Value) -> list[Value]:
+def _threefry_words(b: LlvmBuilder, key: Value, counter: Value) -> list[Value]:
     """Encrypt one counter with 20 rounds."""
     k0, k1 = _halves(b, key)
     keys = [k0, k1, b.xor(b.xor(k0, k1), b.const(U32, _PARITY))]
@@ -167,7 +167,7 @@ def _philox(k: KernelContext, state: list[Value], i: IndexValue) -> None:
     elements = prod(output.dims)
     per_counter = _per_counter(output.dtype)
     low, high = _philox_counter(state)
-    words = _philox_words(b, state[0], _moved(b, low, high, b.convert(k.math.value(i), U64)))
+    words = _philox_words(b, state[0], _advanced(b, low, high, b.convert(k.math.value(i), U64)))
     if per_counter == 2:
         words = [_wide(b, words[0], words[1]), _wide(b, words[2], words[3])]
     for which, word in enumerate(words):
@@ -193,7 +193,7 @@ def _counters(dims: Sequence[int], dtype: DType) -> int:
     return -(-prod(dims) // _per_counter(dtype))
 
 
-def _moved(b: LlvmBuilder, low: Value, high: Value, steps: Value) -> list[Value]:
+def _advanced(b: LlvmBuilder, low: Value, high: Value, steps: Value) -> list[Value]:
     """Return a counter of two u64 plus `steps`."""
     total = b.iadd(low, steps)
     carry = b.convert(b.compare("LT", total, steps), U64)

@@ -35,7 +35,7 @@ class Vectors:
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         return self.fn.value(f"shufflevector {self.type} {one}, {self.type} poison, {zeros}")
 
-    def together(self, elements: Sequence[Value]) -> str:
+    def packed(self, elements: Sequence[Value]) -> str:
         """Return the vector of `lanes` elements."""
         found = "poison"
         for lane, x in enumerate(elements):
@@ -84,12 +84,12 @@ class Vectors:
 
     def lane_everywhere(self, x: str, number: int) -> str:
         """Return a vector whose lanes all are lane `number` of `x`."""
-        return self._picked(x, "poison", [number] * self.lanes)
+        return self._shuffled(x, "poison", [number] * self.lanes)
 
-    def moved_up(self, x: str, count: int, filled: str) -> str:
+    def shifted_up(self, x: str, count: int, filled: str) -> str:
         """Return `x` with its lanes shifted up by `count`; the lowest are those of `filled`."""
         kept = [self.lanes + lane for lane in range(self.lanes - count)]
-        return self._picked(filled, x, [*range(count), *kept])
+        return self._shuffled(filled, x, [*range(count), *kept])
 
     def transposed(self, rows: list[str]) -> list[str]:
         """Return vector j of lane j of each of `lanes` vectors, a power of 2."""
@@ -98,14 +98,14 @@ class Vectors:
             for i in range(self.lanes):
                 if not i & step:
                     pair = found[i], found[i | step]
-                    found[i] = self._mixed(pair, step, 0)
-                    found[i | step] = self._mixed(pair, step, step)
+                    found[i] = self._interleaved(pair, step, 0)
+                    found[i | step] = self._interleaved(pair, step, step)
             step *= 2
             if step < self.lanes:
-                found = [self._kept(x) for x in found]
+                found = [self._opaque(x) for x in found]
         return found
 
-    def _kept(self, x: str) -> str:
+    def _opaque(self, x: str) -> str:
         """Return `x`, opaque to LLVM, which would search for better shuffles.
 
         It finds none, and the search takes more than half of the compile time of a transposition.
@@ -113,15 +113,15 @@ class Vectors:
         name = f"@llvm.arithmetic.fence.v{self.lanes}f{8 * self._bytes}"
         return self.fn.call(self.type, name, (self.type, x))
 
-    def _mixed(self, pair: tuple[str, str], step: int, high: int) -> str:
+    def _interleaved(self, pair: tuple[str, str], step: int, high: int) -> str:
         """Return every other run of `step` lanes of both vectors: the even or the `high` ones."""
         places = [
             self.lanes + (lane & ~step | high) if lane & step else lane | high
             for lane in range(self.lanes)
         ]
-        return self._picked(*pair, places)
+        return self._shuffled(*pair, places)
 
-    def _picked(self, first: str, second: str, places: Sequence[int]) -> str:
+    def _shuffled(self, first: str, second: str, places: Sequence[int]) -> str:
         """Return a shuffle of two vectors; `places` count through both."""
         mask = ", ".join(f"i32 {place}" for place in places)
         kind = self.type

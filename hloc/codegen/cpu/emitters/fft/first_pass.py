@@ -67,7 +67,7 @@ def first_pass_routine(dtype: DType, factor: int, inverse: bool, target: Target)
 def _entries(w: RoutineWriter, v: Vectors, places: list[IndexValue]) -> Complex:
     """Return entries of the table of cosines and sines, one for each lane."""
     cosines, sines = (
-        v.together([w.b.load(table, v.dtype, w.math.value(at)) for at in places])
+        v.packed([w.b.load(table, v.dtype, w.math.value(at)) for at in places])
         for table in (pointer_value("%cosines"), pointer_value("%sines"))
     )
     return cosines, sines

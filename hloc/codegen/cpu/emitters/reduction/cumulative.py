@@ -168,7 +168,7 @@ class _Row(_Scan):
         """Return the scan of the lanes of one vector."""
         step = 1
         while step < self.v.lanes:
-            x = self.v.folded(self.fold, self.v.moved_up(x, step, self.neutral), x)
+            x = self.v.folded(self.fold, self.v.shifted_up(x, step, self.neutral), x)
             step *= 2
         return x
 

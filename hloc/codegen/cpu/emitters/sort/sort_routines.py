@@ -342,7 +342,7 @@ class _Main:
             own = total = v.load(pointer, digit)
             step = 1
             while step < v.lanes:
-                total = v.folded("add", total, v.moved_up(total, step, zeros))
+                total = v.folded("add", total, v.shifted_up(total, step, zeros))
                 step *= 2
             sofar = fn.value(f"load {v.type}, ptr {before}")
             total = v.folded("add", total, sofar)

@@ -113,7 +113,7 @@ class _Row(row_region.RowElements):
     def write(self) -> None:
         for stage in self.plan.stages:
             for inst in stage.row_values:
-                self._fix(inst)
+                self._compute_once(inst)
             self._stage(stage)
         leads = self.k.body.all_of([self.is_mine, self.k.math.compare("EQ", self.k.thread("x"), 0)])
         values = [(inst, self._row_element(inst)) for inst in self.plan.writes_rows]
