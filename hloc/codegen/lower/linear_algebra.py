@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.codegen.kernels.linalg.calls import (
-    AS_IT_IS,
+    AS_STORED,
     TRANSPOSED,
     linalg_call,
     solution,
@@ -107,8 +107,8 @@ def _is_tall(inst: Instruction) -> bool:
 
 
 def _cholesky(a: dict[str, Any]) -> _Choice:
-    view = AS_IT_IS if a.get("uplo", "L") == "L" else TRANSPOSED
-    return "cholesky", (view, view, AS_IT_IS)
+    view = AS_STORED if a.get("uplo", "L") == "L" else TRANSPOSED
+    return "cholesky", (view, view, AS_STORED)
 
 
 def _solve(a: dict[str, Any]) -> _Choice:
@@ -132,17 +132,17 @@ def _multiply(a: dict[str, Any]) -> _Choice:
         (False, True): "apply-q-transpose",
         (False, False): "apply-q-conjugate",
     }[is_left, is_plain]
-    view = AS_IT_IS if is_left else TRANSPOSED
-    return name, (AS_IT_IS, AS_IT_IS, view, view)
+    view = AS_STORED if is_left else TRANSPOSED
+    return name, (AS_STORED, AS_STORED, view, view)
 
 
 def _eigen(a: dict[str, Any]) -> _Choice:
-    return f"eigen-{'lower' if a.get('uplo', 'L') == 'L' else 'upper'}", (AS_IT_IS,) * 4
+    return f"eigen-{'lower' if a.get('uplo', 'L') == 'L' else 'upper'}", (AS_STORED,) * 4
 
 
 def _singular(a: dict[str, Any]) -> _Choice:
     """Choose the routine of an SVD; a wide matrix is transposed, which swaps U and V."""
-    n, t = AS_IT_IS, TRANSPOSED
+    n, t = AS_STORED, TRANSPOSED
     name = "values" if a.get("mode") == "N" else "singular"
     if a["is_tall"]:
         return f"{name}-tall", (n, n, n, n, t, n)
@@ -151,11 +151,11 @@ def _singular(a: dict[str, Any]) -> _Choice:
 
 _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
     "potrf": _cholesky,
-    "getrf": lambda a: ("lu", (AS_IT_IS,) * 4),
+    "getrf": lambda a: ("lu", (AS_STORED,) * 4),
     "trsm": _solve,
-    "geqrf": lambda a: ("qr", (AS_IT_IS,) * 3),
-    "orgqr": lambda a: ("q", (AS_IT_IS,) * 3),
-    "ungqr": lambda a: ("q", (AS_IT_IS,) * 3),
+    "geqrf": lambda a: ("qr", (AS_STORED,) * 3),
+    "orgqr": lambda a: ("q", (AS_STORED,) * 3),
+    "ungqr": lambda a: ("q", (AS_STORED,) * 3),
     "ormqr": _multiply,
     "unmqr": _multiply,
     "syevd": _eigen,

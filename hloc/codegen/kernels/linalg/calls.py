@@ -20,7 +20,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
 from hloc.shapes import ArrayShape, TupleShape
 
-AS_IT_IS, TRANSPOSED, REVERSED, UPSIDE_DOWN = "n", "t", "r", "v"
+AS_STORED, TRANSPOSED, REVERSED, ROWS_REVERSED = "n", "t", "r", "v"
 """Letters of views: as stored; rows and columns swapped; both reversed; rows reversed."""
 
 TYPES = (F32, F64, C64, C128)
@@ -75,7 +75,7 @@ def call_of(inst: Instruction) -> LinalgCall | None:
         name, _, views = inst.attributes.custom_call_target[len(LINALG_PREFIX) :].partition("__")
         return linalg_call(inst, name, tuple(views.split("_")))
     if inst.is_a("cholesky"):
-        view = AS_IT_IS if inst.attributes.lower else TRANSPOSED
+        view = AS_STORED if inst.attributes.lower else TRANSPOSED
         return linalg_call(inst, "cholesky-or-nan", (view, view))
     if inst.is_a("triangular-solve"):
         a = inst.attributes
@@ -102,11 +102,11 @@ def solution(
     """
     name = f"solve{'-conjugated' if conjugated else ''}{'-unit' if unit else ''}"
     flipped = transposed == left
-    matrix = TRANSPOSED if flipped else AS_IT_IS
-    right = AS_IT_IS if left else TRANSPOSED
+    matrix = TRANSPOSED if flipped else AS_STORED
+    right = AS_STORED if left else TRANSPOSED
     if lower == flipped:
-        matrix = matrix.strip(AS_IT_IS) + REVERSED
-        right = right.strip(AS_IT_IS) + UPSIDE_DOWN
+        matrix = matrix.strip(AS_STORED) + REVERSED
+        right = right.strip(AS_STORED) + ROWS_REVERSED
     return name, (matrix, right, right)
 
 
@@ -190,6 +190,6 @@ def _view(shape: ArrayShape, view: str, depth: int) -> ArrayView | None:
     rows, columns = _sizes(shape, view, depth)
     if REVERSED in view:
         return ArrayView((rows - 1) * row + (columns - 1) * column, batch, -row, -column)
-    if UPSIDE_DOWN in view:
+    if ROWS_REVERSED in view:
         return ArrayView((rows - 1) * row, batch, -row, column)
     return ArrayView(0, batch, row, column)

@@ -15,10 +15,10 @@ from hloc.codegen.kernels.linalg.trailing import (
     blocks,
     column_chunks,
     column_groups,
-    less_products,
+    minus_products,
     packed_strips,
     panels,
-    take_products,
+    subtract_products,
 )
 from hloc.codegen.kernels.linalg.work import NUMBER, Region, Work
 from hloc.dtypes import S32
@@ -35,24 +35,24 @@ def factor(work: Work) -> None:
         with panels(work, block) as panel:
             _eliminate(work, panel)
             for group in column_groups(work, panel.behind, block.limit):
-                _take_panel(work, panel, group)
+                _apply_panel(work, panel, group)
         if work.strips:
-            _take_block(work, block)
+            _apply_block(work, block)
 
 
-def _take_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
+def _apply_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
     """Update columns behind a panel."""
     a, m = work.regions[0], work.math
     left = [[a.load(j, m.add(panel.first, c)) for c in range(PANEL)] for j in group]
     factors = [[work.conjugate(x) for x in numbers] for numbers in left]
     for n, j in enumerate(group):  # the triangle between the first and the last column
         for row in range(n, len(group) - 1):
-            x = less_products(work, a.load(group[row], j), left[row], factors[n])
+            x = minus_products(work, a.load(group[row], j), left[row], factors[n])
             a.store(group[row], j, x)
-    take_products(work, a, panel, group, factors, (group[-1], work.sizes["n"]))
+    subtract_products(work, a, panel, group, factors, (group[-1], work.sizes["n"]))
 
 
-def _take_block(work: Work, block: Block) -> None:
+def _apply_block(work: Work, block: Block) -> None:
     """Update the columns behind a block."""
     a, b, m, size = work.regions[0], work.b, work.math, work.sizes["n"]
 
@@ -63,11 +63,11 @@ def _take_block(work: Work, block: Block) -> None:
         for strip in packed_strips(work, a, block, (chunk.first, size)):
             edge = m.minimum(strip.first, chunk.stop)
             for group in column_groups(work, chunk.first, edge):
-                for j, x in zip(group, strip.less_block(a, group, chunk), strict=True):
+                for j, x in zip(group, strip.minus_block(a, group, chunk), strict=True):
                     a.store(strip.at, j, x)
             end = m.minimum(m.add(strip.first, strip.lanes), chunk.stop)
             with work.loop(edge, end) as j:
-                (x,) = strip.less_block(a, (j,), chunk)
+                (x,) = strip.minus_block(a, (j,), chunk)
                 is_below = b.compare("GE", m.value(strip.at), m.value(j))
                 a.store(strip.at, j, b.select(is_below, x, a.load(strip.at, j)))
 
@@ -101,7 +101,7 @@ def factor_or_nan(work: Work) -> None:
     b, size = work.b, work.sizes["n"]
     infinity, zero, nan = work.const(float("inf"), work.part), b.const(S32, 0), work.const(np.nan)
     with work.loop(0, size) as k:
-        is_finite = b.compare("LT", work.size_of(a.load(k, k)), infinity)
+        is_finite = b.compare("LT", work.magnitude(a.load(k, k)), infinity)
         info.store(0, 0, b.select(is_finite, info.load(0), b.const(S32, -1)))
     good = b.compare("EQ", info.load(0), zero)
     above = b.select(good, work.const(0), nan)

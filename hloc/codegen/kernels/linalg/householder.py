@@ -53,10 +53,10 @@ def factor_columns(
 def product(work: Work) -> None:
     """Form the product of the reflectors, as many columns as the matrix has: LAPACK's `orgqr`."""
     a, tau = work.regions
-    multiply_out(work, a, tau, work.sizes["k"], work.sizes["n"])
+    form_product(work, a, tau, work.sizes["k"], work.sizes["n"])
 
 
-def multiply_out(
+def form_product(
     work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
 ) -> None:
     """Replace `count` reflectors in `a` by their product."""
@@ -193,7 +193,7 @@ def reflector(work: Work, a: Matrix, first: IndexValue, column: IndexValue) -> V
 def norm(work: Work, a: Matrix, column: IndexValue, start: IndexValue, stop: IndexValue) -> Value:
     """Return the norm of part of a column, without intermediate overflow or underflow."""
     b, part = work.b, work.part
-    largest = work.largest(start, stop, lambda i: work.size_of(a.load(i, column)))
+    largest = work.largest(start, stop, lambda i: work.magnitude(a.load(i, column)))
     scale = work.not_tiny(largest)
     inverse = b.fdiv(work.const(1, part), scale)
     squares = work.total(

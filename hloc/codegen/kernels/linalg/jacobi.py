@@ -13,7 +13,7 @@ import numpy as np
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.linalg.householder import factor_columns, hypotenuse, multiply_out, norm
+from hloc.codegen.kernels.linalg.householder import factor_columns, form_product, hypotenuse, norm
 from hloc.codegen.kernels.linalg.work import NUMBER, REAL, Matrix, Region, Work
 from hloc.dtypes import S32
 from hloc.lazy_dataclass import dataclass
@@ -111,7 +111,7 @@ def singular(work: Work) -> None:
         signs.store(j, 0, b.intrinsic("copysign", one, _real(work, left.load(j, j))))
         found = b.fmul(values.load(j), scale)
         values.store(j, 0, b.fadd(found, _real(work, poison)))
-    multiply_out(work, left, tau, n, work.sizes["u"])
+    form_product(work, left, tau, n, work.sizes["u"])
     with work.loop(0, work.sizes["u"]) as j:
         for i in work.strip(0, a.rows):
             left.store(i, j, b.fadd(left.load(i, j), poison))
@@ -292,7 +292,7 @@ def _largest(work: Work, a: Matrix, columns: IndexValue) -> Value:
     """Return the largest absolute value of an element."""
     b, found = work.b, work.variable(work.part, work.const(0, work.part))
     with work.loop(0, columns) as j:
-        part = work.largest(0, a.rows, lambda i: work.size_of(a.load(i, j)))
+        part = work.largest(0, a.rows, lambda i: work.magnitude(a.load(i, j)))
         old = found.load(0)
         found.store(0, 0, b.select(b.compare("GT", part, old), part, old))
     return found.load(0)

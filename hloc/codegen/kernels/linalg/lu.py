@@ -13,10 +13,10 @@ from hloc.codegen.kernels.linalg.trailing import (
     blocks,
     column_chunks,
     column_groups,
-    less_products,
+    minus_products,
     packed_strips,
     panels,
-    take_products,
+    subtract_products,
 )
 from hloc.codegen.kernels.linalg.work import NUMBER, Matrix, Region, Work
 from hloc.dtypes import S32, S64
@@ -34,26 +34,26 @@ def factor(work: Work) -> None:
         with panels(work, block) as panel:
             _eliminate(work, block, panel)
             for group in column_groups(work, panel.behind, block.limit):
-                _take_panel(work, panel, group, rows)
+                _apply_panel(work, panel, group, rows)
         if work.strips:
             _exchange_elsewhere(work, block)
-            _take_block(work, block)
+            _apply_block(work, block)
 
 
-def _take_panel(work: Work, panel: Panel, columns: Sequence[IndexValue], rows: IndexValue) -> None:
+def _apply_panel(work: Work, panel: Panel, columns: Sequence[IndexValue], rows: IndexValue) -> None:
     """Finish the rows of a panel in columns behind it, and update those below it."""
     a = work.regions[0]
     factors = [_upper_rows(work, a, panel, j) for j in columns]
-    take_products(work, a, panel, columns, factors, (panel.stop, rows))
+    subtract_products(work, a, panel, columns, factors, (panel.stop, rows))
 
 
-def _take_block(work: Work, block: Block) -> None:
+def _apply_block(work: Work, block: Block) -> None:
     """Finish the rows of a block in the columns behind it, and update those below it."""
     a, m = work.regions[0], work.math
     rows, columns = work.sizes["m"], work.sizes["n"]
     for group in column_groups(work, block.limit, columns):
         with panels(work, block) as panel:
-            _take_panel(work, panel, group, block.stop)
+            _apply_panel(work, panel, group, block.stop)
 
     def factor(c: IndexValue, j: IndexValue) -> Value:
         return a.load(m.add(block.first, c), j)
@@ -61,7 +61,7 @@ def _take_block(work: Work, block: Block) -> None:
     for chunk in column_chunks(work, block.limit, columns, factor, are_rows=False):
         for strip in packed_strips(work, a, block, (block.stop, rows)):
             for group in column_groups(work, chunk.first, chunk.stop):
-                for j, x in zip(group, strip.less_block(a, group, chunk), strict=True):
+                for j, x in zip(group, strip.minus_block(a, group, chunk), strict=True):
                     a.store(strip.at, j, x)
 
 
@@ -94,7 +94,7 @@ def _upper_rows(work: Work, a: Matrix, panel: Panel, j: IndexValue) -> list[Valu
     for c in range(PANEL):
         row = m.add(panel.first, c)
         left = [a.load(row, m.add(panel.first, d)) for d in range(c)]
-        found.append(less_products(work, a.load(row, j), left, found))
+        found.append(minus_products(work, a.load(row, j), left, found))
         a.store(row, j, found[-1])
     return found
 
@@ -102,10 +102,10 @@ def _upper_rows(work: Work, a: Matrix, panel: Panel, j: IndexValue) -> list[Valu
 def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:
     """Return the row of the largest element of column `k` on and below the diagonal, as s32."""
     b = work.b
-    largest = work.variable(work.part, work.size_of(a.load(k, k)))
+    largest = work.variable(work.part, work.magnitude(a.load(k, k)))
     row = work.variable(S32, work.number(k))
     with work.loop(work.math.add(k, 1), work.sizes["m"]) as i:
-        size = work.size_of(a.load(i, k))
+        size = work.magnitude(a.load(i, k))
         is_larger = b.compare("GT", size, largest.load(0))
         largest.update(0, 0, lambda old: b.select(is_larger, size, old))
         row.update(0, 0, lambda old: b.select(is_larger, work.number(i), old))

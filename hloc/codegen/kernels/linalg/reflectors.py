@@ -13,7 +13,7 @@ from functools import partial
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.linalg.trailing import PANEL, column_groups, less_products
+from hloc.codegen.kernels.linalg.trailing import PANEL, column_groups, minus_products
 from hloc.codegen.kernels.linalg.work import Matrix, Work
 from hloc.lazy_dataclass import dataclass
 
@@ -68,12 +68,12 @@ class ReflectorPanel:
         for j, top, change in zip(columns, tops, changes, strict=True):
             for r in numbers:
                 left = [_element(self.v, self.first, r, i) for i in range(r)]
-                x = less_products(work, work.b.fsub(top[r], change[r]), left, change[:r])
+                x = minus_products(work, work.b.fsub(top[r], change[r]), left, change[:r])
                 matrix.store(self._row(r), j, x)
         for row in work.strip(self._row(PANEL), self.v.rows):
             vectors = [self.v.load(row, self._row(i)) for i in numbers]
             for j, change in zip(columns, changes, strict=True):
-                matrix.store(row, j, less_products(work, matrix.load(row, j), vectors, change))
+                matrix.store(row, j, minus_products(work, matrix.load(row, j), vectors, change))
 
     def _changes(self, top: Sequence[Value], below: Sequence[Value]) -> list[Value]:
         """Return the factor of each vector that is subtracted from a column.
@@ -85,7 +85,7 @@ class ReflectorPanel:
         found: dict[int, Value] = {}
         for i in self.order:
             products = [self.products[i, j] for j in found]
-            x = less_products(
+            x = minus_products(
                 self.work, self._with_top(i, below[i], top), products, list(found.values())
             )
             found[i] = self.work.b.fmul(self.factors[i], x)

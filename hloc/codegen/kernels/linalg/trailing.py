@@ -96,7 +96,7 @@ def column_groups(
         yield (j,)
 
 
-def take_products(
+def subtract_products(
     work: Work,
     a: Matrix,
     panel: Panel,
@@ -109,12 +109,12 @@ def take_products(
     for i in work.strip(*rows):
         left = [a.load(i, m.add(panel.first, c)) for c in range(PANEL)]
         for j, numbers in zip(columns, factors, strict=True):
-            a.store(i, j, less_products(work, a.load(i, j), left, numbers))
+            a.store(i, j, minus_products(work, a.load(i, j), left, numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Neighbouring columns behind a block, and the factors of the block's columns in them."""
+    """Adjacent columns behind a block, and the factors of the block's columns in them."""
 
     work: Work
     first: IndexValue
@@ -146,7 +146,7 @@ def column_chunks(
         first: the first of the columns.
         stop: where they end.
         factor: returns the factor of column `c` of the block in column `j`, which is packed.
-        are_rows: factors of neighbouring `j` lie side by side, else those of neighbouring `c`.
+        are_rows: factors of adjacent `j` are contiguous, else those of adjacent `c`.
     """
     m, body = work.math, work.body
     packed = work.b.allocate(work.dtype, BLOCK * CHUNK)
@@ -161,7 +161,7 @@ def column_chunks(
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Neighbouring rows `at`, `lanes` of them, and a block's elements there, column by column."""
+    """`lanes` adjacent rows from `at` on, and a block's elements there, column by column."""
 
     work: Work
     at: IndexValue
@@ -179,8 +179,8 @@ class Strip:
         start = m.mul(column, self.lanes)
         return m.add(start, self.work.lane) if self.lanes > 1 else start
 
-    def less_block(self, a: Matrix, columns: Sequence[IndexValue], chunk: Chunk) -> list[Value]:
-        """Return elements of `columns` less the block's, each times its factor."""
+    def minus_block(self, a: Matrix, columns: Sequence[IndexValue], chunk: Chunk) -> list[Value]:
+        """Return elements of `columns` minus those of the block, each times its factor."""
         work, at = self.work, self.at
         b, lane = work.b, work.lane if self.lanes > 1 else 0
         sums = [b.allocate(work.dtype, self.lanes) for _ in columns]
@@ -208,7 +208,7 @@ def packed_strips(
         yield strip
 
 
-def less_products(work: Work, x: Value, left: Sequence[Value], right: Sequence[Value]) -> Value:
+def minus_products(work: Work, x: Value, left: Sequence[Value], right: Sequence[Value]) -> Value:
     """Return `x` minus the products, one after another."""
     for one, other in zip(left, right, strict=True):
         x = work.b.fsub(x, work.b.fmul(one, other))

@@ -23,15 +23,15 @@ single stores.
 """
 
 
-COLUMNS_ACROSS = 16
-"""Columns that are copied row by row: what lies row by row is read in whole lines of the cache.
+COLUMNS_TOGETHER = 16
+"""Columns that are copied together, row by row, so that row-major arrays are read in whole lines.
 
-Copies by columns take a third of the time of a Cholesky factorisation of 900x900. A processor does
-not foresee the lines of the next row, so they are asked for.
+Copying column by column takes a third of the time of a Cholesky factorisation of 900x900. The
+hardware does not prefetch the lines of later rows, so the code does.
 """
 
 ROWS_AHEAD = 16
-"""Rows between the one that is copied and the one that is fetched from memory."""
+"""Distance of the row that is prefetched from the one that is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ def _strided_elements(
                 size = m.value(m.mul(matrix.rows, array.dtype.storage_bytes))
                 b.copy(*((inside, outside) if reads else (outside, inside)), size.text)
             stack.enter_context(work.body.when(b.not_(are_neighbours)))
-            first = stack.enter_context(work.body.loop(0, columns, COLUMNS_ACROSS))
+            first = stack.enter_context(work.body.loop(0, columns, COLUMNS_TOGETHER))
             i = stack.enter_context(work.loop(0, matrix.rows))
-            end = m.minimum(m.add(first, COLUMNS_ACROSS), columns)
+            end = m.minimum(m.add(first, COLUMNS_TOGETHER), columns)
             for column in (first, m.sub(end, 1)):
                 later = _element(work, array, number, m.add(i, ROWS_AHEAD), column)
                 b.prefetch_at(later.text, 1)
@@ -188,12 +188,12 @@ def _blocks(
         return
     b, m, lanes = work.b, work.math, work.lanes
     zero, rows, width = m.value(0), m.value(matrix.rows), m.value(columns)
-    is_down = _are_neighbours(work, array.row)
-    has_neighbours = b.or_(is_down, _are_neighbours(work, array.column))
+    is_down = _is_contiguous(work, array.row)
+    has_contiguous = b.or_(is_down, _is_contiguous(work, array.column))
     if is_wanted is not None:
-        has_neighbours = b.and_(has_neighbours, is_wanted)
+        has_contiguous = b.and_(has_contiguous, is_wanted)
     length, count = b.select(is_down, rows, width), b.select(is_down, width, rows)
-    is_wanted = b.and_(has_neighbours, m.compare("GE", length, lanes))
+    is_wanted = b.and_(has_contiguous, m.compare("GE", length, lanes))
     end = b.select(is_wanted, length, zero)
     rest = b.select(is_wanted, width, zero)
     sign = b.select(is_down, m.value(array.row), m.value(array.column))
@@ -210,7 +210,7 @@ def _blocks(
         yield _Block(Vectors(b, array.dtype, lanes), corner, places, rest)
 
 
-def _are_neighbours(work: Work, stride: IndexValue) -> Value:
+def _is_contiguous(work: Work, stride: IndexValue) -> Value:
     """True if elements `stride` apart are adjacent, in either direction."""
     m = work.math
     return work.b.or_(m.compare("EQ", stride, 1), m.compare("EQ", stride, -1))

@@ -293,7 +293,7 @@ class Work:
         real, imag = b.real(x), b.imag(x)
         return b.fadd(b.fmul(real, real), b.fmul(imag, imag))
 
-    def size_of(self, x: Value) -> Value:
+    def magnitude(self, x: Value) -> Value:
         """Return |x|, or |real| + |imaginary|, as LAPACK's `cabs1`."""
         b = self.b
         if not x.dtype.is_complex:
@@ -312,7 +312,7 @@ class Work:
         b = self.b
         if not divisor.dtype.is_complex:
             return lambda x: b.fdiv(x, divisor)
-        scale = self.not_tiny(self.size_of(divisor))
+        scale = self.not_tiny(self.magnitude(divisor))
         inverse = b.fdiv(self.const(1), self.divided(divisor, scale))
         return lambda x: b.fmul(self.divided(x, scale), inverse)
 
