@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from hloc.analysis.cache import AnalysisCache
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import time_check
@@ -92,7 +91,6 @@ class PassContext:
         check_time: raises HloError once the passes exceed their time limit.
     """
 
-    analyses: AnalysisCache = field(default_factory=AnalysisCache)
     disabled_rules: frozenset[str] = frozenset()
     fast_math: bool = False
     rewrite_limit: int | None = None

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import hloc
+from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
 from hloc.ops import OPCODES
@@ -95,3 +96,19 @@ def test_facts_follow_the_module() -> None:
     module.remove_computation(f)
     assert module.opcodes.keys() == {"parameter", "abs", "call", "cosine"}
     assert module.instruction_count == 5
+
+
+def test_facts_of_a_computation_are_found_once_per_version() -> None:
+    module, asked = hloc.parse(TEXT), []
+
+    def count(of: Computation) -> int:
+        asked.append(of)
+        return len(of)
+
+    entry = module.entry
+    size = len(entry)
+    assert entry.derived(count) == entry.derived(count) == size
+    assert asked == [entry]
+    _remove_dead(module)
+    assert entry.derived(count) == size - 1
+    assert len(asked) == 2
