@@ -15,8 +15,13 @@ from hloc.dtypes import Array
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import count_devices, module_devices
-from hloc.ir.edges import Edges, edges_of, has_manual_regions, is_per_device
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import (
+    ShardedSignature,
+    has_manual_regions,
+    is_per_device,
+    sharded_signature,
+)
 from hloc.ir.traversal import all_instructions
 from hloc.limits import current_limits, limit_note
 from hloc.near_names import near_file_notes
@@ -60,18 +65,18 @@ def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> R
         text = module
         with collection_paused(len(text) < _COLLECTED_FROM_BYTES):
             found = kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
-        return _with_edges(found, lambda: edges_of(_runnable(parse_text(text))))
+        return _with_signature(found, lambda: sharded_signature(_runnable(parse_text(text))))
     found = load_compiled(_compiled(clone_module(module), options))
     if module_devices(module).total == 1:
         return found
     kept = clone_module(module)
-    return _with_edges(found, lambda: edges_of(_runnable(kept)))
+    return _with_signature(found, lambda: sharded_signature(_runnable(kept)))
 
 
-def _with_edges(program: Runnable, edges: Callable[[], Edges]) -> Runnable:
+def _with_signature(program: Runnable, signature: Callable[[], ShardedSignature]) -> Runnable:
     """Give a program for several devices the placement of whole arrays on them."""
-    if hasattr(program, "know_edges"):
-        program.know_edges(edges)
+    if hasattr(program, "set_signature"):
+        program.set_signature(signature)
     return program
 
 
@@ -330,7 +335,7 @@ def compile_as_it_stands(module: Module) -> Runnable:
     """Compile a module, which is not changed, with only the passes that the target needs."""
     kept = clone_module(module)
     found = load_compiled(generate(clone_module(module), CompileOptions(opt_level=0)))
-    return _with_edges(found, lambda: edges_of(kept))
+    return _with_signature(found, lambda: sharded_signature(kept))
 
 
 # ---------------------------------------------------------------- the reference evaluator

@@ -12,8 +12,8 @@ import numpy as np
 from hloc.dtypes import Array
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import module_devices
-from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_per_device
 from hloc.report.run_inputs import Inputs
 
 

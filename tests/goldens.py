@@ -25,8 +25,8 @@ import hloc
 from fuzz.agreement import check
 from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.device_groups import module_devices
-from hloc.ir.edges import edges_of, is_per_device
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_per_device, sharded_signature
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
 from hloc.ops.participants import devices_reason
@@ -165,8 +165,8 @@ def _results(module: Module) -> list[Array]:
 
 def _partitioned(module: Module, before: Module) -> tuple[list[Array], list[Array]]:
     """Return the results of the program of one device on all, joined, and those of the whole."""
-    inputs, edges = inputs_for(before), edges_of(module)
-    found = join_all(evaluate_devices(module, cut_all(inputs, edges)), edges)
+    inputs, signature = inputs_for(before), sharded_signature(module)
+    found = join_all(evaluate_devices(module, cut_all(inputs, signature)), signature)
     assert all(whole is not None for whole in found)
     return [w for w in found if w is not None], hloc.evaluate(before, *inputs)
 

@@ -76,16 +76,16 @@ def run_mpi(dumped: Dumped) -> Row | None:
 
 def run_partitioned(dumped: Dumped) -> Row:
     from hloc.analysis.sharding_explanation import total_bytes_sent
-    from hloc.ir.edges import edges_of
+    from hloc.ir.sharded_signature import sharded_signature
     from hloc.runtime.shards import cut_all, join_all
 
     text = hloc.partition(dumped.annotated).to_text()
     module = hloc.parse(text)  # verified, and what `hloc run` would read
     theirs = total_bytes_sent(hloc.parse(dumped.partitioned))
     sent = {"bytes": total_bytes_sent(module), "xla_bytes": theirs}
-    edges = edges_of(module)
-    parts = hloc.compile(module).run_devices(cut_all(dumped.wholes, edges))
-    found = join_all(parts, edges)
+    signature = sharded_signature(module)
+    parts = hloc.compile(module).run_devices(cut_all(dumped.wholes, signature))
+    found = join_all(parts, signature)
     if any(whole is None for whole in found):
         return sent | {"fault": "parts of a result do not make a whole"}
     return verdict(found, dumped.results) | sent

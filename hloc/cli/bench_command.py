@@ -16,7 +16,7 @@ from hloc.cli.talk import Talk
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
-from hloc.ir.edges import is_partitioned
+from hloc.ir.sharded_signature import is_partitioned
 from hloc.jax.xla_child import XlaChild
 from hloc.jax.xla_program import is_installed
 from hloc.lazy_dataclass import dataclass

@@ -13,9 +13,9 @@ from hloc.cli.isolation.pieces import NO_CODE, pieces_of, takes_arrays
 from hloc.cli.talk import Talk
 from hloc.dtypes import Array
 from hloc.errors import HloError, printable
-from hloc.ir.edges import is_partitioned
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_partitioned
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import is_random, is_too_large

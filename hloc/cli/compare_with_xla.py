@@ -10,8 +10,8 @@ import numpy as np
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
-from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_per_device
 from hloc.report.inputs import result_leaves
 
 

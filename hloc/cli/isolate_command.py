@@ -13,8 +13,8 @@ from hloc.cli.isolation.sides import Compiled, Counterpart, Side, Xla
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
-from hloc.ir.edges import is_partitioned
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_partitioned
 from hloc.jax.xla_child import XlaChild
 from hloc.jax.xla_program import is_installed
 from hloc.output_file import write_form

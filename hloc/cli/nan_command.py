@@ -12,8 +12,8 @@ from hloc.cli.isolation.pieces import opened
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
-from hloc.ir.edges import is_partitioned
 from hloc.ir.origin import origin_of
+from hloc.ir.sharded_signature import is_partitioned
 from hloc.report.exits import Exit
 from hloc.report.inputs import parameter_leaves
 from hloc.report.json_report import json_report

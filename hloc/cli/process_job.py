@@ -85,7 +85,7 @@ class ProcessJob:
             UnsupportedError: the program is not partitioned, or its target has no collectives.
             RunFailed: the program failed.
         """
-        if not task.edges.is_per_device or not hasattr(executable, "run_devices"):
+        if not task.signature.is_per_device or not hasattr(executable, "run_devices"):
             raise UnsupportedError("over MPI run programs that are partitioned, on the CPU")
         executable.use_engine(self.engine)
         own = self.engine.devices(task.devices)

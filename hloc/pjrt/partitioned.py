@@ -20,8 +20,8 @@ from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.formats.proto_devices import fill_sharding
 from hloc.formats.runtime import message_class
-from hloc.ir.edges import Edge, edges_of
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import ShardedArray, sharded_signature
 from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
@@ -142,10 +142,10 @@ def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shar
     Raises:
         PjrtError: the parts of a result do not form a whole array.
     """
-    edges = edges_of(module)
-    devices = edges.devices.total
+    signature = sharded_signature(module)
+    devices = signature.devices.total
     taken, _ = _entry_shardings(proto)
-    pairs = ((edges.parameters, boundary.parameters), (edges.results, boundary.results))
+    pairs = ((signature.parameters, boundary.parameters), (signature.results, boundary.results))
     parameters, results = (_side(found, expected, devices) for found, expected in pairs)
     root = module.entry.root.common.sharding
     assert root is not None  # the partitioner writes it
@@ -158,20 +158,20 @@ def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shar
 
 
 def _side(
-    found: Sequence[Edge], expected: Sequence[Leaf], devices: int
+    found: Sequence[ShardedArray], expected: Sequence[Leaf], devices: int
 ) -> tuple[tuple[Part, ...], ...]:
-    """Return the parts of each leaf; edges omit tokens."""
+    """Return the parts of each leaf; the signature omits tokens."""
     rest = iter(found)
     return tuple(
-        () if leaf.type == TOKEN else _edge_parts(next(rest), devices) for leaf in expected
+        () if leaf.type == TOKEN else _leaf_parts(next(rest), devices) for leaf in expected
     )
 
 
-def _edge_parts(edge: Edge, devices: int) -> tuple[Part, ...]:
-    dims, placement = edge.whole.dims, edge.placement
+def _leaf_parts(sharded: ShardedArray, devices: int) -> tuple[Part, ...]:
+    dims, placement = sharded.whole.dims, sharded.placement
     parts = [None if placement is None else placement.part(dims, i) for i in range(devices)]
     if None in parts:
-        shape = edge.whole.text_without_layout
+        shape = sharded.whole.text_without_layout
         raise PjrtError(
             "UNIMPLEMENTED", f"hloc does not support {shape} whose parts do not form a whole array"
         )

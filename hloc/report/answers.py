@@ -14,8 +14,8 @@ from hloc import driver
 from hloc.analysis.cost import module_cost
 from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
-from hloc.ir.edges import edges_of, is_partitioned
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_partitioned, sharded_signature
 from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import Bounds, compare
@@ -83,9 +83,9 @@ def evaluated(
     with time_limit(seconds):
         if not is_partitioned(module):
             return driver.evaluate(module, *arrays, fill_constants="zeros")
-        edges = edges_of(module)
-        parts = driver.evaluate_devices(module, cut_all(arrays, edges), fill_constants="zeros")
-        wholes = join_all(parts, edges)
+        signature = sharded_signature(module)
+        parts = driver.evaluate_devices(module, cut_all(arrays, signature), fill_constants="zeros")
+        wholes = join_all(parts, signature)
     found = [whole for whole in wholes if whole is not None]
     if len(found) < len(wholes):
         raise HloError("the results of the devices do not make whole arrays")

@@ -15,8 +15,13 @@ from hloc import driver
 from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import exchanges_data, module_devices
-from hloc.ir.edges import Edge, Edges, edges_of, is_per_device
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import (
+    ShardedArray,
+    ShardedSignature,
+    is_per_device,
+    sharded_signature,
+)
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.shards import cut, join
 from hloc.shapes import ArrayShape
@@ -38,45 +43,45 @@ class DeviceTask:
 
     Attributes:
         module: the program of each device.
-        edges: how its arguments and results are placed on them.
+        signature: how its arguments and results are placed on them.
         per_device: inputs and outputs are stacked; else they are whole arrays, except results whose
             sharding the text does not give.
         whole: the unpartitioned program, if it is known and runs.
     """
 
     module: Module
-    edges: Edges
+    signature: ShardedSignature
     per_device: bool = False
     whole: Module | None = None
 
     @property
     def devices(self) -> int:
-        return self.edges.devices.total
+        return self.signature.devices.total
 
     @property
     def input_shapes(self) -> list[ArrayShape]:
         """The shapes of its inputs."""
-        return [self._shape(edge, self.per_device) for edge in self.edges.parameters]
+        return [self._shape(leaf, self.per_device) for leaf in self.signature.parameters]
 
     @property
     def output_shapes(self) -> list[ArrayShape]:
         """The shapes of the outputs."""
-        return [self._shape(edge, self._is_stacked(edge)) for edge in self.edges.results]
+        return [self._shape(leaf, self._is_stacked(leaf)) for leaf in self.signature.results]
 
     @property
     def stacked_outputs(self) -> tuple[int, ...]:
         """The numbers of outputs that are given per device."""
-        return tuple(i for i, edge in enumerate(self.edges.results) if self._is_stacked(edge))
+        return tuple(i for i, leaf in enumerate(self.signature.results) if self._is_stacked(leaf))
 
-    def _is_stacked(self, edge: Edge) -> bool:
-        return self.per_device or edge.placement is None
+    def _is_stacked(self, leaf: ShardedArray) -> bool:
+        return self.per_device or leaf.placement is None
 
     def parts(self, inputs: Sequence[Array]) -> Parts:
         """Return `parts[i][device]` of inputs."""
         if self.per_device:
             return [list(array) for array in inputs]
-        pairs = zip(inputs, self.edges.parameters, strict=True)
-        return [cut(array, edge, self.devices) for array, edge in pairs]
+        pairs = zip(inputs, self.signature.parameters, strict=True)
+        return [cut(array, leaf, self.devices) for array, leaf in pairs]
 
     def program(self, executable: Callable[..., list[Array]]) -> Callable[[Parts], Parts]:
         """Return a function that runs `executable` on parts and returns parts.
@@ -98,23 +103,23 @@ class DeviceTask:
         """
         if self.whole is None:
             return driver.evaluate_devices(module, parts, fill_constants=fill_constants)
-        pairs = zip(parts, self.edges.parameters, strict=True)
-        wholes = [join(own, edge) for own, edge in pairs]
+        pairs = zip(parts, self.signature.parameters, strict=True)
+        wholes = [join(own, leaf) for own, leaf in pairs]
         arrays = [array for array in wholes if array is not None]
         found = driver.evaluate(self.whole, *arrays, fill_constants=fill_constants)
-        results = zip(found, self.edges.results, strict=True)
-        return [cut(array, edge, self.devices) for array, edge in results]
+        results = zip(found, self.signature.results, strict=True)
+        return [cut(array, leaf, self.devices) for array, leaf in results]
 
     def outputs(self, results: Parts) -> list[Array]:
         """Return results as outputs: whole, or stacked."""
-        pairs = zip(results, self.edges.results, strict=True)
-        wholes = [(parts, None if self.per_device else join(parts, edge)) for parts, edge in pairs]
+        pairs = zip(results, self.signature.results, strict=True)
+        wholes = [(parts, None if self.per_device else join(parts, leaf)) for parts, leaf in pairs]
         return [np.stack(parts) if whole is None else whole for parts, whole in wholes]
 
-    def _shape(self, edge: Edge, stacked: bool) -> ArrayShape:
+    def _shape(self, leaf: ShardedArray, stacked: bool) -> ArrayShape:
         if not stacked:
-            return edge.whole
-        return ArrayShape(edge.local.dtype, (self.devices, *edge.local.dims))
+            return leaf.whole
+        return ArrayShape(leaf.local.dtype, (self.devices, *leaf.local.dims))
 
 
 def device_task(module: Module, devices: int, *, per_device: bool = False) -> DeviceTask | None:
@@ -153,9 +158,9 @@ def device_task(module: Module, devices: int, *, per_device: bool = False) -> De
     if counts.total > MAX_DEVICES:
         raise HloError(f"{counts.total} devices are more than the {MAX_DEVICES} of one run")
     if is_per_device(module):
-        return DeviceTask(module, edges_of(module), per_device)
+        return DeviceTask(module, sharded_signature(module), per_device)
     local = driver.partition(module)
-    edges = edges_of(local)
-    joins = all(edge.placement is not None for edge in (*edges.parameters, *edges.results))
+    signature = sharded_signature(local)
+    joins = all(leaf.placement is not None for leaf in (*signature.parameters, *signature.results))
     whole = module if joins and not exchanges_data(module) else None
-    return DeviceTask(local, edges, per_device, whole)
+    return DeviceTask(local, signature, per_device, whole)

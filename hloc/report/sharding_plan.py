@@ -18,10 +18,10 @@ from hloc.driver import AFTER_PARTITION, PARTITION
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import module_devices
-from hloc.ir.edges import is_per_device
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import DeviceMesh
+from hloc.ir.sharded_signature import is_per_device
 from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import BufferAssignment

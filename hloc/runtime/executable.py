@@ -22,7 +22,7 @@ from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
 from hloc.dtypes import Array
 from hloc.errors import HloError, OutOfMemoryError
-from hloc.ir.edges import Edges
+from hloc.ir.sharded_signature import ShardedSignature
 from hloc.memory.allocation import BufferReport
 from hloc.runtime.arena import Frame, Team
 from hloc.runtime.array_spec import check_ranks, spec_of
@@ -119,7 +119,7 @@ class Executable:
         self._engine: Engine | None = None  # by default the local one, on first use
         self._idle_devices: list[DeviceRun] = []
         self._current = threading.local()
-        self._edges: Callable[[], Edges] | None = None
+        self._signature: Callable[[], ShardedSignature] | None = None
 
     @property
     def threads(self) -> int:
@@ -226,12 +226,14 @@ class Executable:
         devices = self.manifest.devices
         if devices == 1:
             return [parts[0] for parts in self.run_devices([[array] for array in arrays])]
-        edges = self._edges() if self._edges is not None else None
-        return call_whole(self.run_devices, [np.asarray(array) for array in arrays], edges, devices)
+        signature = self._signature() if self._signature is not None else None
+        return call_whole(
+            self.run_devices, [np.asarray(array) for array in arrays], signature, devices
+        )
 
-    def know_edges(self, edges: Callable[[], Edges]) -> None:
+    def set_signature(self, signature: Callable[[], ShardedSignature]) -> None:
         """Set the function that returns, on first use, the shardings of arguments and results."""
-        self._edges = cache(edges)
+        self._signature = cache(signature)
 
     def _fill(
         self, frame: Frame, arrays: Sequence[Any], donate: Collection[int]

@@ -13,7 +13,7 @@ from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import Array
 from hloc.ir.device_groups import module_devices
-from hloc.ir.edges import is_partitioned
+from hloc.ir.sharded_signature import is_partitioned
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.allocation import AliasedOutput, BufferReport, NamedLeaf
 from hloc.shapes import ArrayShape

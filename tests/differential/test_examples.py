@@ -13,8 +13,8 @@ import pytest
 
 import hloc
 from hloc.evaluator import evaluate_devices
-from hloc.ir.edges import edges_of
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import sharded_signature
 from hloc.runtime.shards import cut_all
 from hloc.shapes import ArrayShape, Shape, leaves
 from tests.tolerance import assert_close
@@ -89,7 +89,7 @@ def test_annotated_modules_give_xlas_answer_partitioned_by_hloc(name: str) -> No
 def test_modules_partitioned_by_xla_give_its_answer(name: str) -> None:
     module = load(name)
     local = load(f"partitioned/{name}")
-    parts = cut_all(inputs_of(module, name), edges_of(local))
+    parts = cut_all(inputs_of(module, name), sharded_signature(local))
     compiled = hloc.compile(local).run_devices(parts)
     want = arrays(EXAMPLES / f"{name}.outputs.npz", "out", iter((module.entry.root.shape,)))
     for results in (compiled, evaluate_devices(local, parts)):

@@ -15,9 +15,9 @@ from dataclasses import replace
 from hloc.errors import UnsupportedError
 from hloc.ir.axis_sharding_text import MESHES, meshes_of
 from hloc.ir.computation import Computation
-from hloc.ir.edges import whole_sizes
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import whole_sizes
 from hloc.ir.sharding import LeafSharding, TupleSharding
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.spmd.annotations import (

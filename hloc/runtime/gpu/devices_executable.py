@@ -15,7 +15,7 @@ from hloc.codegen.plan.exchange import Exchange
 from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import DeviceCounts, module_devices
-from hloc.ir.edges import Edges, is_partitioned
+from hloc.ir.sharded_signature import ShardedSignature, is_partitioned
 from hloc.memory.allocation import BufferReport
 from hloc.runtime.communicator.interface import ExchangeProgram
 from hloc.runtime.communicator.nccl.communicator import NcclCommunicator, Stopped
@@ -57,7 +57,7 @@ class GpuDevicesExecutable:
         ]
         self.parameters = self._places[0].parameters
         self.outputs = self._places[0].outputs
-        self._edges: Callable[[], Edges] | None = None
+        self._signature: Callable[[], ShardedSignature] | None = None
 
     @property
     def buffers(self) -> BufferReport:
@@ -68,9 +68,9 @@ class GpuDevicesExecutable:
         """Return a stage of the compilation: `hlo`, `llvm-ir`, `ptx` and others."""
         return self.compiled.stage(name)
 
-    def know_edges(self, edges: Callable[[], Edges]) -> None:
+    def set_signature(self, signature: Callable[[], ShardedSignature]) -> None:
         """Set the function that returns, on first use, the shardings of arguments and results."""
-        self._edges = cache(edges)
+        self._signature = cache(signature)
 
     def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
         """Run the module on whole arrays, split and joined by its shardings.
@@ -84,9 +84,9 @@ class GpuDevicesExecutable:
         """
         if not _tells_devices(self.compiled):  # all devices compute the same
             return self._places[0](*arrays)
-        edges = self._edges() if self._edges is not None else None
+        signature = self._signature() if self._signature is not None else None
         wholes = [np.asarray(array) for array in arrays]
-        return call_whole(self.run_devices, wholes, edges, len(self._places))
+        return call_whole(self.run_devices, wholes, signature, len(self._places))
 
     def run_devices(self, args: Sequence[Sequence[Any]]) -> list[list[Array]]:
         """Run the module on all devices: `args[i][device]` gives `results[j][device]`.

@@ -16,7 +16,7 @@ import pytest
 import hloc
 from hloc.cli import main
 from hloc.errors import HloError
-from hloc.ir.edges import edges_of
+from hloc.ir.sharded_signature import sharded_signature
 
 SUM = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
 GLOBAL = "channel_id=1, use_global_device_ids=true, replica_groups=[2,2]<=[4]"
@@ -258,14 +258,17 @@ def test_a_program_without_exchanges_takes_whole_arrays_too() -> None:
 def test_results_that_come_out_of_a_loop_are_joined() -> None:
     """The loop itself becomes the root, and keeps the sharding of the tuple that was it."""
     text = """HloModule m, num_partitions=4
-below { t = (f32[8], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=1 n = s32[] constant(3) ROOT c = pred[] compare(i, n), direction=LT }
-body { t = (f32[8], s32[]) parameter(0) x = f32[8] get-tuple-element(t), index=0 y = f32[8] add(x, x)
-  i = s32[] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one) ROOT r = (f32[8], s32[]) tuple(y, j) }
-ENTRY main { a = f32[8] parameter(0), sharding={devices=[4]<=[4]} z = s32[] constant(0) t = (f32[8], s32[]) tuple(a, z)
+below { t = (f32[8], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=1 n = s32[]
+constant(3) ROOT c = pred[] compare(i, n), direction=LT } body { t = (f32[8], s32[]) parameter(0) x
+= f32[8] get-tuple-element(t), index=0 y = f32[8] add(x, x)
+  i = s32[] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one) ROOT r =
+  (f32[8], s32[]) tuple(y, j) }
+ENTRY main { a = f32[8] parameter(0), sharding={devices=[4]<=[4]} z = s32[] constant(0) t = (f32[8],
+s32[]) tuple(a, z)
   w = (f32[8], s32[]) while(t), condition=below, body=body
   x = f32[8] get-tuple-element(w), index=0 i = s32[] get-tuple-element(w), index=1
   ROOT r = (f32[8], s32[]) tuple(x, i), sharding={{devices=[4]<=[4]}, {replicated}} }
 """
-    results = edges_of(hloc.partition(text)).results
-    assert [edge.whole.dims for edge in results] == [(8,), ()]
-    assert all(edge.placement is not None for edge in results)
+    results = sharded_signature(hloc.partition(text)).results
+    assert [leaf.whole.dims for leaf in results] == [(8,), ()]
+    assert all(leaf.placement is not None for leaf in results)

@@ -10,19 +10,19 @@ import pytest
 
 import hloc
 from hloc.errors import HloError
-from hloc.ir.edges import Edge, Edges, edges_of
+from hloc.ir.sharded_signature import ShardedArray, ShardedSignature, sharded_signature
 from hloc.runtime.shards import cut_all, join, join_all
 
 
-def edges(shape: str, sharding: str, devices: int = 4) -> Edges:
-    """Return the edges of the identity on `shape`."""
+def signature(shape: str, sharding: str, devices: int = 4) -> ShardedSignature:
+    """Return the signature of the identity on `shape`."""
     text = f"HloModule m, num_partitions={devices}\nENTRY e {{ ROOT a = {shape} parameter(0), sharding={sharding} }}"
-    return edges_of(hloc.parse(text))
+    return sharded_signature(hloc.parse(text))
 
 
 def there_and_back(shape: str, sharding: str, devices: int = 4) -> list[list[float]]:
     """Cut 0, 1, 2 ... and join the parts again; return the parts as flat lists."""
-    found = edges(shape, sharding, devices)
+    found = signature(shape, sharding, devices)
     dims = found.parameters[0].whole.dims
     whole = np.arange(np.prod(dims, dtype=int), dtype=np.float32).reshape(dims)
     parts = cut_all([whole], found)
@@ -52,7 +52,7 @@ def test_uneven_tiles_are_padded_and_cut_off_again() -> None:
 
 
 def test_what_lies_in_the_padding_does_not_reach_the_whole() -> None:
-    found = edges("f32[3]", "{devices=[2]<=[2]}", 2)
+    found = signature("f32[3]", "{devices=[2]<=[2]}", 2)
     parts = [np.array(part, np.float32) for part in ([1, 2], [7, np.nan])]
     whole = join(parts, found.results[0])
     assert whole is not None
@@ -70,12 +70,12 @@ def test_empty_arrays_and_scalars() -> None:
 
 
 def test_results_of_unknown_sharding_are_not_joined() -> None:
-    found = edges("f32[2]", "{replicated}").results[0]
-    assert join([np.ones(2, np.float32)] * 4, Edge(found.whole, found.local, None)) is None
+    found = signature("f32[2]", "{replicated}").results[0]
+    assert join([np.ones(2, np.float32)] * 4, ShardedArray(found.whole, found.local, None)) is None
 
 
 def test_a_whole_argument_of_another_shape_is_refused() -> None:
-    found = edges("f32[4]", "{devices=[4]<=[4]}")
+    found = signature("f32[4]", "{devices=[4]<=[4]}")
     with pytest.raises(
         HloError, match=r"the whole argument is f32\[4\], but float32\[1\] was given"
     ):

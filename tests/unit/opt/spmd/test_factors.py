@@ -11,9 +11,9 @@ import pytest
 import hloc
 from hloc.driver import parse_text
 from hloc.evaluator.devices import evaluate_devices
-from hloc.ir.edges import edges_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import sharded_signature
 from hloc.ir.sharding import LeafSharding
 from hloc.ir.traversal import all_instructions
 from hloc.ops.factors import factor_rule
@@ -131,8 +131,8 @@ def test_parts_along_a_factor_make_the_whole(name: str) -> None:
         SpmdPartitioner().run(module, PassContext())
         exchanges = [i for i in all_instructions(module) if i.opcode.exchange is not None]
         assert bool(exchanges) == (factor in rule.reductions), (name, factor)
-        inputs, edges = inputs_for(before), edges_of(module)
-        (found,) = join_all(evaluate_devices(module, cut_all(inputs, edges)), edges)
+        inputs, signature = inputs_for(before), sharded_signature(module)
+        (found,) = join_all(evaluate_devices(module, cut_all(inputs, signature)), signature)
         (wanted,) = hloc.evaluate(before, *inputs)
         assert found is not None
         assert_close(found, wanted, f"{name}, factor {factor}")

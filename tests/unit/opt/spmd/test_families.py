@@ -11,8 +11,8 @@ import pytest
 
 import hloc
 from hloc.evaluator.devices import evaluate_devices
-from hloc.ir.edges import edges_of
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import sharded_signature
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
 from hloc.runtime.shards import cut_all, join_all
@@ -52,9 +52,9 @@ def opcodes(module: Module) -> set[str]:
 def check(text: str, *inputs: np.ndarray) -> Module:
     """Compare the parts, in the evaluator and compiled, with the whole; integers in floats."""
     module = partitioned(text)
-    edges = edges_of(module)
+    signature = sharded_signature(module)
     wanted = hloc.evaluate(hloc.parse(text), *inputs)
-    found = join_all(evaluate_devices(module, cut_all(inputs, edges)), edges)
+    found = join_all(evaluate_devices(module, cut_all(inputs, signature)), signature)
     ran = hloc.compile(module)(*inputs)
     compiled = ran if isinstance(ran, tuple | list) else (ran,)
     for of_parts, of_devices, whole in zip(found, compiled, wanted, strict=True):

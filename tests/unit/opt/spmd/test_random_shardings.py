@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import hloc
 from hloc.evaluator.devices import evaluate_devices
-from hloc.ir.edges import edges_of
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import sharded_signature
 from hloc.ir.verifier import verify
 from hloc.runtime.shards import cut_all, join_all
 from tests.inputs import inputs_for
@@ -49,9 +49,9 @@ def check_region(seed: int, size: int) -> None:
 
 
 def compare(local: Module, inputs: Sequence[Any], wanted: Sequence[Any], text: str) -> None:
-    edges = edges_of(local)
+    signature = sharded_signature(local)
     with np.errstate(all="ignore"):
-        found = join_all(evaluate_devices(local, cut_all(inputs, edges)), edges)
+        found = join_all(evaluate_devices(local, cut_all(inputs, signature)), signature)
     for number, (f, w) in enumerate(zip(found, wanted, strict=True)):
         assert same_bits(np.asarray(f), np.asarray(w)), f"result {number} of\n{text}"
 

@@ -14,9 +14,9 @@ import numpy as np
 
 import hloc
 from hloc.evaluator.devices import evaluate_devices
-from hloc.ir.edges import edges_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import sharded_signature
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
 from hloc.runtime.shards import cut_all, join_all
@@ -111,13 +111,13 @@ body {
 
 ENTRY e {
   x = s32[4,8] parameter(0), sharding={devices=[2,2]<=[4]}
-  c = s32[4,8] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, backend_config="unspecified_dims=[0,1]"
-  l = s32[2,8] custom-call(c), custom_call_target="SPMDFullToShardShape", sharding={devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}
-  z = s32[] constant(0)
-  s = (s32[], s32[2,8]) tuple(z, l)
-  w = (s32[], s32[2,8]) while(s), condition=more, body=body
-  r = s32[2,8] get-tuple-element(w), index=1
-  ROOT o = s32[4,8] custom-call(r), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,2]<=[4]}
+  c = s32[4,8] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4]
+  last_tile_dim_replicate}, backend_config="unspecified_dims=[0,1]" l = s32[2,8] custom-call(c),
+  custom_call_target="SPMDFullToShardShape", sharding={devices=[1,1,2,2]<=[4]
+  last_tile_dims={manual, replicated}} z = s32[] constant(0) s = (s32[], s32[2,8]) tuple(z, l) w =
+  (s32[], s32[2,8]) while(s), condition=more, body=body r = s32[2,8] get-tuple-element(w), index=1
+  ROOT o = s32[4,8] custom-call(r), custom_call_target="SPMDShardToFullShape",
+  sharding={devices=[2,2]<=[4]}
 }
 """
 
@@ -140,8 +140,8 @@ def partitioned(text: str, *arrays: Any) -> tuple[Module, np.ndarray[Any, Any]]:
     """Return the program of each device, and its joined result."""
     local = hloc.partition(text)
     verify(local)
-    edges = edges_of(local)
-    (found,) = join_all(evaluate_devices(local, cut_all(arrays, edges)), edges)
+    signature = sharded_signature(local)
+    (found,) = join_all(evaluate_devices(local, cut_all(arrays, signature)), signature)
     return local, np.asarray(found)
 
 

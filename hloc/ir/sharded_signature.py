@@ -1,4 +1,4 @@
-"""The boundary of a program for several devices: how its arguments and results are sharded.
+"""The signature of a program for several devices: how its arguments and results are sharded.
 
 A global program is written for whole arrays; a partitioner turns it into the program of
 one device. A per-device program has the shapes of one device; XLA keeps the shardings of its
@@ -45,7 +45,7 @@ _GLOBAL_TARGETS = _REGION_TARGETS | frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ShardedArray:
     """One array among the arguments or results.
 
     Attributes:
@@ -60,16 +60,16 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class ShardedSignature:
     """The arguments and results of a program, leaf by leaf, without tokens."""
 
     devices: DeviceCounts
     is_per_device: bool
-    parameters: tuple[Edge, ...]
-    results: tuple[Edge, ...]
+    parameters: tuple[ShardedArray, ...]
+    results: tuple[ShardedArray, ...]
 
 
-def edges_of(module: Module) -> Edges:
+def sharded_signature(module: Module) -> ShardedSignature:
     """Return how the arguments and results of `module` are sharded.
 
     Raises:
@@ -79,16 +79,16 @@ def edges_of(module: Module) -> Edges:
     check_total(devices.total)
     local = is_per_device(module)
     shardings = [_parameter_shardings(module, p) for p in module.entry.parameters]
-    parameters = _edges(
+    parameters = _arrays(
         [p.shape for p in module.entry.parameters], shardings, devices, local,
         _header_dims(module, _PARAMETER_DIMS),
     )  # fmt: skip
     root = module.entry.root
-    results = _edges(
+    results = _arrays(
         [root.shape], [_result_shardings(module, root)], devices, local,
         _header_dims(module, _RESULT_DIMS),
     )  # fmt: skip
-    return Edges(devices, local, parameters, results)
+    return ShardedSignature(devices, local, parameters, results)
 
 
 def has_manual_regions(module: Module) -> bool:
@@ -187,47 +187,49 @@ def _shardy_result(module: Module, root: Instruction, index: ShapeIndex) -> Leaf
 # ---------------------------------------------------------------- shapes
 
 
-def _edges(
+def _arrays(
     shapes: Sequence[Shape],
     shardings: Sequence[Sequence[Leaf | None]],
     devices: DeviceCounts,
     is_local: bool,
     whole_dims: Sequence[Dims],
-) -> tuple[Edge, ...]:
-    found: list[Edge] = []
+) -> tuple[ShardedArray, ...]:
+    found: list[ShardedArray] = []
     for shape, of_leaves in zip(shapes, shardings, strict=True):
         for (_, leaf), sharding in zip(leaves(shape), of_leaves, strict=True):
             array = leaf.array if isinstance(leaf, BufferShape) else leaf
             if array.dtype.is_special:
                 continue
             dims = whole_dims[len(found)] if len(found) < len(whole_dims) else None
-            found.append(_edge(array, sharding, devices, is_local, dims))
+            found.append(_array(array, sharding, devices, is_local, dims))
     return tuple(found)
 
 
-def _edge(
+def _array(
     array: ArrayShape,
     sharding: Leaf | None,
     devices: DeviceCounts,
     is_local: bool,
     whole_dims: Dims | None,
-) -> Edge:
+) -> ShardedArray:
     rank, partitions = array.rank, devices.partitions
     if devices.replicas > 1 or (sharding is None and is_local):
-        return Edge(array, array, None)
+        return ShardedArray(array, array, None)
     placement = (
         replicated(rank, partitions)
         if sharding is None
         else placement_of(sharding, rank, partitions)
     )
     if placement is None:
-        return Edge(array, array, None)
+        return ShardedArray(array, array, None)
     if not is_local:
-        return Edge(array, ArrayShape(array.dtype, placement.local_dims(array.dims)), placement)
+        return ShardedArray(
+            array, ArrayShape(array.dtype, placement.local_dims(array.dims)), placement
+        )
     dims = tuple(n * count for n, count in zip(array.dims, placement.tiles, strict=True))
     if whole_dims is not None and placement.local_dims(whole_dims) == array.dims:
         dims = whole_dims
-    return Edge(ArrayShape(array.dtype, dims), array, placement)
+    return ShardedArray(ArrayShape(array.dtype, dims), array, placement)
 
 
 def _header_dims(module: Module, key: str) -> list[Dims]:

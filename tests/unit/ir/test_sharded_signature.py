@@ -11,9 +11,9 @@ import pytest
 
 import hloc
 from hloc.errors import HloError
-from hloc.ir.edges import edges_of, is_per_device, whole_sizes
 from hloc.ir.module import Module
 from hloc.ir.placement import Placement
+from hloc.ir.sharded_signature import is_per_device, sharded_signature, whole_sizes
 
 MESH = r'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}'
 ROWS = ((0, 0), (0, 0), (0, 0), (0, 0), (1, 0), (1, 0), (1, 0), (1, 0))
@@ -25,7 +25,7 @@ def parameter(attributes: str, header: str = "", shape: str = "f32[8,8]") -> Pla
         f"HloModule m, num_partitions=8{header}\nENTRY e {{ ROOT a = {shape} parameter(0){attributes} }}\n",
         verify=False,
     )
-    return edges_of(module).parameters[0].placement
+    return sharded_signature(module).parameters[0].placement
 
 
 FORMS = {
@@ -112,8 +112,8 @@ def test_results_have_the_shardings_of_the_root_or_of_shardy() -> None:
         "h = f32[6] get-tuple-element(t), index=1 ROOT u = (f32[8], f32[6]) tuple(g, h) }\n"
     )
     for module in (root, shardy):
-        results = edges_of(module).results
-        assert [edge.local.dims for edge in results] == [(2,), (6,)]
+        results = sharded_signature(module).results
+        assert [sharded.local.dims for sharded in results] == [(2,), (6,)]
 
 
 PARTITIONED = (
@@ -124,10 +124,10 @@ PARTITIONED = (
 
 def test_a_module_that_xla_partitioned_has_shardings_of_whole_parameters() -> None:
     module = hloc.parse(PARTITIONED.format(name="main_spmd.2", result=""))
-    edges = edges_of(module)
-    assert edges.is_per_device
-    assert edges.parameters[0].whole.dims == (16,)
-    assert edges.results[0].placement is None
+    signature = sharded_signature(module)
+    assert signature.is_per_device
+    assert signature.parameters[0].whole.dims == (16,)
+    assert signature.results[0].placement is None
 
 
 def test_a_module_that_hloc_partitioned_knows_its_whole_arrays() -> None:
@@ -139,8 +139,8 @@ def test_a_module_that_hloc_partitioned_knows_its_whole_arrays() -> None:
     sizes = whole_sizes([(13,)], [(13,)])
     local.set_config(replace(local.config, frontend_attributes=tuple(sorted(sizes.items()))))
     again = hloc.parse(local.to_text())
-    assert edges_of(again).results == edges_of(whole).results
-    assert edges_of(again).parameters == edges_of(whole).parameters
+    assert sharded_signature(again).results == sharded_signature(whole).results
+    assert sharded_signature(again).parameters == sharded_signature(whole).parameters
 
 
 def kind(text: str) -> bool:
