@@ -29,7 +29,7 @@ _MOST_WALKS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class CollectiveTiming:
     """The modelled time of one run of a collective.
 
     Attributes:
@@ -52,25 +52,25 @@ class Timeline:
     """The model of one run.
 
     Attributes:
-        meetings: every collective, in the order of the computations, callees first.
+        collectives: every collective, in the order of the computations, callees first.
         seconds: from start to end on one device.
     """
 
-    meetings: tuple[Meeting, ...]
+    collectives: tuple[CollectiveTiming, ...]
     seconds: float
 
 
 def timeline(module: Module, compute: ComputeTime, network: Network, order_of: OrderOf) -> Timeline:
     """Return the model of one run of `module` on one of its devices."""
-    meetings: list[Meeting] = []
+    collectives: list[CollectiveTiming] = []
     lasting: dict[Computation, float] = {}
     for computation in control_flow_computations(module):
         if any(caller.is_a("async-start") for caller in computation.callers):
             continue  # the start counts
         order = order_of(computation)
         found, lasting[computation] = run_in_order(order, compute, network, lasting)
-        meetings += found
-    return Timeline(tuple(_with_slack(meetings, compute)), lasting[module.entry])
+        collectives += found
+    return Timeline(tuple(_with_slack(collectives, compute)), lasting[module.entry])
 
 
 def run_in_order(
@@ -78,7 +78,7 @@ def run_in_order(
     compute: ComputeTime,
     network: Network,
     lasting: Mapping[Computation, float],
-) -> tuple[list[Meeting], float]:
+) -> tuple[list[CollectiveTiming], float]:
     """Return the collectives of one run of a computation, without slack, and its time.
 
     Args:
@@ -89,7 +89,7 @@ def run_in_order(
     """
     now = free = 0.0  # when the stream and the network are free
     started: dict[Instruction, tuple[int, float]] = {}
-    found: list[Meeting] = []
+    found: list[CollectiveTiming] = []
     for inst in order:
         collective = exchange_of(inst)
         if collective is not None:
@@ -99,7 +99,7 @@ def run_in_order(
             if is_async:
                 started[inst] = len(found), end
             waits = 0.0 if is_async else end - now
-            found.append(Meeting(inst, seconds, waits, 0.0, is_async))
+            found.append(CollectiveTiming(inst, seconds, waits, 0.0, is_async))
             now, free = now + waits, end
         elif (start := started_by(inst)) in started and not inst.opcode.ended_by:
             assert start is not None
@@ -136,16 +136,18 @@ def step_seconds(
     return max(each, default=0.0)
 
 
-def _with_slack(meetings: Iterable[Meeting], compute: ComputeTime) -> list[Meeting]:
+def _with_slack(
+    collectives: Iterable[CollectiveTiming], compute: ComputeTime
+) -> list[CollectiveTiming]:
     left = _MOST_WALKS
     found = []
-    for meeting in meetings:
-        computation = meeting.inst.computation
+    for timing in collectives:
+        computation = timing.inst.computation
         left -= len(computation)
         if left < 0:
-            found.append(meeting)
+            found.append(timing)
             continue
-        found.append(replace(meeting, slack_seconds=slack_of(meeting.inst, compute)))
+        found.append(replace(timing, slack_seconds=slack_of(timing.inst, compute)))
     return found
 
 

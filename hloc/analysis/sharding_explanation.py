@@ -8,7 +8,7 @@ from hloc.analysis.collective_cost import axes_of, bytes_sent, exchange_of, memb
 from hloc.analysis.collective_reason import reason_of
 from hloc.analysis.compute_time import ComputeTime
 from hloc.analysis.links import Network
-from hloc.analysis.overlap import Meeting, OrderOf, timeline
+from hloc.analysis.overlap import CollectiveTiming, OrderOf, timeline
 from hloc.analysis.run_counts import run_counts
 from hloc.analysis.sharding_axes import axes_by_dimension, sharding_text
 from hloc.ir.device_groups import device_groups
@@ -192,10 +192,10 @@ def explain_partitioned(
     model = timeline(module, compute, network, order_of)
     counts = run_counts(module)
     rows = []
-    for meeting in model.meetings:
-        count = counts[meeting.inst.computation]
+    for timing in model.collectives:
+        count = counts[timing.inst.computation]
         if count.times:
-            rows.append(_row(meeting, network, count.times, count.exact))
+            rows.append(_row(timing, network, count.times, count.exact))
     rows.sort(key=lambda row: row.text_line)
     entry = module.entry
     arguments = tuple(_arguments(entry.parameters, network))
@@ -212,8 +212,8 @@ def explain_partitioned(
     )
 
 
-def _row(meeting: Meeting, network: Network, times: int, exact: bool) -> CollectiveRow:
-    start = meeting.inst
+def _row(timing: CollectiveTiming, network: Network, times: int, exact: bool) -> CollectiveRow:
+    start = timing.inst
     collective = exchange_of(start)
     assert collective is not None
     axes = axes_of(collective, network)
@@ -241,10 +241,10 @@ def _row(meeting: Meeting, network: Network, times: int, exact: bool) -> Collect
         times,
         exact,
         bytes_sent(collective) * times,
-        meeting.seconds * times,
-        meeting.exposed_seconds * times,
-        meeting.slack_seconds * times,
-        meeting.is_async,
+        timing.seconds * times,
+        timing.exposed_seconds * times,
+        timing.slack_seconds * times,
+        timing.is_async,
     )
 
 

@@ -28,12 +28,12 @@ from hloc.ir.device_groups import (
 )
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
+from hloc.ir.opcode import CallFunction, HostValue, Operands, Rendezvous
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import current_limits
 from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.exchanges import exchanged, result_apart
-from hloc.ops.meetings import meeting_fault
+from hloc.ops.rendezvous import mismatch
 from hloc.ops.shared import zeros_of
 
 MAX_DEVICES = 1024
@@ -149,7 +149,7 @@ class _World:
     def _finish(self, group: tuple[int, ...], call: CallFunction) -> None:
         arrivals = [self._arrivals[member] for member in group]
         for member, arrival in zip(group, arrivals, strict=True):
-            message = meeting_fault(arrivals[0].inst, arrival.inst)
+            message = mismatch(arrivals[0].inst, arrival.inst)
             if message:
                 raise HloError(
                     f"devices {group[0]} and {member} meet with different {message}",
@@ -160,7 +160,7 @@ class _World:
                     ),
                 )
         parts = [arrival.operands for arrival in arrivals]
-        results = exchanged(arrivals[0].inst, Meeting(parts, group, call))
+        results = exchanged(arrivals[0].inst, Rendezvous(parts, group, call))
         for member, result in zip(group, results, strict=True):
             del self._arrivals[member]
             self._results[member] = result

@@ -55,7 +55,7 @@ EvaluateFunction: TypeAlias = Callable[["Instruction", Operands, CallFunction], 
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Rendezvous:
     """The participants of a collective, in the order of their ranks.
 
     Attributes:
@@ -69,7 +69,7 @@ class Meeting:
     call: CallFunction
 
 
-ExchangeFunction: TypeAlias = Callable[["Instruction", Meeting], list[HostValue]]
+ExchangeFunction: TypeAlias = Callable[["Instruction", Rendezvous], list[HostValue]]
 """`exchange(inst, parts, call)`: NumPy semantics of a collective, one result per participant."""
 
 

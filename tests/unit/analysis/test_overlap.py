@@ -6,7 +6,7 @@ import hloc
 from hloc.analysis.compute_time import compute_times, find_device
 from hloc.analysis.gpu_devices import DeviceSpec
 from hloc.analysis.links import Link, Network
-from hloc.analysis.overlap import Meeting, Timeline, timeline
+from hloc.analysis.overlap import CollectiveTiming, Timeline, timeline
 from hloc.analysis.run_counts import RunCount, run_counts
 from hloc.errors import HloError
 from hloc.ir.print_order import instruction_order
@@ -31,9 +31,9 @@ def model(body: str) -> Timeline:
     return timeline(module, compute_times(module, DEVICE), NETWORK, instruction_order)
 
 
-def only(found: Timeline) -> Meeting:
-    (meeting,) = found.meetings
-    return meeting
+def only(found: Timeline) -> CollectiveTiming:
+    (timing,) = found.collectives
+    return timing
 
 
 def test_work_between_start_and_done_hides_the_collective() -> None:
@@ -68,7 +68,7 @@ def test_collectives_that_are_started_share_the_network() -> None:
         "  f = f32[1000] all-reduce-done(t)\n"
         "  ROOT r = f32[1000] add(d, f)\n"
     )
-    assert [m.exposed_seconds for m in found.meetings] == [pytest.approx(4e-6)] * 2
+    assert [m.exposed_seconds for m in found.collectives] == [pytest.approx(4e-6)] * 2
 
 
 def test_a_collective_that_is_not_split_waits_and_knows_its_slack() -> None:
@@ -119,8 +119,8 @@ ENTRY e {
 def test_loops_count_as_often_as_they_run() -> None:
     module = hloc.parse(_LOOP)
     found = timeline(module, lambda _: 0.0, NETWORK, instruction_order)
-    (meeting,) = found.meetings
-    assert run_counts(module)[meeting.inst.computation] == RunCount(12, True)
+    (timing,) = found.collectives
+    assert run_counts(module)[timing.inst.computation] == RunCount(12, True)
     assert found.seconds == pytest.approx(12 * 4e-6)
 
 

@@ -9,7 +9,7 @@ import hloc
 from hloc.dtypes import BF16
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_computation
-from hloc.ir.opcode import HostValue, Meeting
+from hloc.ir.opcode import HostValue, Rendezvous
 from hloc.ops.exchanges import exchanged
 from tests.unit.ops.programs import ADD, f32, run, s32
 
@@ -22,8 +22,8 @@ def meet(entry: str, *parts: Sequence[HostValue], called: str = ADD) -> list[Hos
     module = hloc.parse(f"HloModule m\n{called}ENTRY e {{ {entry} }}")
     members = tuple(range(len(parts)))
     values = [tuple(part) for part in parts]
-    meeting = Meeting(values, members, evaluate_computation)
-    results = exchanged(module.entry.root, meeting)
+    rendezvous = Rendezvous(values, members, evaluate_computation)
+    results = exchanged(module.entry.root, rendezvous)
     return [_lists(result) for result in results]
 
 

@@ -74,7 +74,7 @@ def _exposed(module: Module) -> float:
     network = Network(mesh, parse_links("nvlink", mesh))
     compute = compute_times(module, find_device("H100"))
     found = timeline(module, compute, network, instruction_order)
-    return sum(meeting.exposed_seconds for meeting in found.meetings)
+    return sum(timing.exposed_seconds for timing in found.collectives)
 
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 
-_MEANINGS = ("dimensions", "source_target_pairs", "slice_sizes")
+_COMPARED = ("dimensions", "source_target_pairs", "slice_sizes")
 
 
-def meeting_fault(one: Instruction, other: Instruction) -> str:
+def mismatch(one: Instruction, other: Instruction) -> str:
     """Return the difference between two instructions that should be one collective, or "".
 
     Both have the same opcode, up to `-start`, the same group and the same channel.
@@ -22,7 +22,7 @@ def meeting_fault(one: Instruction, other: Instruction) -> str:
     shapes, others = _shapes(one), _shapes(other)
     if shapes != others:
         return f"operands: {', '.join(shapes)} and {', '.join(others)}"
-    for name in _MEANINGS:
+    for name in _COMPARED:
         own, its = getattr(one.attributes, name, None), getattr(other.attributes, name, None)
         if own != its:
             return f"{name}: {own} and {its}"
