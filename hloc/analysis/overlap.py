@@ -163,10 +163,10 @@ def slack_of(inst: Instruction, compute: ComputeTime) -> float:
 def _ordered_with(inst: Instruction) -> set[Instruction]:
     """Return `inst`, all it depends on, and all that depends on it, in its computation."""
     tied = {inst}
-    for neighbours in (_before, _after):
+    for adjacent in (_before, _after):
         seen, stack = {inst}, [inst]
         while stack:
-            for other in neighbours(stack.pop()):
+            for other in adjacent(stack.pop()):
                 if other not in seen:
                     seen.add(other)
                     stack.append(other)
