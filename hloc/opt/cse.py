@@ -18,10 +18,10 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 class CommonSubexpressionElimination(RewritingPass):
     """Merge instructions of a computation that compute the same value.
 
-    Compared are opcode, shape with layout, attributes, result accuracy, operands (in any order if
-    commutative) and the structure of called computations; constants bit for bit. The numbers of
-    the channels of collectives may differ; where devices may not come to a collective equally
-    often, it stays. Leaves the duplicates dead. Cost: one walk, O(instructions).
+    Compares opcode, shape with layout, attributes, result accuracy, operands (in any order if
+    commutative) and the structure of called computations; constants bit for bit. The channels of
+    collectives may differ; collectives that devices may not reach equally often are left alone.
+    Leaves the duplicates dead. Cost: one walk, O(instructions).
     """
 
     name = "cse"
@@ -71,7 +71,7 @@ def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
 
 
 def without_channel(inst: Instruction) -> Any:
-    """Return the attributes; of a collective's channel only its presence, which sets the mode."""
+    """Return the attributes, without the number of a collective's channel."""
     attributes = inst.attributes
     if inst.opcode.exchange is None or not attributes.channel_id:
         return attributes

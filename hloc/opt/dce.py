@@ -16,8 +16,8 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 class DeadCodeElimination(RewritingPass):
     """Remove dead instructions without side effects, then uncalled computations.
 
-    Parameters stay, except those of fusions, which are dropped with their operands, and collectives
-    that devices may not come to equally often. Expects verified IR. Cost: one walk,
+    Parameters stay, except those of fusions, which are dropped with their operands. So do
+    collectives that devices may not reach equally often. Expects verified IR. Cost: one walk,
     O(instructions).
     """
 

@@ -45,7 +45,7 @@ class DynamicPadder(RewritingPass):
     """
 
     def rewrite(self, module: Module, context: PassContext) -> None:
-        """Raises `UnsupportedError` for an opcode without a rule for its dynamic sizes."""
+        """Make the entry static; raises `UnsupportedError` for an opcode without a rule."""
         if context.spent or not module.derived(_is_dynamic):
             return
         DeadCodeElimination().run(module, context)

@@ -16,9 +16,8 @@ _DEPTH = 6
 def integer_range(inst: Instruction) -> Range:
     """Return the range of the elements of `inst`, an array of integers or pred.
 
-    Uses constants, iotas, converts, masks, remainders, bounds and data movement; else the range of
-    the type.
-    Cost: looks at most 6 instructions deep, along one operand.
+    Uses constants, iotas, converts, masks, remainders, bounds and data movement; otherwise it is
+    the range of the type. Cost: at most 6 instructions deep, along one operand.
     """
     return _range(inst, _DEPTH)
 

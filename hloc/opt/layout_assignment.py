@@ -32,7 +32,7 @@ class LayoutAssignment(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Process every dot, then every transpose and copy."""
         for inst in candidates(module, context, "dot"):
-            region = _region_in_no_need_of_its_order(inst)
+            region = _region_without_needed_layout(inst)
             if region:
                 with context.rewriting(module, self.name):
                     for part in region:
@@ -44,7 +44,7 @@ class LayoutAssignment(RewritingPass):
             order = _written_order(inst)
             if not _changes(inst, chain[-1], order):
                 continue
-            if not _writes_well(chain[-1], order):
+            if not _writes_contiguously(chain[-1], order):
                 text = f"{chain[-1].name} would write, or read an operand, with large strides"
                 context.remark("missed", self.name, inst, text)
                 continue
@@ -56,7 +56,7 @@ class LayoutAssignment(RewritingPass):
                     inst.computation.set_shape(inst, _wanted(inst))
 
 
-def _region_in_no_need_of_its_order(dot: Instruction) -> list[Instruction]:
+def _region_without_needed_layout(dot: Instruction) -> list[Instruction]:
     """Return `dot` and the elementwise users with its layout, if no reader needs that layout.
 
     Elementwise readers with a row-major result can reuse the memory of row-major operands. Empty if
@@ -136,18 +136,19 @@ def _chain(inst: Instruction) -> list[Instruction] | None:
 
 
 def _changes(inst: Instruction, dot: Instruction, order: tuple[int, ...]) -> bool:
-    return inst.shape != _wanted(inst) or _large(dot, order) != _large(
+    return inst.shape != _wanted(inst) or _without_ones(dot, order) != _without_ones(
         dot, dot.array.minor_to_major
     )
 
 
-def _large(inst: Instruction, order: tuple[int, ...]) -> list[int]:
+def _without_ones(inst: Instruction, order: tuple[int, ...]) -> list[int]:
     """Return `order` without the dimensions of size 1, whose position does not matter."""
     return [dim for dim in order if inst.array.dims[dim] != 1]
 
 
-def _writes_well(dot: Instruction, order: tuple[int, ...]) -> bool:
-    kept, before = _large(dot, order), _large(dot, dot.array.minor_to_major)
+def _writes_contiguously(dot: Instruction, order: tuple[int, ...]) -> bool:
+    """True if `dot` can write its result in `order` without large strides."""
+    kept, before = _without_ones(dot, order), _without_ones(dot, dot.array.minor_to_major)
     return kept[:1] == before[:1] or _writes_rows_of(dot, kept[0])
 
 

@@ -24,10 +24,10 @@ from hloc.shapes import ArrayShape
 class ConditionalToSelect(RewritingPass):
     """Execute all branches and `select` the result.
 
-    Applies where the branches together have at most `max-instructions` instructions, which are
-    elementwise or move data and compute at most `max-elements` elements, and, as in XLA, without a
-    limit in functions applied per element (`map`, `reduce` and so on), unless they contain a loop
-    or a side effect. No branch instruction can trap, so speculation is safe.
+    Applies where the branches together have at most `max-instructions` instructions, all
+    elementwise or data movement, that compute at most `max-elements` elements. In functions that
+    are applied per element (`map`, `reduce` and so on) there is no limit, as in XLA, but no loop or
+    side effect either. No branch instruction can trap, so speculation is safe.
 
     Semantics: XLA's conditional_to_select. Cost: O(instructions of the branches).
 

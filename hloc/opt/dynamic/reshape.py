@@ -17,7 +17,7 @@ from hloc.opt.dynamic.scope import Scope, Sizes, refuse
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Neighbouring dimensions of operand and result that hold the same elements."""
+    """Adjacent dimensions of operand and result that hold the same elements."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -19,10 +19,11 @@ class ConvolutionGroupConverter(RewritingPass):
     """Replace batch groups by feature groups, and feature groups by one convolution each.
 
     Batch group g of the input is convolved with output features g: with the groups moved from the
-    batch to the features that is a convolution with feature groups. Those are cut up, convolved
-    one by one and joined; more than `max_groups` stay as they are. Every element is the same sum
-    as before. Cost: O(instructions + groups). Not in -O2: hloc's kernels take groups. Source: XLA's
-    pass of this name, which masks the kernel instead; that would make NaN of an infinity.
+    batch to the features that is a convolution with feature groups. The feature groups are sliced
+    apart, convolved one by one and concatenated; a convolution with more than `max_groups` is left
+    alone. Every element is the same sum as before. Cost: O(instructions + groups). Not in -O2:
+    hloc's kernels take groups. Source: XLA's pass of this name, which masks the kernel instead;
+    that would make NaN of an infinity.
     """
 
     max_groups: int = 64

@@ -22,10 +22,10 @@ Key: TypeAlias = tuple[Any, ...]
 class DotMerger(RewritingPass):
     """Merge dots that share an operand: `x * a` and `x * b` are slices of `x * [a, b]`.
 
-    Every element is the same sum as before. Merged are dots with equal dimension numbers and
-    element types, whose other operands have one free dimension and at most `max_bytes` each, and
-    of which none can depend on another: they are equally deep in the graph. The operands are
-    copied side by side, which pays for small ones. Cost: O(instructions). Source: XLA's pass of
+    Every element is the same sum as before. Merges dots with equal dimension numbers and
+    element types whose other operands have one free dimension and at most `max_bytes` each. They
+    are equally deep in the graph, so none depends on another. The operands are concatenated, which
+    pays off for small ones. Cost: O(instructions). Source: XLA's pass of
     this name.
     """
 
