@@ -1,7 +1,7 @@
-"""Constant matrices in panels: their products pack them once, when the module is compiled.
+"""Constant weights in panels: packed once, when the module is compiled, and not in every call.
 
-A product of few rows spends much of its time on packing its columns, in every call. Where they are
-a constant that nothing else reads, the constant lies in memory as packing would leave it.
+A gemm of few rows spends much of its time on packing its right-hand side. If that is a constant
+which nothing else reads, it is stored in the packed form (`memory/panels.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloc.ir.module import Module
 from hloc.memory.panels import in_panels
 
 MAX_ROWS = 512
-"""Most rows of a product for which packing in every call is a part of the time that counts.
+"""Most rows of a gemm for which packing takes a noticeable part of the time.
 
 Time over that of packing, AVX2: 0.65 to 0.8 for 49 rows, 0.75 to 0.8 for 128, 0.95 for 196, 0.98
 for 1,024; 1.04 for 3,136 rows of 64 steps of k.

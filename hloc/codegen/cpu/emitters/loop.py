@@ -210,7 +210,7 @@ def _repeated(inst: Instruction) -> RepeatedRows | None:
     rows = repeated_rows.repeated_rows(inst)
     if rows is None or any(not fits_shape(leaf, rows.shape) for leaf in array_leaves(inst.shape)):
         return None
-    known = {*rows.shared, *repeated_rows.makers(rows)}
+    known = {*rows.shared, *repeated_rows.only_for_shared(rows)}
     others = (member for member in inst.called[0].instructions if member not in known)
     return rows if all(member_is_flat(member, rows.shape) for member in others) else None
 

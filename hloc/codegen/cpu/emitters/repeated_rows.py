@@ -52,7 +52,7 @@ def repeated_rows(inst: Instruction) -> RepeatedRows | None:
     return RepeatedRows(shape, sizes.pop(), shared) if len(sizes) == 1 else None
 
 
-def makers(rows: RepeatedRows) -> frozenset[Instruction]:
+def only_for_shared(rows: RepeatedRows) -> frozenset[Instruction]:
     """Return the members that are used for shared values only."""
     found: set[Instruction] = set()
     waiting = [member.operands[0] for member in rows.shared]

@@ -121,12 +121,12 @@ class _Kernel:
         self.rows.start(count)
         stop: IndexValue = plan.key.size
         if plan.mask is None:
-            self.products.make_scores(count, 0, stop)
-            self.rows.make_logits(batch, first, count, (0, stop))
+            self.products.compute_scores(count, 0, stop)
+            self.rows.compute_logits(batch, first, count, (0, stop))
         else:
             stop = self._visible(batch, first, count)
-        self.rows.make_weights(batch, first, count, stop)
-        self.products.weigh_values(count, stop)
+        self.rows.compute_weights(batch, first, count, stop)
+        self.products.sum_weighted_values(count, stop)
         self.rows.write(batch, first, count)
 
     def _read_queries(
@@ -187,9 +187,9 @@ class _Kernel:
         with self.body.repeat_while() as loop:
             start, stop = b.load(start_slot, S64, 0), b.load(stop_slot, S64, 0)
             loop.go_on_if(math.compare("LT", start, stop))
-            self.products.make_scores(count, start, stop)
+            self.products.compute_scores(count, start, stop)
             b.store(self.rows.lacks_large, 0, b.const(PRED, 0))
-            self.rows.make_logits(batch, first, count, (start, stop))
+            self.rows.compute_logits(batch, first, count, (start, stop))
             b.store(start_slot, 0, stop)
             goes_on = b.load(self.rows.lacks_large, PRED, 0)
             b.store(stop_slot, 0, b.select(goes_on, all_keys, stop))

@@ -237,7 +237,7 @@ class AttentionGemms:
         offset = self.math.mul(first, columns * self.values.bytes)
         return self.math.moved(self.memory["values"].text, offset)
 
-    def make_scores(self, rows: IndexValue, start: IndexValue, stop: IndexValue) -> None:
+    def compute_scores(self, rows: IndexValue, start: IndexValue, stop: IndexValue) -> None:
         """Write the scores of the block's first `rows` queries and the keys in [start, stop).
 
         `start` is the start of a panel of keys; the rest of the last panel is written, too.
@@ -258,7 +258,7 @@ class AttentionGemms:
                 source = side.rows(query, *tables, depth)
                 side.multiply(source, panels, out, (depth, plan.score_row, count))
 
-    def weigh_values(self, rows: IndexValue, stop: IndexValue) -> None:
+    def sum_weighted_values(self, rows: IndexValue, stop: IndexValue) -> None:
         """Write the sums of the values of the keys below `stop` times their weights."""
         math, side, plan = self.math, self.values, self.plan
         tables = (self.memory["score_rows"], self.memory["numbers"])

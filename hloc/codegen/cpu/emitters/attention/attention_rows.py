@@ -66,7 +66,7 @@ class AttentionRows:
         with self.body.loop(0, rows) as row:
             self.b.store(self.maxima, row, initial)
 
-    def make_logits(
+    def compute_logits(
         self,
         batch: dict[int, IndexValue],
         first: IndexValue,
@@ -168,7 +168,7 @@ class AttentionRows:
         is_near = b.xor(b.compare("GT", distance, b.const(F32, _VANISHING)), b.const(PRED, 1))
         b.store(self.lacks_large, 0, b.or_(b.load(self.lacks_large, PRED, 0), is_near))
 
-    def make_weights(
+    def compute_weights(
         self,
         batch: dict[int, IndexValue],
         first: IndexValue,

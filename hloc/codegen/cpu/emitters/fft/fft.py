@@ -23,11 +23,11 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.fft.fft_routines import (
     Rows,
-    joining_routine,
+    multiply_routine,
     pass_routine,
+    real_spectrum_routine,
     table_entry,
     table_routine,
-    turning_routine,
 )
 from hloc.codegen.cpu.emitters.fft.first_pass import first_pass_routine, has_first_pass
 from hloc.codegen.cpu.emitters.fft.row_calls import RowCalls, RowPlace
@@ -169,10 +169,10 @@ class _Writer(RowCalls):
                 self.gathered(array, place, axis, width, halves)
             else:
                 with self._elements(size, width, in_order) as (i, lane):
-                    self._bring_in(source, place, a, i, lane, halves)
+                    self._load_element(source, place, a, i, lane, halves)
             done = self._passes(size, n)
             if halves:
-                done = self._joined(done, n)
+                done = self._real_spectrum(done, n)
             if vectors_out:
                 self.vectors_out(done, target, place, axis, n)
             elif strided_out:
@@ -209,7 +209,7 @@ class _Writer(RowCalls):
     def _at(self, i: IndexValue, lane: IndexValue) -> IndexValue:
         return self.math.add(self.math.mul(i, self.lanes), lane)
 
-    def _bring_in(
+    def _load_element(
         self,
         source: Instruction | IrArray,
         place: RowPlace,
@@ -328,17 +328,17 @@ class _Writer(RowCalls):
         around[:size] = chirp.conj()
         around[length - size + 1 :] = chirp.conj()[:0:-1]
         waves = self._table(np.exp(-2j * pi / length * np.arange(length)))
-        self._turn(0, self._table(chirp), size, conjugate=False)
+        self._multiply(0, self._table(chirp), size, conjugate=False)
         for part in self.parts_of(self.rows[0]):
             start = self.b.offset_pointer(part, size * self.lanes * self.part.storage_bytes)
             self.b.clear(start, (length - size) * self.lanes * self.part.storage_bytes)
-        half = self._smooth(0, length, waves)
-        self._turn(half, self._table(np.fft.fft(around)), length, conjugate=True)
-        half = self._smooth(half, length, waves)
-        self._turn(half, self._table(chirp.conj() / length), size, conjugate=True)
+        half = self._smooth_transform(0, length, waves)
+        self._multiply(half, self._table(np.fft.fft(around)), length, conjugate=True)
+        half = self._smooth_transform(half, length, waves)
+        self._multiply(half, self._table(chirp.conj() / length), size, conjugate=True)
         return self.rows[half]
 
-    def _smooth(self, half: int, length: int, waves: tuple[Value, Value]) -> int:
+    def _smooth_transform(self, half: int, length: int, waves: tuple[Value, Value]) -> int:
         """Transform rows number `half`, of smooth length; return the number of the results."""
         done, rest = 1, length
         for factor in factors(length):
@@ -347,9 +347,11 @@ class _Writer(RowCalls):
             half, done = 1 - half, done * factor
         return half
 
-    def _turn(self, half: int, table: tuple[Value, Value], count: int, *, conjugate: bool) -> None:
+    def _multiply(
+        self, half: int, table: tuple[Value, Value], count: int, *, conjugate: bool
+    ) -> None:
         """Multiply elements of rows number `half` by those of a table, and conjugate them."""
-        routine = turning_routine(self.form, conjugate)
+        routine = multiply_routine(self.form, conjugate)
         self.call(routine, (*self.parts_of(self.rows[half]), *table), count)
 
     def _table(
@@ -386,11 +388,11 @@ class _Writer(RowCalls):
                     at = self._at(m.add(out, j), 0)
                     target.store(at, self.butterflies.add(target.load(at), term))
 
-    def _joined(self, rows: Rows, n: int) -> Rows:
+    def _real_spectrum(self, rows: Rows, n: int) -> Rows:
         """Return the half spectrum of real rows that were transformed as complex pairs."""
         target = self.rows[0] if rows is self.rows[1] else self.rows[1]
         pointers = (*self.parts_of(rows), *self.parts_of(target), *self.table)
-        self.call(joining_routine(self.form), pointers, n // 2)
+        self.call(real_spectrum_routine(self.form), pointers, n // 2)
         return target
 
 

@@ -140,7 +140,7 @@ def pass_routine(form: RowForm, factor: int, inverse: bool, is_last: bool) -> Ro
 
 
 @cache
-def joining_routine(form: RowForm) -> Routines:
+def real_spectrum_routine(form: RowForm) -> Routines:
     """Return the routine for the half spectrum of real rows that were transformed as pairs.
 
     With z the transform of x[2i] + i x[2i + 1], of length `half`, and w = exp(-pi i / half), it is
@@ -166,7 +166,7 @@ def joining_routine(form: RowForm) -> Routines:
 
 
 @cache
-def turning_routine(form: RowForm, conjugate: bool) -> Routines:
+def multiply_routine(form: RowForm, conjugate: bool) -> Routines:
     """Return the routine that multiplies rows by a table, and conjugates them or not."""
     name = f"turned{'_conjugate' if conjugate else ''}"
 
@@ -181,7 +181,7 @@ def turning_routine(form: RowForm, conjugate: bool) -> Routines:
 
 
 @cache
-def entering_routine(form: RowForm, pairs: bool) -> Routines:
+def load_routine(form: RowForm, pairs: bool) -> Routines:
     """Return the routine that loads rows, a square block of floats at a time.
 
     Row number i begins at `from` plus entry i of `starts`, and has at least one vector of floats;
@@ -208,8 +208,8 @@ def entering_routine(form: RowForm, pairs: bool) -> Routines:
 
 
 @cache
-def leaving_routine(form: RowForm, pairs: bool) -> Routines:
-    """Return the routine that stores rows times a number; arguments as for `entering_routine`."""
+def store_routine(form: RowForm, pairs: bool) -> Routines:
+    """Return the routine that stores rows times a number; arguments as for `load_routine`."""
     number_type = REPRESENTATIONS[form.dtype].memory
     parameters = (*FROM_ROWS, "ptr noalias %to", "ptr %starts", "i64 %floats")
 
@@ -233,7 +233,7 @@ def leaving_routine(form: RowForm, pairs: bool) -> Routines:
 
 
 @cache
-def gathering_routine(form: RowForm, pairs: bool) -> Routines:
+def gather_routine(form: RowForm, pairs: bool) -> Routines:
     """Return the routine that loads `width` rows, an element at a time.
 
     Row number i begins at `from` plus entry i of `starts`, and has `count` elements `step` floats
@@ -256,8 +256,8 @@ def gathering_routine(form: RowForm, pairs: bool) -> Routines:
 
 
 @cache
-def scattering_routine(form: RowForm, pairs: bool) -> Routines:
-    """Return the routine that stores rows times a number; arguments as for `gathering_routine`."""
+def scatter_routine(form: RowForm, pairs: bool) -> Routines:
+    """Return the routine that stores rows times a number; arguments as for `gather_routine`."""
     number_type = REPRESENTATIONS[form.dtype].memory
     sizes = ("i64 %count", "i64 %step", "i64 %second", "i64 %width")
 
@@ -348,10 +348,10 @@ def _listed_for(form: RowForm) -> Iterator[Routines]:
                 yield pass_routine(form, factor, inverse, is_last)
     for pairs in (False, True):
         if form.lanes > 1:
-            yield entering_routine(form, pairs)
-            yield leaving_routine(form, pairs)
-        yield gathering_routine(form, pairs)
-        yield scattering_routine(form, pairs)
+            yield load_routine(form, pairs)
+            yield store_routine(form, pairs)
+        yield gather_routine(form, pairs)
+        yield scatter_routine(form, pairs)
     for conjugate in (False, True):
-        yield turning_routine(form, conjugate)
-    yield joining_routine(form)
+        yield multiply_routine(form, conjugate)
+    yield real_spectrum_routine(form)

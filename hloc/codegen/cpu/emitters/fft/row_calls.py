@@ -11,10 +11,10 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.fft.fft_routines import (
     RowForm,
     Rows,
-    entering_routine,
-    gathering_routine,
-    leaving_routine,
-    scattering_routine,
+    gather_routine,
+    load_routine,
+    scatter_routine,
+    store_routine,
 )
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.fft_plan import (
@@ -70,7 +70,7 @@ class RowCalls:
         """Load rows; `halves` reads pairs of real numbers as complex numbers."""
         pairs = halves or array.dtype.is_complex
         self.call(
-            entering_routine(self.form, pairs),
+            load_routine(self.form, pairs),
             (array.pointer, self._starts(array, place), *self.parts_of(self.rows[0])),
             self._floats(array, a.axis),
         )
@@ -78,7 +78,7 @@ class RowCalls:
     def vectors_out(self, rows: Rows, target: IrArray, place: RowPlace, axis: int, n: int) -> None:
         """Write rows to the result."""
         self.call(
-            leaving_routine(self.form, target.dtype.is_complex),
+            store_routine(self.form, target.dtype.is_complex),
             (*self.parts_of(rows), target.pointer, self._starts(target, place)),
             *(self._floats(target, axis), self._scale(n)),
         )
@@ -100,7 +100,7 @@ class RowCalls:
         elif halves:
             sizes = (array.dims[axis] // 2, 2 * step, step, width)
         self.call(
-            gathering_routine(self.form, halves or array.dtype.is_complex),
+            gather_routine(self.form, halves or array.dtype.is_complex),
             (array.pointer, self._starts(array, place), *self.parts_of(self.rows[0])),
             *sizes,
         )
@@ -117,7 +117,7 @@ class RowCalls:
         axis, n = along
         floats = 2 if target.dtype.is_complex else 1
         self.call(
-            scattering_routine(self.form, target.dtype.is_complex),
+            scatter_routine(self.form, target.dtype.is_complex),
             (*self.parts_of(rows), target.pointer, self._starts(target, place)),
             *(target.dims[axis], floats * target.strides[axis], 1, width, self._scale(n)),
         )

@@ -24,7 +24,7 @@ from hloc.ir.instruction import Instruction
 
 _WIDEST_VECTOR_BYTES = 64
 
-_SIDE_BY_SIDE_BYTES = 256 << 10
+_LANES_BYTES = 256 << 10
 """Most workspace of matrices in lanes, for locality in the cache."""
 
 _FEWEST = 4
@@ -36,16 +36,16 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     call = call_of(inst)
     if call is None:
         return None
-    is_side_by_side = call.batch >= _FEWEST and _lanes_bytes(call) <= _SIDE_BY_SIDE_BYTES
-    size = _lanes_bytes(call) if is_side_by_side else call.bytes
+    in_lanes = call.batch >= _FEWEST and _lanes_bytes(call) <= _LANES_BYTES
+    size = _lanes_bytes(call) if in_lanes else call.bytes
     has_own_kernel = inst.is_a("triangular-solve") and dict(call.sizes)["k"] >= _FEWEST
-    if has_own_kernel and not is_side_by_side:
+    if has_own_kernel and not in_lanes:
         return None
-    return KernelPlan(partial(_emit, call, is_side_by_side), call.batch, size)
+    return KernelPlan(partial(_emit, call, in_lanes), call.batch, size)
 
 
-def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
-    with_lanes = is_side_by_side and lanes_of(call.dtype, k.target) > 0
+def _emit(call: LinalgCall, in_lanes: bool, k: KernelContext) -> None:
+    with_lanes = in_lanes and lanes_of(call.dtype, k.target) > 0
     has_blocks = with_lanes and max(size for _, size in call.sizes) > FEW_ROWS
     algorithm, order = routine_form(call.algorithm)
     routine = linalg_routine(

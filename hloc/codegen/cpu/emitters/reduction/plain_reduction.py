@@ -1,6 +1,6 @@
 """Reductions of one array in memory by one operation: calls of routines for any size.
 
-Neighbouring dimensions that are both kept, or both reduced, count as one. The array then has rows
+Adjacent dimensions that are both kept, or both reduced, count as one. The array then has rows
 or columns in any number of runs; other arrays, other types, and computed operands have loops of
 their own (`reduce.py`).
 """
@@ -45,7 +45,7 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Neighbouring dimensions, slowest first, that are all reduced or all kept.
+    """Adjacent dimensions, slowest first, that are all reduced or all kept.
 
     Attributes:
         size: elements along them.
@@ -171,9 +171,9 @@ def emit_plain(k: KernelContext, found: PlainReduction, steps: int) -> bool:
     if not k.lanes or any(number is not None for number in k.aliased):
         return False
     call = _Call(k, found, steps)
-    if found.columns is None and call.serves_rows():
+    if found.columns is None and call.pays_for_rows():
         call.rows()
-    elif found.columns is not None and call.serves_columns(found.columns):
+    elif found.columns is not None and call.pays_for_columns(found.columns):
         call.columns(found.columns)
     else:
         return False
@@ -198,7 +198,7 @@ class _Call:
         # Of two reduced groups, the slower one enumerates runs of the faster one.
         self.runs = self.reduced[0] if len(self.reduced) == 2 else Group(True, 1, 0)
 
-    def serves_rows(self) -> bool:
+    def pays_for_rows(self) -> bool:
         """True if rows are long enough for a routine to be as fast as specialised loops."""
         return not self.kept or len(self.reduced) == 2 or self.reduced[0].size >= _LEAST_ROW
 
@@ -217,7 +217,7 @@ class _Call:
         numbers = (m.sub(end, first), rows.stride, self.runs.size, self.runs.stride, length.size)
         self._call(routine, m.mul(first, rows.stride), first, numbers)
 
-    def serves_columns(self, columns: Group) -> bool:
+    def pays_for_columns(self, columns: Group) -> bool:
         """True if a routine for this many columns is as fast as specialised loops."""
         if columns.size >= self.lanes:
             return True

@@ -18,9 +18,9 @@ from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     of_one_type,
 )
 from hloc.codegen.cpu.emitters.reduction.pool_routine import (
-    AS_IT_IS,
     DIVIDED,
     MULTIPLIED,
+    UNSCALED,
     pool_routine,
     table_of,
 )
@@ -104,7 +104,7 @@ def _elements(pool: Pool) -> int:
 def _scale(k: KernelContext, factor: Instruction | None, total: DType) -> tuple[int, str]:
     """Return the operation on results, and its factor as an argument."""
     if factor is None:
-        return AS_IT_IS, k.b.const(total, 1).text
+        return UNSCALED, k.b.const(total, 1).text
     finish = MULTIPLIED if k.root.is_a("multiply") else DIVIDED
     return finish, k.b.convert(k.read(factor, ()), total).text
 

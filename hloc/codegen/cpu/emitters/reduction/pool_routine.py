@@ -28,7 +28,7 @@ from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64
 
-AS_IT_IS, MULTIPLIED, DIVIDED = range(3)
+UNSCALED, MULTIPLIED, DIVIDED = range(3)
 """The operation on a result with `scale`."""
 
 _AXIS = ("size", "count", "window", "stride", "dilation", "padding")
