@@ -61,8 +61,8 @@ class Unit:
         lists: names that annotations use for pointers to several: `Words` for `int64_t*`.
         enums: what precedes the name of an enum: `PJRT_`.
         functions: of C and of a prelude, and how many arguments they take.
-        fallbacks: functions of the C API whose hard cases go to Python, in the order of their
-        index. texts: the constant texts by their bytes.
+        fallbacks: functions of the C API whose hard cases go to Python, by index.
+        texts: the constant texts by their bytes.
     """
 
     structures: Structures
