@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.emitters import loop, table
 from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
+from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.split_kernel import Split, split_of
@@ -84,7 +85,8 @@ def needs_defusion(inst: Instruction) -> bool:
     """True if fusion `inst` must be defused before kernels are planned."""
     if attention_plan(inst) is not None:
         return False
-    return is_beyond(inst, row_region.plan(inst) is not None, gemm_epilogue.core_of(inst))
+    core = gemm_epilogue.core_of(inst) or grouped_epilogue.core_of(inst)
+    return is_beyond(inst, row_region.plan(inst) is not None, core)
 
 
 def emit_kernel(

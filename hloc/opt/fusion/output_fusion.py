@@ -12,6 +12,7 @@ from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS, follows, results_of
 from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.pools import pool_of, scaled_pool
+from hloc.analysis.small_groups import small_groups
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.ir.clone import add_parameter, copy_instruction, copy_instructions
 from hloc.ir.computation import Computation
@@ -32,6 +33,9 @@ for 256x256x256 and 512x512x512, 0.95 for 2048x64x512, 0.90 for 2048x256x2048, 0
 4096x64x4096; bf16 0.59 for 2048x256x2048. Nothing got slower, but below this size a step of GPT
 gains 1 or 2 % of its time, and takes a seventh longer to compile.
 """
+
+_VECTOR_BITS = 128
+"""Of a vector on every machine."""
 
 _MIN_SIDE, _MIN_DEPTH = 17, 8
 """Below these sizes other kernels than the tiled one compute the product."""
@@ -101,7 +105,15 @@ class OutputFusion(RewritingPass):
             return False
         if inst.array.size_bytes < self.min_bytes:
             return False
-        return self.on_gpu or _is_made_in_tiles_of_rows(inst)
+        return self.on_gpu or _is_made_in_tiles_of_rows(inst) or _has_small_groups(inst)
+
+
+def _has_small_groups(inst: Instruction) -> bool:
+    """True for a convolution, a depthwise one for instance, that is computed line by line."""
+    if not inst.is_a("convolution"):
+        return False
+    lhs, rhs = (operand.array for operand in inst.operands)
+    return small_groups(inst, lhs, rhs, _VECTOR_BITS) is not None
 
 
 def _is_made_in_tiles_of_rows(inst: Instruction) -> bool:

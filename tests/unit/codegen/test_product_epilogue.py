@@ -9,6 +9,7 @@ import pytest
 
 import hloc
 from hloc.analysis.in_place import may_overwrite
+from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.lower.expansion import expand
@@ -125,6 +126,22 @@ ENTRY e {
 """
 
 
+DEPTHWISE = """HloModule m
+ENTRY e {
+  x = f32[4,48,50,64] parameter(0)
+  k = f32[3,3,1,64] parameter(1)
+  b = f32[64] parameter(2)
+  y = f32[4,24,25,64] parameter(3)
+  d = f32[4,24,25,64] convolution(x, k), window={size=3x3 stride=2x2 pad=0_1x0_1},
+    dim_labels=b01f_01io->b01f, feature_group_count=64
+  c = f32[4,24,25,64] broadcast(b), dimensions={3}
+  s = f32[4,24,25,64] add(d, c)
+  m = f32[4,24,25,64] multiply(s, y)
+  ROOT r = f32[4,24,25,64] tanh(m)
+}
+"""
+
+
 def convolution(groups: int) -> str:
     more = f"dim_labels=b01f_01io->b01f, feature_group_count={groups}"
     return CONVOLUTION.replace("LANES", str(16 // groups)).replace("MORE", more)
@@ -144,6 +161,14 @@ FUSED = {
     "convolution without window": PLAIN_CONVOLUTION,
 }
 
+GROUPED = {
+    "depthwise": DEPTHWISE,
+    "channels of no vector": DEPTHWISE.replace("64]", "83]").replace("=64", "=83"),
+    "groups of two": DEPTHWISE.replace("3,3,1,64", "3,3,2,64").replace("=64", "=32"),
+    "lines shared": DEPTHWISE.replace("[4,", "[1,").replace("64]", "128]").replace("=64", "=128"),
+}
+"""Convolutions of small groups, which no gemm computes."""
+
 
 def fused(text: str) -> Module:
     module = hloc.parse(text)
@@ -162,18 +187,20 @@ def fusion_of(module: Module) -> Any:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("name", [*FUSED, *GROUPED])
 def test_the_kernel_computes_what_its_members_do(name: str) -> None:
     """On one thread and on several, which give the same bits."""
-    module = fused(FUSED[name])
+    text = {**FUSED, **GROUPED}[name]
+    module = fused(text)
     inst = fusion_of(module)
     assert inst is not None
-    assert emitter_for(inst) is gemm_epilogue.EMITTER
+    emitter = grouped_epilogue if name in GROUPED else gemm_epilogue
+    assert emitter_for(inst) is emitter.EMITTER
     assert not needs_defusion(inst)
-    original = hloc.parse(FUSED[name])
+    original = hloc.parse(text)
     inputs = inputs_for(original, special=False)
     want = hloc.evaluate(original, *inputs)
-    one, many = (hloc.compile(FUSED[name], passes=PASSES, threads=n)(*inputs) for n in (1, 4))
+    one, many = (hloc.compile(text, passes=PASSES, threads=n)(*inputs) for n in (1, 4))
     for got, other, wanted in zip(one, many, want, strict=True):
         assert difference(got, wanted) is None
         assert got.tobytes() == other.tobytes()

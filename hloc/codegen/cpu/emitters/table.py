@@ -8,6 +8,7 @@ from hloc.codegen.cpu.emitters.convolution import (
     convolution_gemm,
     dilated_gemm,
     direct_convolution,
+    grouped_epilogue,
     windowed_gemm,
 )
 from hloc.codegen.cpu.emitters.fft import fft
@@ -24,6 +25,7 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     unrolled.SUMS,
     attention.EMITTER,
     gemm_epilogue.EMITTER,
+    grouped_epilogue.EMITTER,
     row_region.EMITTER,
     dot.EMITTER,
     reduce.EMITTER,

@@ -17,7 +17,12 @@ from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped, is_long_sum
+from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
+    call_grouped,
+    group_form,
+    is_long_sum,
+)
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import convolution_of
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
@@ -55,7 +60,7 @@ def _is_counted(d: WindowDimension) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Loops:
+class Loops:
     """The dimensions of the result.
 
     Attributes:
@@ -68,6 +73,15 @@ class _Loops:
     outer: tuple[int, ...]
     is_shared: bool
 
+    @property
+    def shared(self) -> int | None:
+        """The dimension that threads share, None if there is none."""
+        return self.outer[0] if self.is_shared else None
+
+    def extent(self, root: Instruction) -> int:
+        """Return the size of the shared dimension."""
+        return 1 if self.shared is None else root.array.dims[self.shared]
+
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a convolution: a loop over the outermost dimension of the result without strips.
@@ -75,19 +89,27 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     One that computes an operand first runs on one thread.
     """
     root = root_of(inst)
+    loops = loops_of(root, can_share=not computed_operands(inst))
+    return KernelPlan(partial(_emit, loops), loops.extent(root), operand_bytes(inst))
+
+
+def loops_of(root: Instruction, *, can_share: bool = True) -> Loops:
+    """Return the dimensions along which the loops of a convolution run."""
     order, feature = loop_order(root.array), root.attributes.dim_labels.output_feature
     strip = order[-1] if order else feature
     outer = tuple(d for d in order if d not in (strip, feature))
-    computed = operand_bytes(inst)
-    loops = _Loops(strip, outer, bool(outer) and not computed_operands(inst))
-    extent = root.array.dims[outer[0]] if loops.is_shared else 1
-    return KernelPlan(partial(_emit, loops), extent, computed)
+    return Loops(strip, outer, bool(outer) and can_share)
 
 
-def _emit(loops: _Loops, k: KernelContext) -> None:
+def _emit(loops: Loops, k: KernelContext) -> None:
     """Write the loops."""
     lhs, rhs = operand_arrays(k)
-    if call_grouped(k, lhs, rhs, loops.outer[0] if loops.is_shared else None):
+    stored = convolution_of(k.inst)
+    form = stored and group_form(k.root, stored.lhs, stored.rhs, k.target.vector_bits)
+    if form:
+        if not operand_bytes(k.inst):
+            k.level = 0  # almost all time is spent in the routine
+        call_grouped(k, form, k.root, (lhs, rhs), loops.shared)
         return
     writer = _Writer(k, lhs, rhs, loops.strip)
     bounds = (k.begin, k.end) if loops.is_shared else None

@@ -7,9 +7,6 @@ from dataclasses import astuple, fields
 
 from hloc.lazy_dataclass import dataclass
 
-SPATIAL_DIMS = 3
-"""Convolutions of fewer spatial dimensions have windows of size 1 along the others."""
-
 
 @dataclass(frozen=True, slots=True)
 class OuterDim:

@@ -1,11 +1,12 @@
 """Convolutions of groups with few features as routines, for windows of any size.
 
-    grouped(lhs, rhs, out, begin, end, numbers)
+    grouped(lhs, rhs, out, begin, end, numbers, finish, context)
 
 Features are contiguous in all three arrays, and one vector holds the features of several groups:
 the inputs of each group are broadcast to the lanes of its outputs. `numbers` are `grouped_numbers`.
 Several vectors of sums stay in registers while the loop runs over the part of the window that lies
-inside the input.
+inside the input. `finish`, if not null, is called for every line of positions along the last
+dimension.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from contextlib import ExitStack
 from functools import cache
 from itertools import chain, product
 
+from hloc.analysis.small_groups import SPATIAL_DIMS
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.convolution.grouped_arguments import OUTER, SPATIAL, SPATIAL_DIMS
+from hloc.codegen.cpu.emitters.convolution.grouped_arguments import OUTER, SPATIAL
 from hloc.codegen.cpu.emitters.routine_writer import (
     RoutineWriter,
     argument,
@@ -28,11 +30,8 @@ from hloc.codegen.cpu.emitters.routine_writer import (
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, F64, S64, DType
+from hloc.dtypes import F32, F64, PRED, S64, DType
 from hloc.lazy_dataclass import dataclass
-
-MAX_INPUTS = 8
-"""Most input features of a group for which they are moved between lanes."""
 
 _CHUNK, _CHUNK_OF_FEW = 4, 2
 """Vectors of accumulators of output features, on machines with 32 or with 16 registers."""
@@ -44,7 +43,14 @@ their windows lie inside the input."""
 _LISTED_FEATURES = (1, 2, 4)
 """Input and output features per group of routines that programs are likely to call."""
 
-_PARAMETERS = (*named_parameters("lhs rhs", "out", "begin end"), "ptr noalias readonly %numbers")
+_PARAMETERS = (
+    *named_parameters("lhs rhs"),
+    "ptr %out",
+    *named_parameters(numbers="begin end"),
+    "ptr noalias readonly %numbers",
+    "ptr %finish",
+    "ptr %context",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +112,13 @@ class _Pieces:
     """A partition of the last dimension: single positions, whole blocks, single positions.
 
     Attributes:
-        first: the first position.
+        first, positions: the first position, and number of positions.
         before, blocks: number of single positions before the blocks, and of blocks.
         count: number of all pieces.
     """
 
     first: IndexValue
+    positions: IndexValue
     before: IndexValue
     blocks: IndexValue
     count: IndexValue
@@ -157,6 +164,16 @@ class _Writer:
                 to = math.add(to, math.mul(i, d[4]))
             with body.loop(0, pieces.count) as piece:
                 self._piece(pieces, piece, last, (source, to), reaches)
+            with body.when(Value(PRED, self.fn.value("icmp ne ptr %finish, null"))):
+                self._finish(pieces, last, to)
+
+    def _finish(self, pieces: _Pieces, d: Sequence[Value], to: IndexValue) -> None:
+        """Call the epilogue of a thread's part of the last dimension."""
+        math = self.math
+        start = math.add(to, math.mul(pieces.first, d[4]))
+        numbers = [start, pieces.positions, self.features]
+        texts = ", ".join([f"i64 {math.value(number).text}" for number in numbers])
+        self.fn.line(f"call void %finish(ptr %context, {texts})")
 
     def _pieces(self, d: Sequence[Value]) -> _Pieces:
         """Return the partition of a thread's part of the last dimension."""
@@ -171,7 +188,8 @@ class _Writer:
         blocks = math.div(math.maximum(math.sub(past, begin), 0), _PLACES)
         after = math.sub(math.sub(stop, begin), math.mul(blocks, _PLACES))
         before = math.sub(begin, first)
-        return _Pieces(first, before, blocks, math.add(math.add(before, blocks), after))
+        count = math.add(math.add(before, blocks), after)
+        return _Pieces(first, math.sub(stop, first), before, blocks, count)
 
     def _piece(
         self,
