@@ -8,7 +8,7 @@ from hloc.codegen.cpu.emitters.convolution import convolution_gemm, dilated_gemm
 from hloc.codegen.cpu.emitters.gemm import dot
 from tests.tolerance import bounds, bounds_of
 from tests.unit.codegen.emitters import emitter_for
-from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
+from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
 
 NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
 
@@ -103,6 +103,33 @@ def test_groups(lhs: str, rhs: str, result: str, labels: str, groups: str) -> No
         f"dim_labels={labels}, {groups}"
     )
     text = module_text([lhs, rhs], root)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
+
+
+LINES = {
+    "3": ("f32[2,9,21,83]", "f32[3,3,1,83]", "f32[2,9,21,83]", "3x3 pad=1_1x1_1"),
+    "3 by 2": ("f32[2,9,22,40]", "f32[3,3,1,40]", "f32[2,4,11,40]", "3x3 stride=2x2 pad=0_0x0_1"),
+    "5": ("f32[1,4,13,300]", "f32[5,5,1,300]", "f32[1,4,13,300]", "5x5 pad=2_2x2_2"),
+    "5 by 2": ("f32[2,4,33,24]", "f32[5,5,1,24]", "f32[2,2,17,24]", "5x5 stride=2x2 pad=1_2x2_2"),
+    "7": ("f32[1,7,14,200]", "f32[7,7,1,200]", "f32[1,7,14,200]", "7x7 pad=3_3x3_3"),
+    "reversed": (
+        "f32[2,4,9,24]", "f32[3,3,1,24]", "f32[2,4,9,24]", "3x3 pad=1_1x1_1 rhs_reversal=1x1",
+    ),
+}  # fmt: skip
+"""Depthwise windows that are unrolled: few and many features, and a rest of them."""
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_of_depthwise_windows(name: str) -> None:
+    lhs, rhs, result, window = LINES[name]
+    features = rhs.rstrip("]").split(",")[-1]
+    root = (
+        f"{result} convolution(p0, p1), window={{size={window}}}, "
+        f"dim_labels={NHWC}, feature_group_count={features}"
+    )
+    text = module_text([lhs, rhs], root)
+    (routine,) = emit(parse_text(text).entry.root).routines
+    assert "_line_" in routine.name
     check_root(text, random_arrays(text), **bounds("f32 products"))
 
 

@@ -46,14 +46,25 @@ class SpatialDim:
     rhs: int
 
 
+FEATURES = 2
+"""Number of arguments of the features."""
+
 OUTER = len(fields(OuterDim))
 SPATIAL = OUTER + len(fields(SpatialDim)) - 1
 """Number of arguments of one dimension."""
 
 
-def grouped_numbers(features: int, batch: OuterDim, spatial: Sequence[SpatialDim]) -> list[int]:
-    """Return all integer arguments of the routine."""
-    found = [features, *astuple(batch)]
+def grouped_numbers(
+    features: tuple[int, int], batch: OuterDim, spatial: Sequence[SpatialDim]
+) -> list[int]:
+    """Return all integer arguments of the routine.
+
+    Args:
+        features: output features, and how many of them go through a line at a time.
+        batch: the outermost dimension.
+        spatial: the others.
+    """
+    found = [*features, *astuple(batch)]
     for d in spatial:
         found += [*astuple(d.outer), d.held, d.window, d.stride, d.pad, d.dilation, d.rhs]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from hloc.analysis.small_groups import SPATIAL_DIMS, small_groups
@@ -12,6 +13,8 @@ from hloc.codegen.cpu.emitters.convolution.grouped_arguments import (
     grouped_numbers,
 )
 from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
+    CHUNK_ALONE,
+    UNROLLED,
     GroupForm,
     grouped_routine,
 )
@@ -24,6 +27,14 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM
 from hloc.shapes import ArrayShape
 
+KERNEL_BYTES = 1 << 14
+"""Most bytes of the kernel for features that go through a line together: half of a first-level
+cache.
+
+Time relative to all features at a time, AVX2: 0.82 for windows of 5x5 over 8x28x28x120, 0.77 over
+8x7x7x960.
+"""
+
 
 def group_form(
     convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape, bits: int
@@ -32,7 +43,20 @@ def group_form(
     if is_long_sum(convolution):
         return None
     groups = small_groups(convolution, lhs, rhs, bits)
-    return groups and GroupForm(groups.inputs, groups.outputs, convolution.array.dtype)
+    if groups is None:
+        return None
+    dtype, line = convolution.array.dtype, None
+    if dtype is F32 and groups.inputs == groups.outputs == 1:
+        line = _line(_window(convolution))
+    return GroupForm(groups.inputs, groups.outputs, dtype, line)
+
+
+def _line(window: Sequence[WindowDimension]) -> tuple[int, int] | None:
+    """Return size and stride of the last dimension if loops over it are unrolled."""
+    if not window or window[-1].window_dilation > 1:
+        return None
+    line = window[-1].size, window[-1].stride
+    return line if line in UNROLLED else None
 
 
 def call_grouped(
@@ -75,13 +99,22 @@ def call_grouped(
     nothing = SpatialDim(OuterDim(1, 0, 1, 0, 0), 1, 1, 1, 0, 1, 0)
     spatial = [nothing] * (SPATIAL_DIMS - len(spatial)) + spatial
     batch = outer_dim(labels.output_batch, lhs.strides[labels.input_batch])
-    numbers = grouped_numbers(out.dims[labels.output_feature], batch, spatial)
+    features = out.dims[labels.output_feature]
+    numbers = grouped_numbers((features, _feature_part(k, form, spatial)), batch, spatial)
     routine = grouped_routine(form, k.target)
     k.use(routine)
     kernel = k.b.offset_pointer(rhs.pointer, offset * form.dtype.storage_bytes)
     finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
     others = [f"ptr {x}" for x in (number_table(k, numbers), *finish)]
     k.b.call_routine(routine.name, (lhs.pointer, kernel, out.pointer), k.begin, k.end, *others)
+
+
+def _feature_part(k: KernelContext, form: GroupForm, spatial: Sequence[SpatialDim]) -> int:
+    """Return how many features go through a line at a time: chunks of whole vectors."""
+    lanes = k.target.vector_bits // form.dtype.bits
+    chunk = CHUNK_ALONE * (lanes // form.outputs) * form.outputs
+    feature_bytes = form.inputs * form.dtype.storage_bytes * prod(d.window for d in spatial)
+    return max(KERNEL_BYTES // feature_bytes // chunk, 1) * chunk
 
 
 def is_long_sum(root: Instruction) -> bool:
