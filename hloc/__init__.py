@@ -86,7 +86,7 @@ def _tool(name: str) -> Callable[..., Any]:
 
 
 DRAW.update(dict.fromkeys(_DRAWN, _drawn))
-_METHODS = ("stats", "apply", "diff", "graph", "memory", "roofline", "find")
+_METHODS = ("stats", "apply", "bind", "diff", "graph", "memory", "roofline", "find")
 TOOLS.update({name: _tool(name) for name in _METHODS})
 
 

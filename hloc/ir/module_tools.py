@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from hloc.ir.notebook import NotebookView
@@ -35,6 +35,23 @@ class ModuleTools(NotebookView):
             HloError: a pass that does not exist, or one that refuses the module.
         """
         found: Self = TOOLS["apply"](self, passes)
+        return found
+
+    def bind(self, values: Mapping[int | str, Any]) -> Self:
+        """Return a new module in which parameters are constants: weights that never change.
+
+        The compiler lays them out once, as the kernels read them. The other parameters are numbered
+        from 0 again, in their order. This module is not changed; arrays that can be written are
+        copied.
+
+        Args:
+            values: parameter, by number or name -> array of its sizes and type.
+
+        Raises:
+            HloError: there is no such parameter, it is a tuple or shares memory with a result, or
+                the array does not fit.
+        """
+        found: Self = TOOLS["bind"](self, values)
         return found
 
     def diff(self, other: Self) -> Any:

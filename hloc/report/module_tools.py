@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from hloc import driver
 from hloc.analysis.diff_rows import DiffTable, diff_table
@@ -16,6 +17,7 @@ from hloc.ir.module import Module
 from hloc.ir.notebook import PrintedView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.lazy_dataclass import dataclass
+from hloc.opt.parameter_binding import bind_parameters
 from hloc.opt.pattern import match
 from hloc.opt.pattern_text import parse_pattern
 from hloc.options import CompileOptions
@@ -150,6 +152,11 @@ def graph(module: Module, before: Module | None) -> Graph:
             f"graphs are drawn up to {_MOST_DRAWN:,}"
         )
     return Graph(module, before)
+
+
+def bind(module: Module, values: Mapping[int | str, Any]) -> Module:
+    """Return a new module in which these parameters are constants."""
+    return bind_parameters(module, values)
 
 
 def memory(module: Module, opt_level: int) -> MemoryReport:
