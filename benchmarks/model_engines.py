@@ -31,14 +31,12 @@ class Engine:
     weight_bytes: int = 0
 
 
-def jax_engine(model: Model, threads: int, constant_weights: bool = False) -> Engine:
+def jax_engine(model: Model, threads: int) -> Engine:
     """Return the engine of JAX, for hloc or XLA:CPU as the environment says.
 
     The argument that the function takes over is donated, and its new value is the argument of the
-    next run. Weights are arguments too, or constants of the module.
+    next run. Weights are arguments too.
     """
-    from functools import partial
-
     import jax
     import numpy as np
 
@@ -49,15 +47,11 @@ def jax_engine(model: Model, threads: int, constant_weights: bool = False) -> En
     arguments = jax.block_until_ready(
         [jax.tree.map(lambda a: jax.device_put(a), a) for a in model.arguments()]
     )
-    function, inputs = model.function, arguments
-    if constant_weights:
-        function, inputs = partial(model.function, arguments[0]), arguments[1:]
-        taken = tuple(number - 1 for number in taken)
-    lowered = jax.jit(function, donate_argnums=taken, keep_unused=True).lower(*inputs)
+    lowered = jax.jit(model.function, donate_argnums=taken, keep_unused=True).lower(*arguments)
     compiled: list[Any] = []
 
     def run() -> Any:
-        results = jax.block_until_ready(compiled[0](*arguments[len(arguments) - len(inputs) :]))
+        results = jax.block_until_ready(compiled[0](*arguments))
         if model.carried is not None:
             arguments[model.carried] = results[-1]
         return results
@@ -65,6 +59,41 @@ def jax_engine(model: Model, threads: int, constant_weights: bool = False) -> En
     def first() -> Results:
         compiled.append(lowered.compile())
         return [np.asarray(leaf) for leaf in jax.tree.leaves(run())]
+
+    return Engine(first, run)
+
+
+def constant_engine(model: Model, threads: int) -> Engine:
+    """Return the engine of hloc with the weights, the first argument, bound as constants.
+
+    The argument that the function takes over is donated, as in `jax_engine`.
+    """
+    import jax
+    import numpy as np
+
+    import hloc
+
+    weights, *inputs = model.arguments()
+    traced = jax.jit(model.function, keep_unused=True)
+    program = hloc.from_jax(traced, weights, *inputs)
+    bound = dict(enumerate(np.asarray(leaf) for leaf in jax.tree.leaves(weights)))
+    arguments = [np.asarray(leaf) for leaf in jax.tree.leaves(inputs)]
+    taken = slice(0)
+    if model.carried is not None:
+        first_taken = len(jax.tree.leaves(inputs[: model.carried - 1]))
+        size = len(jax.tree.leaves(inputs[model.carried - 1]))
+        taken = slice(first_taken, first_taken + size)
+    compiled: list[Any] = []
+
+    def run() -> Results:
+        donated = range(len(arguments))[taken]
+        results: Results = compiled[0](*arguments, donate=donated)
+        arguments[taken] = results[len(results) - len(donated) :]
+        return results
+
+    def first() -> Results:
+        compiled.append(hloc.compile(program.module.bind(bound), threads=threads))
+        return [leaf.copy() for leaf in run()]
 
     return Engine(first, run)
 
@@ -125,7 +154,7 @@ def onnx_engine(model: Model, threads: int) -> Engine:
 
 ENGINES: dict[str, Callable[[Model, int], Engine]] = {
     "hloc": jax_engine,
-    "constant": lambda model, threads: jax_engine(model, threads, constant_weights=True),
+    "constant": constant_engine,
     "xla": jax_engine,
     "torch": torch_engine,
     "compile": lambda model, threads: torch_engine(model, threads, compiled=True),
