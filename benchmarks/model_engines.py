@@ -74,7 +74,8 @@ def constant_engine(model: Model, threads: int) -> Engine:
     import hloc
 
     weights, *inputs = model.arguments()
-    traced = jax.jit(model.function, keep_unused=True)
+    donated_arguments = () if model.carried is None else (model.carried,)
+    traced = jax.jit(model.function, keep_unused=True, donate_argnums=donated_arguments)
     program = hloc.from_jax(traced, weights, *inputs)
     bound = dict(enumerate(np.asarray(leaf) for leaf in jax.tree.leaves(weights)))
     arguments = [np.asarray(leaf) for leaf in jax.tree.leaves(inputs)]
