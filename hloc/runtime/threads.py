@@ -74,7 +74,9 @@ def _from_environment() -> int:
 def pool_unit(target: Target) -> Routines:
     """Return the pool's code, before LLVM."""
     clock = int(time.CLOCK_MONOTONIC)
-    return Routines("pool", (), pool_text(target, int(signal.SIG_SETMASK), clock), 2)
+    policy = int(getattr(os, "SCHED_BATCH", getattr(os, "SCHED_OTHER", 0)))
+    text = pool_text(target, int(signal.SIG_SETMASK), clock, policy)
+    return Routines("pool", (), text, 2)
 
 
 @cache

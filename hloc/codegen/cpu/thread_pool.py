@@ -55,13 +55,15 @@ def pause_text(target: Target) -> tuple[str, str]:
     return _PAUSES.get(target.triple.split("-")[0], ("", ""))
 
 
-def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
+def pool_text(target: Target, sig_setmask: int, clock: int, policy: int) -> str:
     """Return the LLVM text of the pool.
 
     Args:
         target: the machine; its spin-wait hint is used, if known.
         sig_setmask: the value of SIG_SETMASK on this system.
         clock: that of CLOCK_MONOTONIC.
+        policy: the scheduling policy of the threads, SCHED_BATCH where there is one: threads that
+            wake up then take idle cores, and interrupt nobody, least of all their caller.
     """
     pause, declaration = pause_text(target)
     return (
@@ -69,6 +71,7 @@ def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
         .replace("PAUSE", pause)
         .replace("SIG_SETMASK", str(sig_setmask))
         .replace("CLOCK_MONOTONIC", str(clock))
+        .replace("SCHED_POLICY", str(policy))
     )
 
 
@@ -86,6 +89,7 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_setschedparam(ptr, i32, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
@@ -106,6 +110,7 @@ declare i64 @llvm.usub.sat.i64(i64, i64)
 @ready = internal global i1 false, align 64
 @quit = internal global i1 false
 @started = internal global i32 0
+@no.priority = internal constant [16 x i32] zeroinitializer
 @threads = internal global [{MAX_THREADS} x ptr] zeroinitializer
 @mutex = internal global [16 x i64] zeroinitializer, align 64
 @condition = internal global [16 x i64] zeroinitializer, align 64
@@ -326,6 +331,8 @@ one:
   %fine = icmp eq i32 %fault, 0
   br i1 %fine, label %count.it, label %done
 count.it:
+  %thread = load ptr, ptr %place
+  %set = call i32 @pthread_setschedparam(ptr %thread, i32 SCHED_POLICY, ptr @no.priority)
   %more = add i32 %have, 1
   store i32 %more, ptr @started
   br label %next

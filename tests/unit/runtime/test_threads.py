@@ -336,6 +336,16 @@ print(counts, os_threads() - first)
 
 
 @needs_proc
+def test_threads_interrupt_nobody() -> None:
+    """They wait for an idle core: Linux lets no thread of this policy preempt another."""
+    program = """
+hloc.compile(text, threads=3)(x)
+print([os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task")].count(os.SCHED_BATCH))
+"""
+    assert in_a_process(program) == "2"
+
+
+@needs_proc
 def test_a_fork_has_a_pool_of_its_own() -> None:
     program = """
 run = hloc.compile(text, threads=3)
