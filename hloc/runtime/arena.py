@@ -60,7 +60,7 @@ class Team:
         return (self.workers - 1) * self.worker_bytes
 
 
-class _Threads(ctypes.Structure):
+class Threads(ctypes.Structure):
     """A team in the form that generated code expects."""
 
     _fields_ = (
@@ -108,9 +108,9 @@ class Frame:
         start += -start % ALIGNMENT_BYTES
         self.table[ARENA_SLOT] = start
         self.table[STOP_SLOT] = ctypes.addressof(self.stop)
-        self._threads: _Threads | None = None
+        self._threads: Threads | None = None
         if team is not None:
-            self._threads = _Threads(team.run, None, team.workers, start + first_scratch)
+            self._threads = Threads(team.run, None, team.workers, start + first_scratch)
             self.table[THREADS_SLOT] = ctypes.addressof(self._threads)
         for slot, address in fixed.items():
             self.table[slot] = address

@@ -152,7 +152,7 @@ def _cuts_vectors(
 ) -> bool:
     """True if parts of threads may begin within a vector, as for expensive elements."""
     is_loop = planned.emitter is loop.EMITTER
-    if split is None or not is_loop or not (split.step or split.grain) % lanes:
+    if split is None or not is_loop or not split.grain % lanes:
         return False
     return planned.plan.extent == array_leaves(inst.shape)[0].elements
 

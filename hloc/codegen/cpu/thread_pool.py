@@ -6,9 +6,13 @@
 
 `run` calls the task for part 0 itself, while idle threads run the parts from 1 to `count - 1`. It
 does not wait for threads that have not started when part 0 ends; a task must therefore distribute
-its work dynamically, so that part 0 alone completes it. `data` begins with an i32 that counts the
-pieces of work that have been taken. If the pool is in use, by another thread or by a caller of this
-one, `run` calls part 0 only.
+its work dynamically, so that part 0 alone completes it. `data` begins with two i32: the first
+counts the pieces of work that have been taken, the second is the estimated time of the work on one
+thread in nanoseconds. If the pool is in use, by another thread or by a caller of this one, `run`
+calls part 0 only.
+
+To wake a thread takes the caller some microseconds, and the thread arrives later still. So threads
+are woken, or created, once work worth 80 microseconds has been run without them.
 
 A thread that is preempted in the middle of a piece keeps the caller waiting. If that takes much
 longer than a piece, threads do not pay at present: `run` then calls part 0 only, for sixteen times
@@ -34,8 +38,14 @@ MAX_THREADS = 256
 _IDLE_LOOKS = 1000
 """Polls of an idle thread before it sleeps: about 40 microseconds on x86."""
 
+_LOOKS_AWAKE = 750
+"""Polls that an awakened thread has used up: it sleeps again sooner if it came too late."""
+
 _JOIN_LOOKS = 4000
 """Polls of the waiting caller before it yields its core."""
+
+_WAKE_NANOSECONDS = 80_000
+"""Work without sleeping threads after which they are woken: twice the time until they run."""
 
 _LATE_NANOSECONDS = 100_000
 """Threads are late if the caller waits at least this long for them."""
@@ -75,8 +85,8 @@ def pool_text(target: Target, sig_setmask: int, clock: int, policy: int) -> str:
     )
 
 
-_LOOKS = """[ 0, %entry ], [ %more.looks, %pause ], [ %looks, %enter ], [ 0, %work ],
-           [ 0, %awake ]"""
+_LOOKS = f"""[ 0, %entry ], [ %more.looks, %pause ], [ %looks, %enter ], [ 0, %work ],
+           [ {_LOOKS_AWAKE}, %awake ]"""
 
 _TEXT = f"""
 PAUSE_DECLARATION
@@ -105,6 +115,8 @@ declare i64 @llvm.usub.sat.i64(i64, i64)
 ; Until when threads do not pay, and how often it was so lately; for the caller that has the pool.
 @quiet.until = internal global i64 0
 @misses = internal global i64 0
+; Work that sleeping threads missed, in nanoseconds; for the same caller.
+@missed = internal global i64 0
 @task = internal global ptr null, align 64
 @data = internal global ptr null
 @ready = internal global i1 false, align 64
@@ -142,8 +154,16 @@ share:
   %others = sub i32 %count, 1
   %have = load i32, ptr @started
   %few = icmp ult i32 %have, %others
-  br i1 %few, label %create, label %open
+  %missed = load i64, ptr @missed
+  %at.time = getelementptr i32, ptr %data, i32 1
+  %time = load i32, ptr %at.time
+  %wide.time = zext i32 %time to i64
+  %more = add i64 %missed, %wide.time
+  %is.much = icmp uge i64 %more, {_WAKE_NANOSECONDS}
+  %creates = and i1 %few, %is.much
+  br i1 %creates, label %create, label %open
 create:
+  store i64 0, ptr @missed
   call void @create(i32 %others)
   br label %open
 open:
@@ -158,7 +178,13 @@ open:
   %opened = or i64 %closed, %places
   store atomic i64 %opened, ptr @state seq_cst, align 8
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
-  %must.wake = icmp ne i32 %asleep, 0
+  %some.sleep = icmp ne i32 %asleep, 0
+  %some.miss = or i1 %few, %some.sleep
+  br i1 %some.miss, label %ponder, label %work
+ponder:
+  %kept = select i1 %is.much, i64 0, i64 %more
+  store i64 %kept, ptr @missed
+  %must.wake = and i1 %some.sleep, %is.much
   br i1 %must.wake, label %wake, label %work
 wake:
   call void @wake(i32 %others)
@@ -214,8 +240,8 @@ entry:
   %is.long = icmp sgt i64 %wait, {_LATE_NANOSECONDS}
   %scaled = mul i64 %wait, %pieces
   %piece = mul i64 %work, %shares
-  %pieces.4 = shl i64 %piece, 2
-  %beyond.pieces = icmp sgt i64 %scaled, %pieces.4
+  %pieces.2 = shl i64 %piece, 1
+  %beyond.pieces = icmp sgt i64 %scaled, %pieces.2
   %wait.4 = shl i64 %wait, 2
   %all.work = mul i64 %work, %threads
   %no.gain = icmp sgt i64 %wait.4, %all.work
@@ -373,6 +399,7 @@ define void @{FORGET}() nounwind {{
   store i1 false, ptr @quit
   store i64 0, ptr @quiet.until
   store i64 0, ptr @misses
+  store i64 0, ptr @missed
   ret void
 }}
 

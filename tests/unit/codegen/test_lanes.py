@@ -167,7 +167,9 @@ def test_a_result_over_its_operand(size: int) -> None:
     assert (emit(root, (0,)).level == FINAL_WITH_SLOTS) == (size % 64 == 0)
 
 
-@pytest.mark.parametrize(("split", "is_final"), [(Split(1, 2), False), (Split(64, 64), True)])
+@pytest.mark.parametrize(
+    ("split", "is_final"), [(Split(1, 2, 64, 1), False), (Split(64, 64, 2, 1), True)]
+)
 def test_parts_of_threads_are_whole_vectors(
     monkeypatch: pytest.MonkeyPatch, split: Split, is_final: bool
 ) -> None:

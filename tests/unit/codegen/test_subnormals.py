@@ -194,7 +194,7 @@ def test_threads_flush_and_get_their_mode_back(monkeypatch: pytest.MonkeyPatch) 
     """A thread of the pool that computes everything, and computes for others afterwards."""
     for name in ("MIN_NANOSECONDS", "_GRAIN_NANOSECONDS"):
         monkeypatch.setattr(split_kernel, name, 0)
-    monkeypatch.setattr(split_kernel, "_PART_NANOSECONDS", 1)
+    monkeypatch.setattr(split_kernel, "_LEAST_NANOSECONDS", 1)
     monkeypatch.setattr(split_kernel, "_SHORT_STEP_GRAIN", 64)
     kept: list[bool] = []
 

@@ -87,9 +87,9 @@ def product(name: str) -> str:
 @pytest.fixture
 def split_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut even the smallest kernels, into as many parts as there may be."""
-    for name in ("MIN_NANOSECONDS", "_GRAIN_NANOSECONDS", "_MOST_REPEATED"):
+    for name in ("MIN_NANOSECONDS", "_GRAIN_NANOSECONDS", "_MOST_REPEATED", "_MOST_COPIED"):
         monkeypatch.setattr(split_kernel, name, 0)
-    monkeypatch.setattr(split_kernel, "_PART_NANOSECONDS", 1)
+    monkeypatch.setattr(split_kernel, "_LEAST_NANOSECONDS", 1)
     monkeypatch.setattr(split_kernel, "_SHORT_STEP_GRAIN", 64)
 
 
@@ -388,6 +388,11 @@ define void @test_advance(i64 %nanoseconds) nounwind {
 """A clock that stands still until the test moves it."""
 
 
+def _work(pieces: int, nanoseconds: int = 80_000) -> Any:
+    """Return the beginning of what a task shares: the pieces taken, and the estimated time."""
+    return (ctypes.c_int32 * 2)(pieces, nanoseconds)
+
+
 @dataclass(frozen=True, slots=True)
 class TimedPool:
     """A pool of its own, of two threads, that reads the clock of `_CLOCK`."""
@@ -418,17 +423,18 @@ class TimedPool:
         """Let time go by."""
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.addresses[3])(milliseconds * 1_000_000)
 
-    def parts(self, pieces: int, own_ms: int, late_ms: int) -> list[int]:
+    def parts(self, pieces: int, own_ms: int, late_ms: int, nanoseconds: int = 80_000) -> list[int]:
         """Return which parts of a task of two were called; both begin before either ends.
 
         Args:
             pieces: pieces of work that the task is said to share out.
             own_ms: what part 0 takes.
             late_ms: what the caller waits for part 1.
+            nanoseconds: estimated time of the task.
         """
         began: list[int] = []
         other = threading.Event()
-        counter = ctypes.c_int32(pieces)
+        counter = _work(pieces, nanoseconds)
 
         def work(_data: object, part: int) -> None:
             began.append(part)
@@ -446,12 +452,19 @@ class TimedPool:
         ParallelFor(self.code.addresses[0])(None, Task(work), ctypes.addressof(counter), 2)
         return sorted(began)
 
+    def parts_of_a_short_run(self, nanoseconds: int) -> list[int]:
+        """Return which parts of a task of two were called if part 0 waits for nobody."""
+        began: list[int] = []
+        task = Task(lambda _data, part: began.append(part))
+        ParallelFor(self.code.addresses[0])(None, task, ctypes.addressof(_work(1, nanoseconds)), 2)
+        return began
+
     def parts_of_a_quiet_run(self) -> list[int]:
         """Return which parts of a task of two were called by a pool that does not share out."""
         began: list[int] = []
         before = self.readings()
         task = Task(lambda _data, part: began.append(part))
-        counter = ctypes.c_int32(100)
+        counter = _work(100)
         ParallelFor(self.code.addresses[0])(None, task, ctypes.addressof(counter), 2)
         assert self.readings() == before + 1, "it asks for the time only"
         return began
@@ -480,6 +493,23 @@ def test_a_thread_that_is_interrupted_is_not_asked_again_at_once(timed_pool: Tim
     assert timed_pool.parts_of_a_quiet_run() == [0]
     timed_pool.advance(1)
     assert timed_pool.parts(100, 0, 0) == [0, 1]
+
+
+@needs_proc
+def test_threads_are_woken_for_eighty_microseconds_of_work(timed_pool: TimedPool) -> None:
+    """Created for them too. Work before that is done by the caller, and counts."""
+    before = {*os.listdir("/proc/self/task")}
+    assert timed_pool.parts_of_a_short_run(30_000) == [0]
+    assert timed_pool.parts_of_a_short_run(30_000) == [0]
+    assert {*os.listdir("/proc/self/task")} == before
+    assert timed_pool.parts(1, 0, 0, 30_000) == [0, 1]
+    (worker,) = {*os.listdir("/proc/self/task")} - before
+    status = Path("/proc/self/task", worker, "stat")
+    for _ in range(2):
+        wait_until(lambda: ") S " in status.read_text(), "the thread sleeps")
+        assert timed_pool.parts_of_a_short_run(30_000) == [0]
+        assert timed_pool.parts_of_a_short_run(30_000) == [0]
+        assert timed_pool.parts(1, 0, 0, 30_000) == [0, 1]
 
 
 def test_a_long_piece_is_no_interruption(timed_pool: TimedPool) -> None:
