@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from hloc.codegen.plan.areas import Area, leaves_of
 from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.codegen.plan.plan import (
     BranchStep,
@@ -21,8 +22,6 @@ from hloc.codegen.plan.plan import (
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, DEVICE_SLOT, FIRST_SLOT, Place
 from hloc.errors import InternalError
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
-from hloc.shapes import array_leaves
 
 _STATE_BYTES = 16
 """The part of the state of a device that programs read."""
@@ -39,28 +38,6 @@ def check_plan(plan: Plan, stack_bytes: int = 0) -> None:
         stack_bytes: scratch memory up to this size is on the kernel's stack, not an argument.
     """
     _Checker(plan, stack_bytes).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _Area:
-    """Memory that a step reads or writes.
-
-    Attributes:
-        align: bytes of one element, to which the area is aligned.
-    """
-
-    place: Place
-    size: int
-    align: int = 1
-
-    def overlaps(self, other: _Area) -> bool:
-        """True if both have a byte in common; different slots count as disjoint."""
-        here, there = self.place, other.place
-        return (
-            here.slot == there.slot
-            and here.offset < there.offset + other.size
-            and there.offset < here.offset + self.size
-        )
 
 
 class _Fault(Exception):
@@ -100,16 +77,16 @@ class _Checker:
             case KernelStep():
                 self._kernel(step)
             case CopyStep():
-                source = _Area(step.source, step.size_bytes)
-                target = _Area(step.target, step.size_bytes)
+                source = Area(step.source, step.size_bytes)
+                target = Area(step.target, step.size_bytes)
                 self._check_areas([source], [target])
                 if step.size_bytes <= 0 or source.overlaps(target):
                     raise _Fault("source and target overlap, or have no bytes")
             case LoopStep():
-                self._check_areas([_Area(step.predicate, _PREDICATE_BYTES)], [])
+                self._check_areas([Area(step.predicate, _PREDICATE_BYTES)], [])
             case BranchStep():
                 size = _PREDICATE_BYTES if step.is_predicate else _INDEX_BYTES
-                self._check_areas([_Area(step.selector, size, size)], [])
+                self._check_areas([Area(step.selector, size, size)], [])
                 if not step.branches or (step.is_predicate and len(step.branches) != 2):
                     raise _Fault(f"{len(step.branches)} branches")
             case HostStep():
@@ -147,16 +124,16 @@ class _Checker:
 
     def _arguments(
         self, number: int, request: KernelRequest, places: Sequence[Place]
-    ) -> tuple[list[_Area], list[_Area], list[_Area]]:
+    ) -> tuple[list[Area], list[Area], list[Area]]:
         """Return the areas of operands, results and scratch memory."""
         leaves, operands = self._leaves(number, request.inst)
         scratch, rest = request.scratch_bytes, list(places[len(leaves) :])
         if request.library_function and rest:
             self._check_function(rest.pop(0))
-        room = [_Area(place, scratch) for place in rest]
+        room = [Area(place, scratch) for place in rest]
         if len(places) < len(leaves) or len(room) != (scratch > self.stack_bytes):
             raise _Fault(f"{len(places)} arguments for {len(leaves)} arrays, {scratch} bytes more")
-        areas = [_Area(place, *leaf) for place, leaf in zip(places, leaves, strict=False)]
+        areas = [Area(place, *leaf) for place, leaf in zip(places, leaves, strict=False)]
         return areas[:operands], areas[operands:], room
 
     def _check_function(self, place: Place) -> None:
@@ -171,19 +148,19 @@ class _Checker:
         """
         known = self.areas.get(number)
         if known is None:
-            known = self.areas[number] = _leaves_of(inst)
+            known = self.areas[number] = leaves_of(inst)
         return known
 
     def _check_in_place(
         self,
         usual: KernelRequest,
         in_place: InPlaceKernel,
-        inputs: Sequence[_Area],
-        outputs: Sequence[_Area],
+        inputs: Sequence[Area],
+        outputs: Sequence[Area],
     ) -> None:
         """Check that the in-place kernel has the same arguments, and its places are an alias."""
         request = self.plan.kernels[in_place.kernel]
-        if _leaves_of(request.inst) != _leaves_of(usual.inst):
+        if leaves_of(request.inst) != leaves_of(usual.inst):
             raise _Fault(f"kernel {in_place.kernel} has other arguments")
         pairs = [
             (inputs[shared].place, outputs[number].place)
@@ -199,10 +176,10 @@ class _Checker:
             raise _Fault(f"there are {len(functions)} host functions")
         if step.slot != self.plan.table.first_host_function + step.function:
             raise _Fault(f"slot {step.slot} is not that of host function {step.function}")
-        leaves, operands = _leaves_of(functions[step.function].inst)
+        leaves, operands = leaves_of(functions[step.function].inst)
         if len(step.arguments) != len(leaves):
             raise _Fault(f"{len(step.arguments)} arguments, not {len(leaves)}")
-        areas = [_Area(place, *leaf) for place, leaf in zip(step.arguments, leaves, strict=True)]
+        areas = [Area(place, *leaf) for place, leaf in zip(step.arguments, leaves, strict=True)]
         self._check_areas(areas[:operands], areas[operands:])
 
     def _exchange(self, step: ExchangeStep) -> None:
@@ -212,7 +189,7 @@ class _Checker:
         arrays = (*exchange.operands, *exchange.results)
         if len(step.arguments) != len(arrays):
             raise _Fault(f"{len(step.arguments)} arguments, not {len(arrays)}")
-        areas = [_Area(p, a.size_bytes) for p, a in zip(step.arguments, arrays, strict=True)]
+        areas = [Area(p, a.size_bytes) for p, a in zip(step.arguments, arrays, strict=True)]
         operands, results = areas[: len(exchange.operands)], areas[len(exchange.operands) :]
         self._check_areas(operands, results)
         for number, result in enumerate(results):
@@ -223,7 +200,7 @@ class _Checker:
 
     # ---- places
 
-    def _check_areas(self, read: Sequence[_Area], written: Sequence[_Area]) -> None:
+    def _check_areas(self, read: Sequence[Area], written: Sequence[Area]) -> None:
         for area in (*read, *written):
             place, size = area.place, area.size
             if place.slot not in self.sizes:
@@ -246,11 +223,3 @@ class _Checker:
             TopologicalSorter(graph).prepare()
         except CycleError as e:
             raise InternalError(f"plan: computations {e.args[1]} call each other") from None
-
-
-def _leaves_of(inst: Instruction) -> tuple[list[tuple[int, int]], int]:
-    """Return size and element size of the leaves of operands and result; how many are operands."""
-    operands = inst.operand_arrays
-    arrays = [*operands, *array_leaves(inst.shape)]
-    sizes = [(shape.size_bytes, shape.dtype.storage_bytes) for shape in arrays]
-    return sizes, len(operands)
