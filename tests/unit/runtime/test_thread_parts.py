@@ -28,7 +28,7 @@ def ranges(
     """
     routine = split_routine(1)
     target = host_target()
-    code = compile_object(routine.source, target, 2, frozenset(routine.symbols))
+    code = compile_object(routine.text, target, 2, frozenset(routine.symbols))
     loaded = load_functions([code], target, (routine.name,), frozenset())
     found: list[range] = []
     kernel = Kernel(lambda _array, begin, end: found.append(range(begin, end)))
