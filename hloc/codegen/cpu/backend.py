@@ -17,7 +17,8 @@ from hloc.codegen.cpu.kernel import Kernel, emit_kernel, needs_defusion, plan_ke
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
 from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
-from hloc.codegen.cpu.split_kernel import estimated_nanoseconds, worker_bytes
+from hloc.codegen.cpu.side_by_side import arranged, group_scratch_bytes, groups_of
+from hloc.codegen.cpu.split_kernel import worker_bytes
 from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode, asks_to_flush, flushing_mode
 from hloc.codegen.cpu.weight_panels import lay_out_weights
 from hloc.codegen.kernels.context import root_of
@@ -87,6 +88,7 @@ class CpuModule:
 
     Attributes:
         module: as it was scheduled; not to be changed.
+        arranged: `plan` with independent kernels side by side.
         boundary: parameters and results behind the declared ones, for dynamic sizes.
         units: LLVM texts, that of the control flow first.
         assignment_seconds: time for the schedule and the buffer assignment.
@@ -95,6 +97,7 @@ class CpuModule:
 
     module: Module
     plan: Plan
+    arranged: Plan
     kernels: tuple[Kernel, ...]
     units: tuple[Unit, ...]
     machine: Target
@@ -114,13 +117,15 @@ class CpuModule:
     @property
     def is_split(self) -> bool:
         """True if threads can share a kernel."""
-        return any(kernel.split is not None for kernel in self.kernels)
+        has_split = any(kernel.split is not None for kernel in self.kernels)
+        return has_split or bool(groups_of(self.arranged))
 
     @property
     def worker_bytes(self) -> int:
         """Memory that each thread but the first needs."""
-        split = (worker_bytes(k.scratch_bytes) for k in self.kernels if k.split is not None)
-        return max(split, default=0)
+        sizes = [kernel.scratch_bytes for kernel in self.kernels if kernel.split is not None]
+        sizes += [group_scratch_bytes(group, self.kernels) for group in groups_of(self.arranged)]
+        return worker_bytes(max(sizes, default=0))
 
     def objects(self) -> tuple[bytes, ...]:
         """Return the objects of all units, which refer to each other."""
@@ -131,7 +136,7 @@ class CpuModule:
             loops = loop_functions(self.plan, self.kernels)
             functions |= {loop.name for loop in loops.values()}
             mode = _float_mode(self.machine, self.options)
-            splits = split_routines(self.plan, self.kernels, loops, mode)
+            splits = split_routines(self.arranged, self.kernels, loops, mode)
             functions |= {symbol for routine in splits for symbol in routine.symbols}
             processes = process_count(self.options.threads)
             self._objects, self.processes = cached_objects(
@@ -192,10 +197,11 @@ class CpuBackend:
             options = replace(options, flush_subnormals=True)
         program = self.plan(module, options)
         kernels = _emit_kernels(program.plan, machine, self.stack_bytes)
-        units = _units(program.plan, kernels, machine, options)
+        arranged, units = _units(program.plan, kernels, machine, options)
         return CpuModule(
             module,
             program.plan,
+            arranged,
             kernels,
             units,
             machine,
@@ -231,8 +237,15 @@ class CpuBackend:
             UnsupportedError: lists all kernels that cannot be emitted for it.
         """
         kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes)
-        units = _units(compiled.plan, kernels, machine, compiled.options)
-        return replace(compiled, kernels=kernels, units=units, machine=machine, _objects=())
+        arranged, units = _units(compiled.plan, kernels, machine, compiled.options)
+        return replace(
+            compiled,
+            arranged=arranged,
+            kernels=kernels,
+            units=units,
+            machine=machine,
+            _objects=(),
+        )
 
 
 def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel, ...]:
@@ -261,8 +274,8 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
 
 def _units(
     plan: Plan, kernels: Sequence[Kernel], machine: Target, options: CompileOptions
-) -> tuple[Unit, ...]:
-    """Return the units: control flow, then loops, then kernels."""
+) -> tuple[Plan, tuple[Unit, ...]]:
+    """Return the arranged plan and the units: control flow, then loops, then kernels."""
     # -O0 switches off hloc's passes, not LLVM's: without them a loop runs ten times slower and
     # compiles no faster, since there is more code to emit.
     level = max(options.opt_level, 1)
@@ -278,13 +291,15 @@ def _units(
         if number not in inlined:
             kernel_level = _llvm_level(kernel, request.inst, level)
             if number in runs_once:
-                kernel_level = 0 if _is_tiny(request.inst) else kernel_level
+                kernel_level = 0 if _is_tiny(kernel, request.inst) else kernel_level
             elif kernel_level == 2 and _is_short(request.inst, machine):
                 kernel_level = SHORT_LOOPS
             by_level.setdefault(kernel_level, []).append(kernel)
     # An object costs as much as a kernel that is compiled without passes.
     beside = by_level.pop(0, []) if len(by_level.get(0, ())) <= _KERNELS_WITH_ENTRY else []
-    entry = entry_text(plan, kernels, loops, mode, beside)
+    inside = {number for loop in loops.values() for number in loop.computations}
+    side_by_side = arranged(plan, kernels, inside)
+    entry = entry_text(side_by_side, kernels, loops, mode, beside)
     texts += [
         (_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)
         for llvm_level, part in sorted(by_level.items(), reverse=True)
@@ -294,8 +309,8 @@ def _units(
     if mode is not None:
         texts = [(with_attributes(text, ATTRIBUTE), level) for text, level in texts]
     routines = dict.fromkeys(routines for kernel in kernels for routines in kernel.routines)
-    routines |= dict.fromkeys(split_routines(plan, kernels, loops, mode))
-    return (
+    routines |= dict.fromkeys(split_routines(side_by_side, kernels, loops, mode))
+    return side_by_side, (
         Unit(without_scalable(entry, machine), 0),
         *(Unit(without_scalable(text, machine), llvm_level) for text, llvm_level in texts),
         *(Unit(r.source, r.level, r.name) for r in routines),
@@ -349,10 +364,10 @@ def _is_short(inst: Instruction, machine: Target) -> bool:
     return all(shape.size_bytes <= most for _, shape in data_leaves(inst.shape))
 
 
-def _is_tiny(inst: Instruction) -> bool:
+def _is_tiny(kernel: Kernel, inst: Instruction) -> bool:
     """True if a kernel is so small that LLVM's passes cost more time than they save."""
     is_plain = root_of(inst).opcode.name not in _UNROLLED_FROM
-    return is_plain and estimated_nanoseconds(inst) <= _TINY_NANOSECONDS
+    return is_plain and kernel.nanoseconds <= _TINY_NANOSECONDS
 
 
 def _unit_text(kernels: Sequence[Kernel]) -> str:

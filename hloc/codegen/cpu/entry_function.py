@@ -20,7 +20,14 @@ from hloc.codegen.cpu.loop_function import (
     inlined_text,
     parameters_text,
 )
-from hloc.codegen.cpu.split_kernel import split_numbers, split_routine
+from hloc.codegen.cpu.side_by_side import (
+    group_lines,
+    group_name,
+    group_scratch_bytes,
+    group_split,
+    groups_of,
+)
+from hloc.codegen.cpu.split_kernel import Split, split_numbers, split_routine
 from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode
 from hloc.codegen.llvm.object_file import with_attributes
 from hloc.codegen.llvm.routine import Routines
@@ -38,13 +45,18 @@ from hloc.codegen.plan.plan import (
     LoopStep,
     Place,
     Plan,
+    SideBySideStep,
     Step,
     called_by,
+    kernel_steps,
 )
 from hloc.codegen.plan.pointer_table import ENTRY as ENTRY
 from hloc.lazy_dataclass import dataclass
 
 _PART_STEPS = 256
+_GROUP_ARRAYS = 2
+"""Arguments of the function of a group beside its bounds: the table, and scratch memory."""
+
 _MOST_PARTS_COPIED = 8
 """Most numbers that are copied one by one in a loop; a complex element is two."""
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
@@ -83,6 +95,8 @@ def entry_text(
     lines += [d for kernel in beside for d in kernel.declarations]
     texts = (with_attributes(k.text, ATTRIBUTE) if mode else k.text for k in beside)
     lines = [*dict.fromkeys(lines), "", *texts]
+    for group in groups_of(plan):
+        lines += _group(group, kernels)
     exchanging = _exchanging(plan)
     for number, steps in _outside(plan, loops):
         lines += _computation(number, steps, kernels, loops, mode, exchanging)
@@ -101,6 +115,8 @@ def split_routines(
 ) -> tuple[Routines, ...]:
     """Return the routines through which the text of `entry_text` calls kernels on threads."""
     counts = {n for i, n in _arguments(plan, loops).items() if kernels[i].split is not None}
+    if groups_of(plan):
+        counts.add(_GROUP_ARRAYS)
     return tuple(split_routine(count, mode) for count in sorted(counts))
 
 
@@ -139,6 +155,14 @@ def _combiner(number: int, members: int, kernel: Kernel) -> list[str]:
     ]
 
 
+def _group(group: SideBySideStep, kernels: Sequence[Kernel]) -> list[str]:
+    """Return the function of kernels that run side by side; a part is a kernel."""
+    writer = _Writer(kernels, {}, ())
+    writer.lines += group_lines(group, kernels, writer.pointer)
+    arguments = "ptr %table, ptr %scratch, i64 %begin, i64 %end"
+    return writer.function(f"define internal void @{group_name(group)}({arguments}) nounwind {{")
+
+
 def _outside(
     plan: Plan, loops: Mapping[LoopStep, LoopFunction]
 ) -> list[tuple[int, tuple[Step, ...]]]:
@@ -152,8 +176,7 @@ def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, 
     calls = {
         number: len(step.arguments)
         for _, steps in _outside(plan, loops)
-        for step in steps
-        if isinstance(step, KernelStep)
+        for step in kernel_steps(steps)
         for number in step.kernels
     }
     return dict(sorted(calls.items()))
@@ -278,6 +301,11 @@ class _Writer:
         match step:
             case KernelStep():
                 self._kernel(step)
+            case SideBySideStep():
+                split = group_split(step, self.kernels)
+                scratch_bytes = group_scratch_bytes(step, self.kernels)
+                arrays = ["ptr %table", "ptr null"]
+                self._share(group_name(step), len(step.steps), split, scratch_bytes, arrays)
             case CopyStep():
                 self._copy(step)
             case LoopStep():
@@ -296,7 +324,7 @@ class _Writer:
 
         This lets LLVM keep the state of a loop in registers.
         """
-        source, target = self._pointer(step.source), self._pointer(step.target)
+        source, target = self.pointer(step.source), self.pointer(step.target)
         part = REPRESENTATIONS[step.dtype]
         parts = step.size_bytes // part.bytes
         if not self.slots or parts > _MOST_PARTS_COPIED:
@@ -320,8 +348,8 @@ class _Writer:
             self._call_kernel(step.kernel, step.arguments)
             return
         label = self._name()
-        parameter = self._pointer(step.in_place.parameter)
-        output = self._pointer(step.in_place.output)
+        parameter = self.pointer(step.in_place.parameter)
+        output = self.pointer(step.in_place.output)
         self._add(f"%same.{label} = icmp eq ptr {parameter}, {output}")
         self._add(f"br i1 %same.{label}, label %within.{label}, label %apart.{label}")
         kernels = {"within": step.in_place.kernel, "apart": step.kernel}
@@ -333,16 +361,22 @@ class _Writer:
 
     def _call_kernel(self, number: int, places: Sequence[Place]) -> None:
         kernel = self.kernels[number]
-        pointers = [f"ptr {self._pointer(place)}" for place in places]
+        pointers = [f"ptr {self.pointer(place)}" for place in places]
         if kernel.split is None:
             arguments = ", ".join([*pointers, "i64 0", f"i64 {kernel.extent}"])
             self._add(f"call void @{kernel.name}({arguments})")
         else:
-            routine = split_routine(len(places), self.mode)
-            numbers = split_numbers(kernel.extent, kernel.split, kernel.scratch_bytes)
-            given = [f"ptr {self._slot(THREADS_SLOT)}", f"ptr @{kernel.name}"]
-            arguments = ", ".join([*given, *(f"i64 {x}" for x in numbers), *pointers])
-            self._add(f"call void @{routine.name}({arguments})")
+            self._share(kernel.name, kernel.extent, kernel.split, kernel.scratch_bytes, pointers)
+
+    def _share(
+        self, name: str, extent: int, split: Split, scratch_bytes: int, arrays: Sequence[str]
+    ) -> None:
+        """Call a function over its whole extent, on several threads."""
+        routine = split_routine(len(arrays), self.mode)
+        numbers = split_numbers(extent, split, scratch_bytes)
+        given = [f"ptr {self._slot(THREADS_SLOT)}", f"ptr @{name}"]
+        arguments = ", ".join([*given, *(f"i64 {x}" for x in numbers), *arrays])
+        self._add(f"call void @{routine.name}({arguments})")
 
     def _loop(self, step: LoopStep) -> None:
         """Emit a loop: condition, exit, body; the loop also exits if the stop flag is set."""
@@ -352,7 +386,7 @@ class _Writer:
             self._add(f"call void @{function.name}({arguments})")
             return
         label = self._name()
-        stop, predicate = self._slot(STOP_SLOT), self._pointer(step.predicate)
+        stop, predicate = self._slot(STOP_SLOT), self.pointer(step.predicate)
         self._add(f"br label %test.{label}")
         self.lines.append(f"test.{label}:")
         self._run(step.condition)
@@ -369,7 +403,7 @@ class _Writer:
 
     def _branch(self, step: BranchStep) -> None:
         label = self._name()
-        selector = self._pointer(step.selector)
+        selector = self.pointer(step.selector)
         kind = "i8" if step.is_predicate else "i32"
         last = len(step.branches) - 1
         self._add(f"%select.{label} = load {kind}, ptr {selector}")
@@ -413,7 +447,7 @@ class _Writer:
         self.pointers.append(f"  %array.{label} = alloca [{count} x ptr]")
         for i, place in enumerate(places):
             self._add(f"%at.{label}.{i} = getelementptr ptr, ptr %array.{label}, i64 {i}")
-            self._add(f"store ptr {self._pointer(place)}, ptr %at.{label}.{i}")
+            self._add(f"store ptr {self.pointer(place)}, ptr %at.{label}.{i}")
         return label
 
     def _run(self, computation: int) -> None:
@@ -422,7 +456,7 @@ class _Writer:
         if computation in self.exchanging:
             self.end_if_stopped()
 
-    def _pointer(self, place: Place) -> str:
+    def pointer(self, place: Place) -> str:
         """Return the name of a pointer to `place`."""
         pointer = self._places.get(place)
         if pointer is None:

@@ -9,6 +9,7 @@ memory if the kernel needs any. `begin` and `end` bound the outermost loop, whic
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.emitters import loop, table
@@ -16,7 +17,7 @@ from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.split_kernel import Split, split_of
+from hloc.codegen.cpu.split_kernel import Split, estimated_nanoseconds, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
@@ -58,6 +59,7 @@ class Kernel:
         split: how threads share the outermost loop, None if one thread runs it.
         routines: functions of other units that it calls.
         level: LLVM's level for it, None if the module's.
+        nanoseconds: estimated time on one thread.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Kernel:
     split: Split | None = None
     routines: tuple[Routines, ...] = ()
     level: int | None = None
+    nanoseconds: int = 0
 
 
 def routine_names(kernel: Kernel) -> Iterator[str]:
@@ -114,16 +117,18 @@ def emit_kernel(
     if planned is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
     assert isinstance(planned, PlannedKernel)
-    split = split_of(inst, planned.plan)
+    nanoseconds = estimated_nanoseconds(inst)
+    split = split_of(planned.plan, nanoseconds)
     lanes = lane_count(inst, target) if with_lanes else 0
     if lanes:
         lanes = _filled(inst, planned, target, lanes)
     if lanes and _cuts_vectors(inst, planned, split, lanes):
         lanes = 0
     try:
-        return _written(request, planned.plan, name, target, stack_bytes, split, lanes)
+        made = _written(request, planned.plan, name, target, stack_bytes, split, lanes)
     except NeedsScalars:
-        return _written(request, planned.plan, name, target, stack_bytes, split, 0)
+        made = _written(request, planned.plan, name, target, stack_bytes, split, 0)
+    return replace(made, nanoseconds=nanoseconds)
 
 
 def _filled(

@@ -100,13 +100,15 @@ class Split:
     nanoseconds: int
 
 
-def split_of(inst: Instruction, plan: KernelPlan[Any]) -> Split | None:
-    """Return the partition of the kernel of `inst`; None if it should run on one thread."""
+def split_of(plan: KernelPlan[Any], nanoseconds: int) -> Split | None:
+    """Return the partition of a kernel; None if it should run on one thread.
+
+    Args:
+        plan: that of the kernel.
+        nanoseconds: its estimated time.
+    """
     extent = plan.extent
-    if extent < 2:
-        return None
-    nanoseconds = estimated_nanoseconds(inst)
-    if nanoseconds < MIN_NANOSECONDS:
+    if extent < 2 or nanoseconds < MIN_NANOSECONDS:
         return None
     grain = _grain(nanoseconds / extent)
     if extent <= grain:

@@ -6,7 +6,7 @@ They name memory by slots of the pointer table that the entry function receives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -59,6 +59,18 @@ class KernelStep:
     def kernels(self) -> tuple[int, ...]:
         """The numbers of all kernels it may call."""
         return (self.kernel,) if self.in_place is None else (self.kernel, self.in_place.kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySideStep:
+    """Call independent kernels, in any order or at the same time.
+
+    Attributes:
+        number: that of the step among those of its kind.
+    """
+
+    number: int
+    steps: tuple[KernelStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +130,25 @@ class ExchangeStep:
     arguments: tuple[Place, ...]
 
 
-Step: TypeAlias = KernelStep | CopyStep | LoopStep | BranchStep | CallStep | HostStep | ExchangeStep
+Step: TypeAlias = (
+    KernelStep
+    | SideBySideStep
+    | CopyStep
+    | LoopStep
+    | BranchStep
+    | CallStep
+    | HostStep
+    | ExchangeStep
+)
+
+
+def kernel_steps(steps: Iterable[Step]) -> Iterator[KernelStep]:
+    """Yield the calls of kernels among `steps`, those side by side included."""
+    for step in steps:
+        if isinstance(step, KernelStep):
+            yield step
+        elif isinstance(step, SideBySideStep):
+            yield from step.steps
 
 
 def called_by(step: Step) -> tuple[int, ...]:

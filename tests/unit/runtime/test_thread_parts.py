@@ -1,7 +1,6 @@
 """The parts of a kernel that threads claim: large first, small at the end, each iteration once."""
 
 import ctypes
-import threading
 from collections.abc import Callable
 
 from hloc.codegen.cpu.split_kernel import Split, split_numbers, split_routine
@@ -9,15 +8,12 @@ from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import host_target
 from hloc.runtime.arena import Threads
 from hloc.runtime.cpu_loader import load_functions
+from tests.lent_threads import ParallelFor, Share, all_at_once
 
-Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
-ParallelFor = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, ctypes.c_int)
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-def ranges(
-    extent: int, split: Split, workers: int, share: Callable[[int, Callable[[int], None]], None]
-) -> list[range]:
+def ranges(extent: int, split: Split, workers: int, share: Share) -> list[range]:
     """Return the parts of a kernel in the order in which they begin.
 
     Args:
@@ -39,15 +35,6 @@ def ranges(
     call = ctypes.CFUNCTYPE(None, *types)(loaded.address)
     call(ctypes.addressof(threads), ctypes.cast(kernel, ctypes.c_void_p), *numbers, None)
     return found
-
-
-def all_at_once(count: int, call: Callable[[int], None]) -> None:
-    """Like a pool whose threads are all awake."""
-    threads = [threading.Thread(target=call, args=(part,)) for part in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def caller_alone(_count: int, call: Callable[[int], None]) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,30 +21,28 @@ from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.thread_pool import NEEDED, RUN, STOP
 from hloc.codegen.llvm.object_file import compile_object
-from hloc.codegen.llvm.target import Target, available_cores, host_target
+from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import host_programs
-from hloc.runtime.arena import Team, clear_stops, stop_all
+from hloc.runtime.arena import clear_stops, stop_all
 from hloc.runtime.cpu_loader import LoadedCode, load_functions
 from hloc.runtime.executable import Executable
-from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.threads import pool_unit, thread_count
 from tests.inputs import inputs_for
+from tests.lent_threads import (
+    FILES,
+    ROOT,
+    ParallelFor,
+    Task,
+    all_at_once,
+    last_worker_alone,
+    lend_threads,
+)
 from tests.tolerance import bounds
 from tests.waiting import PATIENCE, again_and_again, wait_until
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
-ParallelFor = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, ctypes.c_int)
-
-ROOT = Path(__file__).resolve().parents[3]
-FILES = sorted(
-    path
-    for folder in ("tests/guarded", "examples", "examples/modules")
-    for path in (ROOT / folder).glob("*.hlo")
-    if path.name != "dynamic.hlo"  # sizes at the boundary, for which inputs are not made here
-)
 LARGE = """HloModule m
 ENTRY e {
   x = f32[700,1300] parameter(0)
@@ -129,39 +127,10 @@ def normal(*dims: int, seed: int = 0) -> Array:
 # ---------------------------------------------------------------- the same bits
 
 
-def last_worker_alone(count: int, call: Callable[[int], None]) -> None:
-    """The caller's part comes last and finds nothing to do."""
-    for part in reversed(range(count)):
-        call(part)
-
-
-def all_at_once(count: int, call: Callable[[int], None]) -> None:
-    threads = [threading.Thread(target=call, args=(part,)) for part in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 @pytest.fixture(params=[last_worker_alone, all_at_once])
 def lent_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let Python hand out the parts instead of the pool; returns how many each region had."""
-    regions: list[int] = []
-
-    def run(_context: int, task: Callable[..., None], data: int, count: int) -> None:
-        regions.append(count)
-        request.param(count, lambda part: task(data, part))
-
-    callback = ParallelFor(run)
-
-    def team(manifest: ProgramManifest, _machine: Target, options: CompileOptions) -> Team | None:
-        workers = options.threads
-        address = ctypes.cast(callback, ctypes.c_void_p).value
-        assert address is not None
-        return None if workers == 1 else Team(address, workers, manifest.worker_bytes)
-
-    monkeypatch.setattr(host_programs, "team_for", team)
-    return regions
+    return lend_threads(monkeypatch, request.param)
 
 
 @pytest.mark.usefixtures("split_all")
