@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.split_kernel import Split, estimated_nanoseconds, split_of
+from hloc.codegen.cpu.split_kernel import Split, estimate_of, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
@@ -117,8 +117,8 @@ def emit_kernel(
     if planned is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
     assert isinstance(planned, PlannedKernel)
-    nanoseconds = estimated_nanoseconds(inst)
-    split = split_of(planned.plan, nanoseconds)
+    estimate = estimate_of(inst)
+    split = split_of(planned.plan, estimate)
     lanes = lane_count(inst, target) if with_lanes else 0
     if lanes:
         lanes = _filled(inst, planned, target, lanes)
@@ -128,7 +128,7 @@ def emit_kernel(
         made = _written(request, planned.plan, name, target, stack_bytes, split, lanes)
     except NeedsScalars:
         made = _written(request, planned.plan, name, target, stack_bytes, split, 0)
-    return replace(made, nanoseconds=nanoseconds)
+    return replace(made, nanoseconds=estimate.nanoseconds)
 
 
 def _filled(

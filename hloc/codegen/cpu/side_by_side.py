@@ -17,16 +17,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import field, replace
 
 from hloc.codegen.cpu.kernel import Kernel
-from hloc.codegen.cpu.split_kernel import MIN_NANOSECONDS, Split
+from hloc.codegen.cpu.split_kernel import Split
 from hloc.codegen.plan.areas import Area, leaves_of
 from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, SideBySideStep, Step
 from hloc.lazy_dataclass import dataclass
+
+_MIN_NANOSECONDS = 20_000
+"""Kernels run side by side if they take at least this long, twenty times a fork and join."""
 
 _MEMBER_NANOSECONDS = 2_000
 """Shorter kernels stay where they are."""
 
 _GAIN_NANOSECONDS = 5_000
-"""Kernels run side by side if all but the longest take at least this long."""
+"""And if all but the longest take at least this long."""
 
 _MOST_PASSED = 8
 """Steps between the first kernel and the last that stay behind the group."""
@@ -64,7 +67,7 @@ def group_name(group: SideBySideStep) -> str:
 def group_split(group: SideBySideStep, kernels: Sequence[Kernel]) -> Split:
     """Return the partition of a group: a kernel is a part."""
     nanoseconds = sum(kernels[step.kernel].nanoseconds for step in group.steps)
-    return Split(1, 1, len(group.steps), nanoseconds)
+    return Split(1, 1, len(group.steps), nanoseconds, is_ordered=True)
 
 
 def group_scratch_bytes(group: SideBySideStep, kernels: Sequence[Kernel]) -> int:
@@ -146,7 +149,7 @@ class _Arranger:
                 continue
             members = self._group(steps, i, taken) if self._may_join(step) else []
             times = sorted(self._kernels[kernel].nanoseconds for _, kernel in members)
-            if sum(times) < MIN_NANOSECONDS or sum(times[:-1]) < _GAIN_NANOSECONDS:
+            if sum(times) < _MIN_NANOSECONDS or sum(times[:-1]) < _GAIN_NANOSECONDS:
                 yield step
                 continue
             taken.update(position for position, _ in members)

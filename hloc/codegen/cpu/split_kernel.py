@@ -4,10 +4,12 @@ Parts are ranges of a kernel's outermost loop, whose iterations are independent.
 iteration depends neither on the part it lies in nor on the thread that computes it, so results have
 the same bits for every number of threads.
 
-A thread claims the next part when it is free: a quarter of an equal share of what is left, but no
-less than `Split.least`. So parts are large first and small at the end ("guided self-scheduling",
-Polychronopoulos and Kuck 1987), threads end at about the same time though some begin late, and
-nobody waits for a part that has not begun.
+Each thread has an equal range of the iterations, the same in each kernel, so that it finds in its
+cache what it wrote before. It claims part after part of it: a quarter of what is left, but no less
+than `Split.least`, so that parts are large first and small at the end ("guided self-scheduling",
+Polychronopoulos and Kuck 1987). A thread whose range is done claims parts of the others' ranges. So
+threads end at about the same time though some begin late, and nobody waits for a part that has not
+begun.
 
 The pointer table holds the threads of a run, or null for none:
 
@@ -42,10 +44,14 @@ SCRATCH_ALIGNMENT_BYTES = 64
 MOST_ARRAYS = 16
 """Most arrays of kernels whose routine is precompiled."""
 
-_NUMBERS = ("extent", "grain", "least", "most", "nanoseconds", "worker_bytes")
+_NUMBERS = ("extent", "grain", "least", "most", "ordered", "nanoseconds", "worker_bytes")
 
-MIN_NANOSECONDS = 20_000
-"""Kernels with at least this estimated time are split: twenty times a fork and join."""
+MIN_NANOSECONDS = 80_000
+"""Kernels with at least this estimated time are split: twice the time to wake a thread."""
+
+_COMPUTING_WEIGHT = 4
+"""Arithmetic counts this much more than memory there: small arrays lie in the cache of the core
+that wrote them, and would have to move to the other cores."""
 
 _LEAST_NANOSECONDS = 5_000
 """The estimated time of the smallest parts."""
@@ -54,7 +60,10 @@ _TILE = 16
 """Parts of many steps begin at multiples of the tiles of transposes."""
 
 PARTS_OF_SHARE = 4
-"""The next part is one of this many of an equal share of what is left."""
+"""The next part is one of this many of what is left of a thread's range."""
+
+MOST_RANGES = 64
+"""More threads than this share ranges."""
 
 _CACHED_BYTES = 2 << 20
 _CACHED_BYTES_PER_NANOSECOND = 32
@@ -92,23 +101,39 @@ class Split:
         least: iterations of the smallest part.
         most: the most threads that take part.
         nanoseconds: estimated time of the kernel on one thread.
+        is_ordered: iterations begin in their order: all threads share one range.
     """
 
     grain: int
     least: int
     most: int
     nanoseconds: int
+    is_ordered: bool = False
 
 
-def split_of(plan: KernelPlan[Any], nanoseconds: int) -> Split | None:
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The estimated nanoseconds of a kernel on one thread: for its memory, and its arithmetic."""
+
+    moving: int
+    computing: int
+
+    @property
+    def nanoseconds(self) -> int:
+        """All of it."""
+        return self.moving + self.computing
+
+
+def split_of(plan: KernelPlan[Any], estimate: Estimate) -> Split | None:
     """Return the partition of a kernel; None if it should run on one thread.
 
     Args:
         plan: that of the kernel.
-        nanoseconds: its estimated time.
+        estimate: of its time.
     """
-    extent = plan.extent
-    if extent < 2 or nanoseconds < MIN_NANOSECONDS:
+    extent, nanoseconds = plan.extent, estimate.nanoseconds
+    weight = estimate.moving + _COMPUTING_WEIGHT * estimate.computing
+    if extent < 2 or weight < MIN_NANOSECONDS:
         return None
     grain = _grain(nanoseconds / extent)
     if extent <= grain:
@@ -127,7 +152,7 @@ def split_of(plan: KernelPlan[Any], nanoseconds: int) -> Split | None:
     return Split(grain, least, -(-extent // least), nanoseconds)
 
 
-def estimated_nanoseconds(inst: Instruction) -> int:
+def estimate_of(inst: Instruction) -> Estimate:
     """Estimate the time of one thread for the kernel of `inst`.
 
     The constants do not depend on the machine, so that parts are the same on all machines.
@@ -141,11 +166,10 @@ def estimated_nanoseconds(inst: Instruction) -> int:
     is_product = any(member.is_a(*PRODUCTS) for member in members)
     flops_per_nanosecond = _PRODUCT_FLOPS_PER_NANOSECOND if is_product else _FLOPS_PER_NANOSECOND
     moved = min(cost.bytes, cost.bytes_written + _read_bytes(inst))
-    return (
+    return Estimate(
         min(moved, _CACHED_BYTES) // _CACHED_BYTES_PER_NANOSECOND
-        + max(moved - _CACHED_BYTES, 0) // _BYTES_PER_NANOSECOND
-        + cost.flops // flops_per_nanosecond
-        + cost.transcendentals // _FUNCTIONS_PER_NANOSECOND
+        + max(moved - _CACHED_BYTES, 0) // _BYTES_PER_NANOSECOND,
+        cost.flops // flops_per_nanosecond + cost.transcendentals // _FUNCTIONS_PER_NANOSECOND,
     )
 
 
@@ -185,7 +209,7 @@ def _grain(step_nanoseconds: float) -> int:
 def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
     """Return the function that runs a kernel with this many arrays on several threads.
 
-        split(threads, kernel, extent, grain, least, most, nanoseconds, worker_bytes, arrays...)
+        split(threads, kernel, numbers..., arrays...)
 
     The numbers are those of `split_numbers`. With a `mode`, all threads flush subnormals.
     """
@@ -215,23 +239,26 @@ def split_numbers(extent: int, split: Split, scratch_bytes: int) -> tuple[int, .
         scratch_bytes: size of the scratch memory of one worker, the last array if there is any.
 
     Returns:
-        The extent; then the fields of the split; the stride in bytes of the scratch memory of
-        workers.
+        The extent; the fields of the split, 1 or 0 for `is_ordered` before the time; the stride in
+        bytes of the scratch memory of workers.
     """
     nanoseconds = min(split.nanoseconds, _MOST_NANOSECONDS)
     stride = worker_bytes(scratch_bytes)
-    return extent, split.grain, split.least, split.most, nanoseconds, stride
+    ordered = int(split.is_ordered)
+    return extent, split.grain, split.least, split.most, ordered, nanoseconds, stride
 
 
 def _region(arguments: int) -> str:
-    """Return LLVM's type of the data that workers share; the third field is the next iteration."""
-    return f"{{ i32, i32, i64, i64, i64, i64, i64, i64, ptr, ptr{', ptr' * arguments} }}"
+    """Return LLVM's type of the data that workers share."""
+    kinds = [kind for kind, _ in (*_FIRST_FIELDS, *_fields(arguments))]
+    return f"{{ {', '.join(kinds)} }}"
 
 
 def _fields(arguments: int) -> list[tuple[str, str]]:
     """Return types and names of the fields of a region that do not change."""
-    numbers = ["%extent", "%grain", "%floor", "%divisor", "%worker_bytes"]
-    pointers = ["%kernel", "%scratch", *(f"%a{i}" for i in range(arguments))]
+    numbers = ["%extent", "%grain", "%floor", "%range", "%count.ranges", "%divisor"]
+    numbers.append("%worker_bytes")
+    pointers = ["%ranges", "%kernel", "%scratch", *(f"%a{i}" for i in range(arguments))]
     return [*(("i64", name) for name in numbers), *(("ptr", name) for name in pointers)]
 
 
@@ -241,6 +268,7 @@ def _shared_out(arguments: int, mode: FloatMode | None) -> Iterator[str]:
     region = _region(arguments)
     yield "entry:"
     yield f"  %region = alloca {region}, align 64"
+    yield f"  %ranges = alloca [{MOST_RANGES} x {_RANGE}], align 64"
     if mode is not None:
         yield from mode.reserved("usual")
     yield "  %alone = icmp eq ptr %threads, null"
@@ -265,6 +293,9 @@ def _shared_out(arguments: int, mode: FloatMode | None) -> Iterator[str]:
     yield "  ret void"
 
 
+_RANGE = "[8 x i64]"
+"""The next iteration of a range, on a line of the cache of its own."""
+
 _PARTS = f"""\
   %wide.workers = sext i32 %workers to i64
   %few = icmp slt i64 %wide.workers, %most
@@ -283,14 +314,35 @@ _PARTS = f"""\
   %pair = shl i64 %least, 1
   %has.two = icmp ule i64 %pair, %share
   %floor = select i1 %has.two, i64 %least, i64 %even
-  %divisor = mul i64 %shares, {PARTS_OF_SHARE}"""
-"""Lines for `%count`, the number of workers, and `%floor`, the size of the smallest part.
+  %many = icmp sgt i64 %shares, {MOST_RANGES}
+  %most.ranges = select i1 %many, i64 {MOST_RANGES}, i64 %shares
+  %is.ordered = icmp ne i64 %ordered, 0
+  %count.ranges = select i1 %is.ordered, i64 1, i64 %most.ranges
+  %for.all = add i64 %extent, %count.ranges
+  %all.but.one = sub i64 %for.all, 1
+  %equal = udiv i64 %all.but.one, %count.ranges
+  %above.equal = add i64 %equal, %rest
+  %range = and i64 %above.equal, %cut
+  %quarters = mul i64 %shares, {PARTS_OF_SHARE}
+  %divisor = udiv i64 %quarters, %count.ranges
+  br label %fill
+fill:
+  %i = phi i64 [ 0, %shared ], [ %next.i, %fill ]
+  %at.i = getelementptr {_RANGE}, ptr %ranges, i64 %i
+  %first = mul i64 %i, %range
+  store i64 %first, ptr %at.i
+  %next.i = add i64 %i, 1
+  %more.ranges = icmp ult i64 %next.i, %count.ranges
+  br i1 %more.ranges, label %fill, label %start
+start:"""
+"""Lines for `%count`, the number of workers; `%floor`, the size of the smallest part; `%range`, the
+size of a range; and for the ranges, each with its first iteration.
 
 Without two of the smallest parts for each worker, all get an equal part.
 """
 
-_FIRST_FIELDS = (("i32", "0"), ("i32", "%time"), ("i64", "0"))
-"""The parts claimed so far, the time of the kernel, and the next iteration."""
+_FIRST_FIELDS = (("i32", "0"), ("i32", "%time"), ("i64", "%extent"))
+"""The parts claimed so far, the time of the kernel, and the iterations not yet claimed."""
 
 
 def _task(arguments: int, mode: FloatMode | None) -> Iterator[str]:
@@ -300,7 +352,7 @@ def _task(arguments: int, mode: FloatMode | None) -> Iterator[str]:
     yield "entry:"
     if mode is not None:
         yield from [*mode.reserved("mode"), *mode.flushed("mode")]
-    yield f"  %next.iteration = getelementptr {region}, ptr %region, i32 0, i32 2"
+    yield f"  %unclaimed = getelementptr {region}, ptr %region, i32 0, i32 2"
     for number, (kind, name) in enumerate(_fields(arguments), len(_FIRST_FIELDS)):
         yield f"  %field.{number} = getelementptr {region}, ptr %region, i32 0, i32 {number}"
         yield f"  {name} = load {kind}, ptr %field.{number}"
@@ -322,29 +374,52 @@ def _task(arguments: int, mode: FloatMode | None) -> Iterator[str]:
     yield "  ret void"
 
 
-_CLAIM = """\
+_CLAIM = f"""\
   %rest = sub i64 %grain, 1
   %cut = sub i64 0, %grain
+  %home = urem i64 %wide, %count.ranges
   br label %look
 look:
-  %begin = load atomic i64, ptr %next.iteration monotonic, align 8
-  %is.left = icmp ult i64 %begin, %extent
-  br i1 %is.left, label %claim, label %done
+  %r = phi i64 [ %home, %entry ], [ %r, %claim ], [ %r, %run ], [ %other.range, %steal ]
+  %done.ranges = phi i64 [ 0, %entry ], [ %done.ranges, %claim ], [ %done.ranges, %run ],
+                         [ %ended, %steal ]
+  %next = getelementptr {_RANGE}, ptr %ranges, i64 %r
+  %begin = load atomic i64, ptr %next monotonic, align 8
+  %first = mul i64 %r, %range
+  %beyond = add i64 %first, %range
+  %within = icmp ult i64 %beyond, %extent
+  %last = select i1 %within, i64 %beyond, i64 %extent
+  %is.left = icmp ult i64 %begin, %last
+  br i1 %is.left, label %claim, label %exhausted
 claim:
-  %left = sub i64 %extent, %begin
+  %left = sub i64 %last, %begin
   %share = udiv i64 %left, %divisor
   %above = add i64 %share, %rest
   %whole = and i64 %above, %cut
   %is.large = icmp ugt i64 %whole, %floor
   %part = select i1 %is.large, i64 %whole, i64 %floor
   %stop = add i64 %begin, %part
-  %inside = icmp ult i64 %stop, %extent
-  %end = select i1 %inside, i64 %stop, i64 %extent
-  %swap = cmpxchg ptr %next.iteration, i64 %begin, i64 %end monotonic monotonic
-  %is.mine = extractvalue { i64, i1 } %swap, 1
+  %inside = icmp ult i64 %stop, %last
+  %end = select i1 %inside, i64 %stop, i64 %last
+  %swap = cmpxchg ptr %next, i64 %begin, i64 %end monotonic monotonic
+  %is.mine = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %is.mine, label %run, label %look
+exhausted:
+  %ended = add i64 %done.ranges, 1
+  %still = load atomic i64, ptr %unclaimed monotonic, align 8
+  %none = icmp eq i64 %still, 0
+  %was.last = icmp eq i64 %ended, %count.ranges
+  %ends = or i1 %none, %was.last
+  br i1 %ends, label %done, label %steal
+steal:
+  %after = add i64 %r, 1
+  %wraps = icmp eq i64 %after, %count.ranges
+  %other.range = select i1 %wraps, i64 0, i64 %after
+  br label %look
 run:
-  %parts = atomicrmw add ptr %region, i32 1 monotonic"""
+  %parts = atomicrmw add ptr %region, i32 1 monotonic
+  %size = sub i64 %end, %begin
+  %before.it = atomicrmw sub ptr %unclaimed, i64 %size monotonic"""
 """Lines that claim the iterations from `%begin` to `%end`, or go to `done` if none are left."""
 
 

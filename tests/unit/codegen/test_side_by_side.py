@@ -69,7 +69,7 @@ def bits(module: CpuModule, threads: int, arrays: list[Any]) -> list[bytes]:
 def nothing_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel may run beside others, the shortest too."""
     monkeypatch.setattr(kernel, "split_of", lambda *_: None)
-    for name in ("MIN_NANOSECONDS", "_MEMBER_NANOSECONDS"):
+    for name in ("_MIN_NANOSECONDS", "_MEMBER_NANOSECONDS"):
         monkeypatch.setattr(side_by_side, name, 0)
     monkeypatch.setattr(side_by_side, "_GAIN_NANOSECONDS", 1)
 

@@ -43,15 +43,39 @@ def caller_alone(_count: int, call: Callable[[int], None]) -> None:
 
 
 def test_parts_are_large_first_and_small_at_the_end() -> None:
-    """A quarter of an equal share of what is left, in whole grains, and never less than `least`."""
+    """A quarter of what is left of a range, in whole grains, and never less than `least`.
+
+    The caller has its own range first, then takes what the other thread has not begun.
+    """
     found = ranges(1000, Split(8, 16, 62, 10**6), 2, caller_alone)
-    assert [len(part) for part in found[:3]] == [128, 112, 96]
     assert [part.start for part in found[1:]] == [part.stop for part in found[:-1]]
     assert (found[0].start, found[-1].stop) == (0, 1000)
     assert not any(part.start % 8 for part in found)
-    sizes = [len(part) for part in found[:-1]]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == 16 >= len(found[-1])
+    own = [len(part) for part in found if part.stop <= 504]
+    other = [len(part) for part in found if part.start >= 504]
+    assert (sum(own), sum(other)) == (504, 496)
+    for sizes in (own, other):
+        assert sizes[:3] == [128, 96, 72]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-2] == 16 >= sizes[-1]
+
+
+def test_threads_begin_in_ranges_of_their_own() -> None:
+    """Equal ones, so that a thread finds in its cache what it wrote in the kernel before."""
+
+    def first_part_of(worker: int) -> int:
+        found = ranges(100, Split(1, 1, 100, 10**6), 4, lambda _count, call: call(worker))
+        assert sorted(i for part in found for i in part) == [*range(100)]
+        return found[0].start
+
+    assert [first_part_of(worker) for worker in range(4)] == [0, 25, 50, 75]
+
+
+def test_ordered_iterations_begin_in_their_order() -> None:
+    split = Split(1, 1, 10, 10**6, is_ordered=True)
+    found = ranges(10, split, 2, lambda _count, call: call(1))
+    assert [part.start for part in found] == sorted(part.start for part in found)
+    assert found[0].start == 0
 
 
 def test_few_parts_are_equal() -> None:
