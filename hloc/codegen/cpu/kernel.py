@@ -8,10 +8,11 @@ memory if the kernel needs any. `begin` and `end` bound the outermost loop, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from hloc.codegen.builder.values import NeedsScalars
+from hloc.codegen.cpu.cpu_plan import CpuPlan
 from hloc.codegen.cpu.emitters import loop, table
 from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
@@ -99,6 +100,7 @@ def emit_kernel(
     *,
     stack_bytes: int = 0,
     with_lanes: bool = True,
+    choice: Hashable = None,
 ) -> Kernel:
     """Emit the kernel of a request as the LLVM function `name`.
 
@@ -108,6 +110,35 @@ def emit_kernel(
         target: the machine.
         stack_bytes: scratch memory of at most this many bytes is on the stack.
         with_lanes: its loops may be over lanes; otherwise vectorisation is left to LLVM.
+        choice: one of `choices_of`, None for the first.
+
+    Raises:
+        UnsupportedError: no emitter supports it.
+    """
+    inst = request.inst
+    planned = _planned(request)
+    estimate = estimate_of(inst)
+    split = split_of(planned.plan, estimate)
+    lanes = lane_count(inst, target) if with_lanes else 0
+    if lanes:
+        lanes = _filled(inst, planned, target, lanes)
+    if lanes and _cuts_vectors(inst, planned, split, lanes):
+        lanes = 0
+    try:
+        made = _written(request, planned.plan, name, target, stack_bytes, split, lanes, choice)
+    except NeedsScalars:
+        made = _written(request, planned.plan, name, target, stack_bytes, split, 0, choice)
+    return replace(made, nanoseconds=estimate.nanoseconds)
+
+
+def choices_of(request: KernelRequest, target: Target) -> tuple[Hashable, ...]:
+    """Return the ways to emit a kernel, all with the same bits; the first is the usual one."""
+    plan = _planned(request).plan
+    return plan.choices(target) if isinstance(plan, CpuPlan) else (None,)
+
+
+def _planned(request: KernelRequest) -> PlannedKernel[KernelContext]:
+    """Return the plan of a request.
 
     Raises:
         UnsupportedError: no emitter supports it.
@@ -117,18 +148,7 @@ def emit_kernel(
     if planned is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
     assert isinstance(planned, PlannedKernel)
-    estimate = estimate_of(inst)
-    split = split_of(planned.plan, estimate)
-    lanes = lane_count(inst, target) if with_lanes else 0
-    if lanes:
-        lanes = _filled(inst, planned, target, lanes)
-    if lanes and _cuts_vectors(inst, planned, split, lanes):
-        lanes = 0
-    try:
-        made = _written(request, planned.plan, name, target, stack_bytes, split, lanes)
-    except NeedsScalars:
-        made = _written(request, planned.plan, name, target, stack_bytes, split, 0)
-    return replace(made, nanoseconds=estimate.nanoseconds)
+    return planned
 
 
 def _filled(
@@ -170,6 +190,7 @@ def _written(
     stack_bytes: int,
     split: Split | None,
     lanes: int,
+    choice: Hashable,
 ) -> Kernel:
     """Emit the kernel with loops over this many lanes.
 
@@ -182,6 +203,7 @@ def _written(
     has_scratch = scratch > 0 and not on_stack
     function = plan.library_function
     k = KernelContext(inst, request.aliased, name, target, has_scratch, lanes, function)
+    k.choice = choice
     if split is None and plan.extent <= _FEW_TRIPS:
         k.begin, k.end = 0, plan.extent
     if on_stack:

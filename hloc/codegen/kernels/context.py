@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from hloc.codegen.builder.index import Index, IndexMath, loop_order
 from hloc.codegen.builder.ir_array import IrArray, array_in_memory
@@ -42,6 +42,7 @@ class KernelContext:
         lanes: elements per iteration of a loop (`kernels/lanes.py`), 0 for one.
         routines: functions of other units that it calls.
         level: LLVM's level for the kernel, None for that of the module.
+        choice: one of the plan's alternative ways to emit it, None for the usual one.
         is_final: the code so far has nothing that LLVM should vectorise.
     """
 
@@ -86,6 +87,7 @@ class KernelContext:
         self.frame = Frame(self._sources())
         self.routines: dict[str, Routines] = {}
         self.level: int | None = None
+        self.choice: Hashable = None
         self.is_final = lanes > 0
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:

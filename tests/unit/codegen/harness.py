@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -37,11 +37,15 @@ def kernel_text(kernel: Kernel) -> str:
 
 
 def emit(
-    inst: Instruction, aliased: Sequence[int | None] = (), target: Target | None = None
+    inst: Instruction,
+    aliased: Sequence[int | None] = (),
+    target: Target | None = None,
+    choice: Hashable = None,
 ) -> Kernel:
     """Return the kernel of one instruction."""
     shared = tuple(aliased) or (None,) * len(array_leaves(inst.shape))
-    return emit_kernel(KernelRequest(inst, shared), "kernel", target or host_target())
+    request = KernelRequest(inst, shared)
+    return emit_kernel(request, "kernel", target or host_target(), choice=choice)
 
 
 @cache
@@ -111,9 +115,10 @@ def run_instruction(
     pieces: int = 1,
     target: Target | None = None,
     scratch_offset: int = 0,
+    choice: Hashable = None,
 ) -> list[Array]:
     """Compile and run one instruction; `pieces` splits the outermost loop."""
-    compiled = Compiled(emit(inst, aliased, target), level, target)
+    compiled = Compiled(emit(inst, aliased, target, choice), level, target)
     shapes = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
     buffers = [to_memory(a, s) for a, s in zip(arrays, shapes, strict=True)]
     results = array_leaves(inst.shape)

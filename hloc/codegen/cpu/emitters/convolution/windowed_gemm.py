@@ -13,7 +13,9 @@ from math import prod
 
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.cpu.cpu_plan import CpuPlan
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
+from hloc.codegen.cpu.emitters.gemm.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
@@ -73,16 +75,15 @@ class WindowedGemm:
     padded_bytes: int
     offset: int
 
-    def plan(
-        self, emit: Callable[[KernelContext], None], computed_bytes: int = 0
-    ) -> KernelPlan[KernelContext]:
+    def plan(self, emit: Callable[[KernelContext], None], computed_bytes: int = 0) -> CpuPlan:
         """Return the plan of a kernel around the gemm, with scratch memory for operands."""
         before = computed_bytes + self.padded_bytes
-        return KernelPlan(
+        return CpuPlan(
             emit,
             extent=self.product.pieces,
             scratch_bytes=before + self.product.scratch_bytes,
             repeated_bytes=before + self.product.repeated_bytes,
+            choices=partial(schedules, self.product),
         )
 
 

@@ -7,6 +7,7 @@ with contiguous k are inner products in registers.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from contextlib import ExitStack
 from functools import lru_cache, partial
 from math import prod
@@ -15,6 +16,8 @@ from typing import TypeAlias
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.cpu_plan import CpuPlan
+from hloc.codegen.cpu.emitters.gemm.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import (
     GemvStreaming,
     emit_gemv_streaming,
@@ -50,6 +53,7 @@ from hloc.codegen.kernels.panel_gemm import (
     panel_bytes,
     strip_width,
 )
+from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
@@ -73,11 +77,12 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
         return KernelPlan(_emit_zeros)
     tiled = _routine_gemm(inst, p)
     if tiled is not None:
-        return KernelPlan(
+        return CpuPlan(
             partial(_emit_routine, tiled, computed),
             extent=tiled.pieces,
             scratch_bytes=computed + tiled.scratch_bytes,
             repeated_bytes=computed + tiled.repeated_bytes,
+            choices=partial(_schedules, tiled),
         )
     if is_inner(p):
         extent = _outermost(*p.batch, *p.rows, *p.columns)
@@ -116,6 +121,13 @@ def _first_routine(
         or gemv_streaming(p, sources, result)
         or small_packed_gemm(p, sources, result)
     )
+
+
+def _schedules(tiled: RoutineGemm, target: Target) -> tuple[Hashable, ...]:
+    """Return the ways to run a gemm that give the same bits."""
+    if not isinstance(tiled, PackedGemm) or reads_rows(tiled, target):
+        return (None,)
+    return schedules(tiled, target)
 
 
 def _packed_panel_bytes(p: GemmProblem, dtype: DType) -> int:

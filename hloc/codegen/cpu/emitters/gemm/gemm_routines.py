@@ -143,7 +143,7 @@ def _tile_units(
         return [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
-    unroll = RUN_STEPS if row_form == DIRECT_RUNS else 1
+    unroll = unroll_of(row_form)
 
     def tiles(w: RoutineWriter) -> None:
         MicroKernel(w, edge, arithmetic, tile, direct=is_direct, unroll=unroll).write()
@@ -157,6 +157,11 @@ def _tile_units(
         routine_unit(name, parameters, tiles, target),
         routine_unit(edge, EDGE_PARAMETERS, mover, target, level=0),
     ]
+
+
+def unroll_of(row_form: str) -> int:
+    """Return the steps of k per iteration of the micro-kernel."""
+    return RUN_STEPS if row_form == DIRECT_RUNS else 1
 
 
 def _pack_name(side: str, p: Packing, form: str) -> str:

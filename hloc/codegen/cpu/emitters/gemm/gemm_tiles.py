@@ -126,7 +126,17 @@ def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[T
 
 def is_direct(p: PackedGemm, arithmetic: Arithmetic) -> bool:
     """True if reading rows in place is faster than packing them."""
-    return p.sources[0] is arithmetic.operand is arithmetic.total and has_direct_columns(p)
+    return can_be_direct(p, arithmetic) and has_direct_columns(p)
+
+
+def can_be_direct(p: PackedGemm, arithmetic: Arithmetic) -> bool:
+    """True if the micro-kernel can read rows in place: they need no conversion."""
+    return p.sources[0] is arithmetic.operand is arithmetic.total
+
+
+def direct_form(p: PackedGemm) -> str:
+    """Return the form of rows that are read in place."""
+    return DIRECT_RUNS if is_in_runs(p) else DIRECT
 
 
 def has_panels(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
@@ -150,24 +160,33 @@ def has_panels(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
 
 def forms_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> tuple[str, str]:
     """Return how the rows and the columns lie in memory."""
+    left = packed_rows_form(p, arithmetic)
+    if left != LINES and is_direct(p, arithmetic):
+        left = direct_form(p)
+    if has_panels(p, arithmetic, target):
+        return left, PANELS
+    steps = [axis.rhs for axis in p.columns]
+    return left, _form(p, arithmetic, p.columns, steps, p.depth[-1].rhs)
+
+
+def packed_rows_form(p: PackedGemm, arithmetic: Arithmetic) -> str:
+    """Return how rows lie in memory that are packed."""
+    return _form(p, arithmetic, p.rows, [axis.lhs for axis in p.rows], p.depth[-1].lhs)
+
+
+def _form(
+    p: PackedGemm, arithmetic: Arithmetic, axes: Sequence[Axis], steps: list[int], inner_step: int
+) -> str:
+    """Return how a side lies in memory, whose axes have these steps, and k this fastest one."""
     inner, group = p.depth[-1], arithmetic.group
     run = RUN * group
     if arithmetic.is_matrix:
         run = min(arithmetic.depth_multiple, p.sizes[2])
-
-    def form(axes: Sequence[Axis], steps: list[int], inner_step: int) -> str:
-        if steps == [1]:
-            return LINES
-        if group == 1 and steps and steps[-1] == 1 and axes[-1].size >= RUN:
-            return PIECES
-        if inner_step != 1 or inner.size < run:
-            return ANY
-        is_long = inner.size >= LONG_RUN * group and not arithmetic.is_matrix
-        return LONG if is_long else RUNS
-
-    left = form(p.rows, [axis.lhs for axis in p.rows], inner.lhs)
-    if left != LINES and is_direct(p, arithmetic):
-        left = DIRECT_RUNS if is_in_runs(p) else DIRECT
-    if has_panels(p, arithmetic, target):
-        return left, PANELS
-    return left, form(p.columns, [axis.rhs for axis in p.columns], inner.rhs)
+    if steps == [1]:
+        return LINES
+    if group == 1 and steps and steps[-1] == 1 and axes[-1].size >= RUN:
+        return PIECES
+    if inner_step != 1 or inner.size < run:
+        return ANY
+    is_long = inner.size >= LONG_RUN * group and not arithmetic.is_matrix
+    return LONG if is_long else RUNS

@@ -27,6 +27,7 @@ from hloc.codegen.cpu.emitters.routine_writer import (
     named_parameters,
 )
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, rounded, store_lanes
+from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S8, S64
 
 _OTHERS = ("out", "steps row_bytes rows columns")
@@ -38,6 +39,12 @@ RUN_STEPS = 4
 
 MAX_PARTIAL_SUMS = 24
 """With at most this many accumulators, even and odd steps have separate ones, to hide latency."""
+
+
+def accumulator_sets(tile: Tile, unroll: int, target: Target) -> int:
+    """Return how many accumulators an element of the result has: the order of its sum."""
+    has_partial_sums = unroll > 1 and 2 * tile.rows * tile.vectors <= MAX_PARTIAL_SUMS
+    return 2 if has_partial_sums and target.vector_bits == 512 else 1
 
 
 class MicroKernel:
@@ -71,8 +78,7 @@ class MicroKernel:
         self.w, self.edge = w, edge
         self.fn, self.b, self.body, self.math = w.fn, w.b, w.body, w.math
         self.arithmetic, self.tile, self.unroll = arithmetic, tile, unroll
-        has_partial_sums = unroll > 1 and 2 * tile.rows * tile.vectors <= MAX_PARTIAL_SUMS
-        self.sets = 2 if has_partial_sums and target.vector_bits == 512 else 1
+        self.sets = accumulator_sets(tile, unroll, target)
         self.lanes = lanes(arithmetic, target)
         self.has_masks = target.vector_bits == 512
         self.element = REPRESENTATIONS[arithmetic.total].memory

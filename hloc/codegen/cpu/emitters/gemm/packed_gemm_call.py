@@ -12,28 +12,17 @@ from math import prod
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
 from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PLACE, PANELS, gemm_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of, parts_of, tile_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
-    COLUMN_PIECE,
-    ROW_PIECE,
-    PackedGemm,
-    blocks_of,
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
+    GemmSchedule,
+    modelled_schedule,
+    panel_sizes,
 )
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, parts_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import COLUMN_PIECE, ROW_PIECE, PackedGemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.heap import aligned_bytes
-
-PANELS_AT_A_TIME, MAX_ROWS_BYTES = 4, 1 << 18
-"""Panels of columns that all rows go through one after the other, if nothing has to be packed and
-a block of k of the rows, of at most this many bytes, stays in the second-level cache.
-
-Time over that of 1,024 columns, with 16 columns a panel: 0.88 for 128x768x768, 0.93 for
-128x3072x768, 0.89 for 128x768x3072, 0.86 for 49x512x4608; 1.3 for 3136x64x256, which has too many
-rows.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +59,12 @@ def emit_packed(
     out = epilogue.sums if epilogue else whole or k.output
     begin, end = (0, p.pieces) if whole else (k.begin, k.end)
     arithmetic = arithmetic_of(p, k.target)
-    parts, forms = parts_of(p, arithmetic), forms_of(p, arithmetic, k.target)
-    tile = tile_of(p, arithmetic, k.target)
-    routines = gemm_routines(arithmetic, tile, p.sources, forms, k.target, parts)
-    loops, table = nest_routines(NestForm(*forms, parts), k.target)
+    parts, schedule = parts_of(p, arithmetic), _schedule(k, p)
+    routines = gemm_routines(arithmetic, schedule.tile, p.sources, schedule.forms, k.target, parts)
+    loops, table = nest_routines(NestForm(*schedule.forms, parts), k.target)
     for unit in (*routines.units, loops, table):
         k.use(unit)
-    numbers = gemm_arguments(_numbers(p, k.target), p.outer, p.rows, p.columns, p.depth)
+    numbers = gemm_arguments(_numbers(p, schedule, k.target), p.outer, p.rows, p.columns, p.depth)
     scratch = k.b.offset_pointer(k.scratch, scratch_offset)
     finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
     called = [routines.tiles, *(name for name in (routines.columns, routines.rows) if name)]
@@ -85,6 +73,11 @@ def emit_packed(
     functions = [f"@{name}" for name in called]
     others = [f"ptr {x}" for x in (number_table(k, numbers), *finish, *functions)]
     k.b.call_routine(loops.name, arrays, begin, end, *others)
+
+
+def _schedule(k: KernelContext, p: PackedGemm) -> GemmSchedule:
+    """Return the schedule that was chosen for the kernel, else that of the model."""
+    return k.choice if isinstance(k.choice, GemmSchedule) else modelled_schedule(p, k.target)
 
 
 def number_table(k: KernelContext, numbers: Sequence[int]) -> str:
@@ -98,21 +91,11 @@ def row_distance(p: PackedGemm) -> int:
     return max(min((axis.out for axis in p.rows), default=1), 1)
 
 
-def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
+def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArguments:
     """Return the sizes and blocks of a gemm."""
     arithmetic = arithmetic_of(p, target)
-    tile = tile_of(p, arithmetic, target)
     rows, columns, depth = p.sizes
-    width = tile.vectors * lanes(arithmetic, target)
-    fitting, deep, keeps_depth = blocks_of(p, arithmetic)
-    rows_form, columns_form = forms_of(p, arithmetic, target)
-    is_read = columns_form == PANELS and rows_form in IN_PLACE
-    if is_read and rows * deep * p.sources[0].storage_bytes <= MAX_ROWS_BYTES:
-        fitting = PANELS_AT_A_TIME * width
-    operand_bytes = arithmetic.operand.storage_bytes
-    multiple = arithmetic.depth_multiple
-    part_bytes = aligned_bytes(-(-deep // multiple) * multiple * tile.rows * operand_bytes)
-    panel = aligned_bytes(8 * p.table_entries)
+    panel, part_bytes, _ = panel_sizes(schedule, p, arithmetic)
     products = prod(axis.size for axis in p.outer)
     inner_gemms = prod(axis.size for axis in p.outer[1:])
     return GemmArguments(
@@ -123,16 +106,16 @@ def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
         *_share(p, "outer", inner_gemms, products),
         *_share(p, "rows", ROW_PIECE, rows),
         *_share(p, "columns", COLUMN_PIECE, columns),
-        deep=deep,
-        span=depth if keeps_depth else deep,
-        block=min(max(fitting // width, 1), -(-columns // width)) * width,
-        height=tile.rows,
-        width=width,
-        operand_bytes=operand_bytes,
+        deep=schedule.deep,
+        span=schedule.span,
+        block=schedule.block,
+        height=schedule.tile.rows,
+        width=schedule.width,
+        operand_bytes=arithmetic.operand.storage_bytes,
         result_bytes=p.result.storage_bytes,
         lhs_bytes=p.sources[0].storage_bytes,
         rhs_bytes=p.sources[1].storage_bytes,
-        multiple=multiple,
+        multiple=arithmetic.depth_multiple,
         row_distance=row_distance(p),
         panel=panel,
         panels=panel + parts_of(p, arithmetic) * part_bytes,

@@ -1,0 +1,26 @@
+"""Plans of CPU emitters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import KernelPlan
+from hloc.codegen.llvm.target import Target
+from hloc.lazy_dataclass import dataclass
+
+
+def _one(_target: Target) -> tuple[Hashable, ...]:
+    return (None,)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPlan(KernelPlan[KernelContext]):
+    """The plan of a kernel that can be emitted in several ways.
+
+    Attributes:
+        choices: the ways on a machine, all with the same result and the same scratch memory, each
+            a value that `str` describes. The first is the one that is taken without autotuning.
+    """
+
+    choices: Callable[[Target], tuple[Hashable, ...]] = _one

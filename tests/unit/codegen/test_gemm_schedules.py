@@ -1,0 +1,115 @@
+"""Schedules of gemms: what they change, and that every one gives the same bits."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import DIRECT_RUNS
+from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
+    GemmSchedule,
+    modelled_schedule,
+    schedules,
+    scratch_of,
+)
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
+from hloc.codegen.cpu.kernel import choices_of
+from hloc.codegen.llvm.target import Target, host_target, target_for
+from hloc.codegen.plan.kernel_request import KernelRequest
+from tests.unit.codegen.harness import module_text, parse_text, random_arrays, run_instruction
+
+Case = tuple[str, str, str, int, int]
+
+CASES: list[Case] = [
+    ("f32[29,800]", "f32[800,70]", "f32[29,70]", 1, 0),
+    ("f32[800,29]", "f32[70,800]", "f32[29,70]", 0, 1),
+    ("f32[37,401]", "f32[401,1100]", "f32[37,1100]", 1, 0),
+    ("f64[40,500]", "f64[500,33]", "f64[40,33]", 1, 0),
+    ("bf16[30,600]", "bf16[600,40]", "f32[30,40]", 1, 0),
+    ("f16[30,120]", "f16[120,40]", "f16[30,40]", 1, 0),
+    ("s8[30,600]", "s8[600,40]", "s32[30,40]", 1, 0),
+]
+EPILOGUE = """HloModule m
+body {
+  p0 = f32[29,800] parameter(0)
+  p1 = f32[800,70] parameter(1)
+  p2 = f32[29,70] parameter(2)
+  d = f32[29,70] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[29,70] add(d, p2)
+}
+ENTRY e {
+  p0 = f32[29,800] parameter(0)
+  p1 = f32[800,70] parameter(1)
+  p2 = f32[29,70] parameter(2)
+  ROOT r = f32[29,70] fusion(p0, p1, p2), kind=kOutput, calls=body
+}"""
+CONVOLUTION = module_text(
+    ["f32[1,14,14,32]", "f32[3,3,32,40]"],
+    "f32[1,12,12,40] convolution(p0, p1), window={size=3x3}, dim_labels=b01f_01io->b01f",
+)
+
+
+def text_of(case: Case) -> str:
+    lhs, rhs, result, left, right = case
+    dims = f"lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}"
+    return module_text([lhs, rhs], f"{result} dot(p0, p1), {dims}")
+
+
+def gemm_of(case: Case) -> PackedGemm:
+    found = micro_gemm(parse_text(text_of(case)).entry.root)
+    assert isinstance(found, PackedGemm)
+    return found
+
+
+TEXTS = [*map(text_of, CASES), EPILOGUE, CONVOLUTION]
+
+
+@pytest.mark.parametrize(("text", "pieces"), [*((text, 1) for text in TEXTS), (TEXTS[2], 3)])
+def test_every_schedule_gives_the_same_bits(text: str, pieces: int) -> None:
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    choices = choices_of(KernelRequest(root, (None,)), host_target())
+    assert len(choices) > 2
+    (wanted,) = run_instruction(root, arrays, pieces=pieces)
+    for choice in choices:
+        (found,) = run_instruction(root, arrays, pieces=pieces, choice=choice)
+        assert found.tobytes() == wanted.tobytes(), str(choice)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512", "sapphirerapids", "x86-64"])
+def test_schedules_fit_the_scratch_memory(case: Case, cpu: str) -> None:
+    gemm, target = gemm_of(case), target_for("x86_64", cpu)
+    found = schedules(gemm, target)
+    assert found[0] == modelled_schedule(gemm, target)
+    assert len(set(found)) == len(found)
+    for schedule in found:
+        assert scratch_of(schedule, gemm, arithmetic_of(gemm, target)) <= gemm.scratch_bytes
+        assert schedule.block % schedule.width == 0
+        assert schedule.deep == found[0].deep  # a block of k is one sum
+
+
+def test_schedules_differ_in_everything_that_keeps_the_bits() -> None:
+    found = schedules(gemm_of(CASES[2]), target_for("x86_64", "haswell"))
+    for names in (("tile",), ("rows",), ("block",), ("span",)):
+        assert len({tuple(getattr(s, name) for name in names) for s in found}) > 1, names
+
+
+def test_two_accumulators_are_not_exchanged_for_one() -> None:
+    """With 512 bits, small tiles of rows in place sum even and odd steps apart."""
+    target = target_for("x86_64", "skylake-avx512")
+    found = schedules(gemm_of(("f32[1000,800]", "f32[800,16]", "f32[1000,16]", 1, 0)), target)
+    assert found[0].rows == DIRECT_RUNS
+    assert {s.tile.rows * s.tile.vectors for s in found} == {found[0].tile.rows}
+    assert {s.rows for s in found} == {DIRECT_RUNS}
+
+
+def test_a_kernel_without_alternatives_has_one_choice() -> None:
+    text = module_text(["f32[64]"], "f32[64] negate(p0)")
+    assert choices_of(KernelRequest(parse_text(text).entry.root, (None,)), host_target()) == (None,)
+
+
+def test_a_schedule_says_what_it_does() -> None:
+    target: Target = target_for("x86_64", "haswell")
+    schedule: GemmSchedule = modelled_schedule(gemm_of(CASES[2]), target)
+    assert str(schedule) == "tile 6x16, rows in place, 640 columns x 401 of k"
