@@ -182,11 +182,12 @@ def generate(module: Module, options: CompileOptions) -> CompiledModule:
     The stages of the result (`llvm-ir`, `asm` ...) are created on demand.
     """
     from hloc.codegen.backend import backend_for, check_libraries
-    from hloc.runtime.loading import with_native_processor
+    from hloc.runtime.loading import with_fastest_kernels, with_native_processor
 
     backend = backend_for(options.target)
     check_libraries(backend, options.use_library)
-    return backend.compile(module, with_native_processor(options))
+    compiled = backend.compile(module, with_native_processor(options))
+    return with_fastest_kernels(compiled) if options.autotune else compiled
 
 
 def load_compiled(compiled: CompiledModule) -> Runnable:

@@ -30,6 +30,7 @@ from hloc.cli.progress import progress_of
 from hloc.cli.reproducer import apply_header
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
+from hloc.cli.tuning_report import show_tuning
 from hloc.cli.watched_passes import WatchedPasses
 from hloc.dtypes import Array
 from hloc.errors import HloError, printable
@@ -205,7 +206,7 @@ class _Job:
             return self._execute(kept, program, inputs, module)
         with self.progress.running():
             passes.run(module)
-            told = a.run or a.memory is not None
+            told = a.run or a.memory is not None or a.autotune
             if a.compare_each:
                 from hloc.cli.compare_each import compare_each
 
@@ -220,6 +221,8 @@ class _Job:
             executable = self._load(compiled) if a.run and compiled is not None else None
         if passes.times is not None:
             show_times(passes.times, a.time_passes, self._read, self._stages, self.talk)
+        if a.autotune and self.options.target == "cpu":
+            show_tuning(compiled, self.talk)
         if a.memory is not None:
             show_memory(compiled, a.memory, self.talk)
         if set(emit) & LIBRARY_KINDS:

@@ -79,7 +79,8 @@ def only_runs(arguments: Namespace) -> bool:
     """True if only the results are wanted, which a kept program gives as well."""
     a = arguments
     makes = (a.emit, a.output_file, a.memory is not None, a.compile_only, a.shared, a.compare_each)
-    return a.run and not any(makes) and not a.profile and not watches_passes(a)
+    reports = (a.profile, a.autotune, watches_passes(a))
+    return a.run and not any(makes) and not any(reports)
 
 
 def watches_passes(arguments: Namespace) -> bool:

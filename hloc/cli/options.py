@@ -154,8 +154,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--use-library",), "Optimise", COMPILE, "use installed libraries instead of built-in "
            "kernels where possible: blas on the CPU, others by target (see `hloc targets`)",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
-    Option(("--autotune",), "Optimise", COMPILE, "measure the available kernels of each matrix "
-           "product on this machine's GPU, use the fastest, and cache the choice"),
+    Option(("--autotune",), "Optimise", COMPILE, "measure the equivalent kernels of each "
+           "matrix product on this machine's processor or GPU, use the fastest, and cache the "
+           "choice; on the CPU, print what was measured"),
     Option(("--opt-bisect-limit",), "Optimise", COMPILE, "stop rewriting after N rewrites, and "
            "print the last one", "N", convert=count(0)),
     Option(("--memory-limit",), "Optimise", COMPILE, "rematerialise until peak memory fits in N "

@@ -27,8 +27,8 @@ def compile_options(arguments: Namespace) -> CompileOptions:
     _check_simulator(machine.backend, simulator)
     _check_engine(machine.backend, getattr(arguments, "engine", ""))
     autotune = getattr(arguments, "autotune", False)
-    if autotune and (machine.backend != "nvptx64" or simulator):
-        raise UsageError("--autotune needs an NVIDIA GPU: --target=nvptx64 without --simulate")
+    if autotune:
+        _check_autotune(machine, simulator)
     libraries = getattr(arguments, "use_library", ())
     _check_libraries(machine.backend, libraries)
     return CompileOptions(
@@ -66,6 +66,21 @@ def _check_simulator(backend: str, simulator: str) -> None:
         raise UsageError("--simulate needs a GPU target such as --target=nvptx64")
     if simulator == "ptx" and backend == "amdgcn":
         raise UsageError("--simulate=ptx needs --target=nvptx64; use --simulate=host")
+
+
+def _check_autotune(machine: _Machine, simulator: str) -> None:
+    """Raise UsageError if kernels of the target cannot be measured here."""
+    from hloc.codegen.llvm.target import target_for
+
+    if machine.backend == "cpu":
+        can_measure = target_for(machine.triple, machine.cpu, machine.features).is_host
+    else:
+        can_measure = machine.backend == "nvptx64" and not simulator
+    if not can_measure:
+        raise UsageError(
+            "--autotune measures kernels: it needs a processor whose code this machine runs, or an "
+            "NVIDIA GPU (--target=nvptx64 without --simulate)"
+        )
 
 
 def _check_engine(backend: str, engine: str) -> None:

@@ -80,6 +80,25 @@ def with_native_processor(options: CompileOptions) -> CompileOptions:
     return replace(options, cpu=name)
 
 
+TUNERS: dict[str, str] = {"cpu": "hloc.runtime.autotune:tuned"}
+"""Name of a built-in backend -> "module:function", which returns its compiled module with the
+kernels that are fastest on this machine. GPUs do this when they load a module."""
+
+
+def with_fastest_kernels(compiled: CompiledModule) -> CompiledModule:
+    """Return a compiled module with kernels that were measured, on a target that can do that.
+
+    Raises:
+        HloError: it is for another machine.
+    """
+    where = TUNERS.get(compiled.target)
+    if where is None:
+        return compiled
+    module_name, function_name = where.split(":")
+    tuned: CompiledModule = getattr(import_module(module_name), function_name)(compiled)
+    return tuned
+
+
 def load_compiled(compiled: CompiledModule) -> Runnable:
     """Load a compiled module into this process.
 

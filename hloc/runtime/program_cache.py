@@ -143,7 +143,7 @@ def kept_program(
 
 def _can_be_kept(options: CompileOptions) -> bool:
     can_be = options.target == "cpu" and not options.verify_each and not has_plugins()
-    return can_be and cache_directory() is not None and _source_digest() != ""
+    return can_be and cache_directory() is not None and source_digest() != ""
 
 
 def _loaded(
@@ -195,14 +195,14 @@ def _kept(name: str) -> Program | None:
 
 def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, _source_digest())
+    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, source_digest())
     parts = (options, machine, sorted(registered_targets()), versions)
     digest.update("\0".join(("", *map(str, parts))).encode())
     return f"program-{digest.hexdigest()[:40]}.bin"
 
 
 @cache
-def _source_digest() -> str:
+def source_digest() -> str:
     """Return a digest of names, sizes and mtimes of hloc's source files, "" if there are none."""
     result: list[tuple[str, int, int]] = []
     folders = [str(Path(__file__).parents[1])]

@@ -6,7 +6,7 @@ pipeline, control flow through a few passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from hloc.codegen.backend import Stage
 from hloc.codegen.builder.loops import has_only_short_loops, unrolled_text
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, needs_defusion, plan_kernel, routine_names
+from hloc.codegen.cpu.kernel_tuning import KernelTuning
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
 from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
@@ -93,6 +94,7 @@ class CpuModule:
         units: LLVM texts, that of the control flow first.
         assignment_seconds: time for the schedule and the buffer assignment.
         processes: number of processes in which LLVM compiled.
+        tuning: what autotuning found about kernels.
     """
 
     module: Module
@@ -107,6 +109,7 @@ class CpuModule:
     target: str = "cpu"
     stages: tuple[Stage, ...] = STAGES
     processes: int = 1
+    tuning: tuple[KernelTuning, ...] = ()
     _objects: tuple[bytes, ...] = field(default=())
 
     @property
@@ -196,7 +199,7 @@ class CpuBackend:
         if asks_to_flush(module):
             options = replace(options, flush_subnormals=True)
         program = self.plan(module, options)
-        kernels = _emit_kernels(program.plan, machine, self.stack_bytes)
+        kernels = _emit_kernels(program.plan, machine, self.stack_bytes, {})
         arranged, units = _units(program.plan, kernels, machine, options)
         return CpuModule(
             module,
@@ -236,7 +239,41 @@ class CpuBackend:
         Raises:
             UnsupportedError: lists all kernels that cannot be emitted for it.
         """
-        kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes)
+        return self._emitted(compiled, machine, {})
+
+    def with_choices(self, compiled: CpuModule, choices: Mapping[int, Hashable]) -> CpuModule:
+        """Return `compiled` with kernels of these numbers emitted as chosen (`choices_of`)."""
+        return self._emitted(compiled, compiled.machine, choices)
+
+    def alternatives(
+        self, compiled: CpuModule, number: int, choices: Sequence[Hashable]
+    ) -> tuple[list[Kernel], tuple[Unit, ...]]:
+        """Return kernel `number` emitted in several ways, each with a name, and their code."""
+        plan, machine, options = compiled.plan, compiled.machine, compiled.options
+        symbol, with_lanes = kernel_symbol(plan.keys[number]), _has_lanes(plan, number, machine)
+        kernels = [
+            emit_kernel(
+                plan.kernels[number],
+                f"{symbol}_c{i}",
+                machine,
+                stack_bytes=self.stack_bytes,
+                with_lanes=with_lanes,
+                choice=choice,
+            )
+            for i, choice in enumerate(choices)
+        ]
+        inst, mode = plan.kernels[number].inst, _float_mode(machine, options)
+        text = _unit_text(kernels)
+        text = text if mode is None else with_attributes(text, ATTRIBUTE)
+        level = _llvm_level(kernels[0], inst, max(options.opt_level, 1))
+        routines = dict.fromkeys(routine for kernel in kernels for routine in kernel.routines)
+        units = (Unit(text, level), *(Unit(r.source, r.level, r.name) for r in routines))
+        return kernels, units
+
+    def _emitted(
+        self, compiled: CpuModule, machine: Target, choices: Mapping[int, Hashable]
+    ) -> CpuModule:
+        kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes, choices)
         arranged, units = _units(compiled.plan, kernels, machine, compiled.options)
         return replace(
             compiled,
@@ -248,7 +285,14 @@ class CpuBackend:
         )
 
 
-def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel, ...]:
+def _has_lanes(plan: Plan, number: int, machine: Target) -> bool:
+    """True if the loops of a kernel may be over lanes."""
+    return number in _called_once(plan) or not _is_short(plan.kernels[number].inst, machine)
+
+
+def _emit_kernels(
+    plan: Plan, machine: Target, stack_bytes: int, choices: Mapping[int, Hashable]
+) -> tuple[Kernel, ...]:
     """Emit all kernels; raises one `UnsupportedError` for all that cannot be emitted."""
     kernels: list[Kernel] = []
     faults: list[Diagnostic] = []
@@ -263,6 +307,7 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
                     machine,
                     stack_bytes=stack_bytes,
                     with_lanes=with_lanes,
+                    choice=choices.get(number),
                 )
             )
         except UnsupportedError as fault:

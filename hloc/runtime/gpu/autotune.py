@@ -7,8 +7,6 @@ for this kernel, device and driver.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -17,17 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from hloc.cache_directory import read_cached, write_cached
 from hloc.codegen.gpu.emit import alternatives
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.plan.kernel_request import KernelRequest
-from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.runtime.gpu.cuda import CudaDevice
 from hloc.runtime.gpu.measuring import reports_of
 from hloc.runtime.gpu.memory import Allocations
-from hloc.shapes import ArrayShape, array_leaves
+from hloc.runtime.tuning_file import (
+    Measured,
+    finite,
+    keep_tuning,
+    kept_tuning,
+    random_array,
+    tuning_name,
+)
+from hloc.shapes import array_leaves
 
 ROUNDS = 7
 """Timed launches of each kernel after a warm-up; their median is compared."""
@@ -55,26 +59,14 @@ def _best(
     device: CudaDevice,
 ) -> int:
     """Return the number of the fastest kernel, from the cache if possible."""
-    facts = (repr(kernels), compiled.chip, device.name, device.driver_version)
-    digest = hashlib.sha256("\0".join(map(str, facts)).encode()).hexdigest()
-    name = f"tuning-{digest[:40]}.json"
-    kept = _kept(name, len(kernels))
+    name = tuning_name(repr(kernels), compiled.chip, device.name, device.driver_version)
+    kept = kept_tuning(name, len(kernels))
     if kept is not None:
-        return kept
+        return kept.best
     seconds = [_seconds(compiled, request, kernel, device) for kernel in kernels]
     best = min(range(len(kernels)), key=seconds.__getitem__)
-    write_cached(name, json.dumps({"best": best}).encode())
+    keep_tuning(name, Measured(best, finite(seconds)))
     return best
-
-
-def _kept(name: str, count: int) -> int | None:
-    """Return the cached number, None if there is no valid one."""
-    data = read_cached(name)
-    try:
-        result = json.loads(data)["best"] if data else None
-    except (ValueError, TypeError, KeyError):
-        return None
-    return result if isinstance(result, int) and 0 <= result < count else None
 
 
 def _seconds(
@@ -110,13 +102,6 @@ def _arguments(memory: Allocations, request: KernelRequest, scratch_bytes: int) 
     """Return memory for all arguments of a kernel, operands filled with random numbers."""
     inst = request.inst
     rng = np.random.default_rng(0)
-    result = [memory.holding(_random(rng, leaf)) for leaf in inst.operand_arrays]
+    result = [memory.holding(random_array(rng, leaf)) for leaf in inst.operand_arrays]
     result += [memory.new(leaf.size_bytes) for leaf in array_leaves(inst.shape)]
     return [*result, memory.new(scratch_bytes)] if scratch_bytes else result
-
-
-def _random(rng: np.random.Generator, shape: ArrayShape) -> Array:
-    dtype = shape.dtype
-    if dtype.is_float or dtype.is_complex:
-        return rng.standard_normal(shape.dims, np.float32).astype(dtype.numpy)
-    return rng.integers(0, 2, shape.dims, np.int8).astype(dtype.numpy)

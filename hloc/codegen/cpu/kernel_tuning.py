@@ -1,0 +1,38 @@
+"""What autotuning found about a kernel."""
+
+from __future__ import annotations
+
+from hloc.lazy_dataclass import dataclass
+
+ERROR = 0.1
+"""The model of the machine errs if its choice takes longer than the fastest by more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTuning:
+    """The measured choices of one kernel.
+
+    Attributes:
+        name: of its instruction.
+        choices: in words; the first is the choice of the model.
+        seconds: least processor time of a run of each; None for one that was not measured.
+        best: number of the choice that is used.
+        is_kept: the times come from the cache.
+    """
+
+    name: str
+    choices: tuple[str, ...]
+    seconds: tuple[float | None, ...]
+    best: int
+    is_kept: bool
+
+    @property
+    def gain(self) -> float:
+        """The time of the model's choice over that of the one that is used."""
+        first, used = self.seconds[0], self.seconds[self.best]
+        return first / used if first and used else 1.0
+
+    @property
+    def is_error(self) -> bool:
+        """True if the model of the machine errs."""
+        return self.gain > 1 + ERROR
