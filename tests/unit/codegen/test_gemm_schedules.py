@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import DIRECT_RUNS
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import DIRECT_RUNS, LINES
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
     modelled_schedule,
@@ -14,8 +16,9 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Tile
 from hloc.codegen.cpu.kernel import choices_of
-from hloc.codegen.llvm.target import Target, host_target, target_for
+from hloc.codegen.llvm.target import host_target, target_for
 from hloc.codegen.plan.kernel_request import KernelRequest
 from tests.unit.codegen.harness import module_text, parse_text, random_arrays, run_instruction
 
@@ -104,12 +107,38 @@ def test_two_accumulators_are_not_exchanged_for_one() -> None:
     assert {s.rows for s in found} == {DIRECT_RUNS}
 
 
+@pytest.mark.parametrize(
+    ("case", "l2_kib", "expected"),
+    [
+        ((128, 768, 3072), 512, (128, 768)),  # 384 KiB of packed columns
+        ((128, 768, 3072), 2048, (320, 768)),  # 1 MiB
+        ((128, 1024, 1024), 512, (1024, 352)),  # blocks of k
+        ((128, 1024, 1024), 2048, (256, 1024)),
+        ((1024, 768, 3072), 512, (320, 768)),  # packing counts less for many rows
+        ((1000, 1100, 900), 512, (912, 368)),
+        ((1000, 1100, 900), 2048, (192, 1100)),
+        ((2048, 1024, 256), 512, (256, 1024)),
+    ],
+)
+def test_few_rows_have_packed_columns_that_fit_the_cache(
+    case: tuple[int, int, int], l2_kib: int, expected: tuple[int, int]
+) -> None:
+    target = replace(target_for("x86_64", "haswell"), l2_bytes=l2_kib << 10)
+    rows, depth, columns = case
+    lhs, rhs, result = f"[{rows},{depth}]", f"[{depth},{columns}]", f"[{rows},{columns}]"
+    gemm = gemm_of((f"f32{lhs}", f"f32{rhs}", f"f32{result}", 1, 0))
+    found = modelled_schedule(gemm, target)
+    assert (found.block, found.span) == expected
+    assert scratch_of(found, gemm, arithmetic_of(gemm, target)) <= gemm.scratch_bytes
+
+
 def test_a_kernel_without_alternatives_has_one_choice() -> None:
     text = module_text(["f32[64]"], "f32[64] negate(p0)")
     assert choices_of(KernelRequest(parse_text(text).entry.root, (None,)), host_target()) == (None,)
 
 
 def test_a_schedule_says_what_it_does() -> None:
-    target: Target = target_for("x86_64", "haswell")
-    schedule: GemmSchedule = modelled_schedule(gemm_of(CASES[2]), target)
-    assert str(schedule) == "tile 6x16, rows in place, 640 columns x 401 of k"
+    blocks = GemmSchedule(Tile(6, 2), 16, DIRECT_RUNS, LINES, 128, 384, 384)
+    assert str(blocks) == "tile 6x16, rows in place, 128 columns"
+    whole = replace(blocks, rows=LINES, span=768)
+    assert str(whole) == "tile 6x16, rows packed, 128 columns x 768 of k"

@@ -84,7 +84,7 @@ def modelled_schedule(p: PackedGemm, target: Target) -> GemmSchedule:
     tile = tile_of(p, arithmetic, target)
     rows, _, depth = p.sizes
     width = tile.vectors * lanes(arithmetic, target)
-    fitting, deep, keeps_depth = blocks_of(p, arithmetic)
+    fitting, deep, keeps_depth = blocks_of(p, arithmetic, target.l2_bytes)
     rows_form, columns_form = forms_of(p, arithmetic, target)
     is_read = columns_form == PANELS and rows_form in IN_PLACE
     if is_read and rows * deep * p.sources[0].storage_bytes <= MAX_ROWS_BYTES:

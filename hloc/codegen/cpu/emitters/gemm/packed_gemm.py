@@ -41,12 +41,22 @@ COLUMN_BLOCK = 1024
 PANEL_BYTES = 1 << 20
 """Most bytes of packed columns if all of k is packed at once."""
 
+PANEL_SHARE, SHORT_ROWS = 0.75, 256
+"""Part of the second-level cache that these columns may fill, for at most this many rows.
+
+A larger panel goes to the third level and back, which counts where few rows use it. Time relative
+to 1 MB with a cache of 512 KB, AVX2: 0.78 for 64x1024x1024, 0.87 for 96x2048x512, 0.88 for
+24x768x3072, 0.93 for 128x768x3072, 0.95 for 128x512x2048; 1.0 for 300x768x3072; 1.04 for
+784x512x512, 1.06 for 2048x512x512, which read the rows more often.
+"""
+
 MIN_WHOLE_COLUMNS = 128
 """Fewest columns for which all of k is packed at once, so that the result is written once.
 
 Time relative to blocks of k, f32: 0.84 for 1024x1024x1024, 0.97 for 2048x2048x2048. Rows must not
 be packed again for every block of columns: 1.3 for a transposed left-hand side, 1.2 to 1.4 with
-matrix registers.
+matrix registers. If the columns do not fit the second-level cache there must be twice as many:
+blocks of k take 0.94 to 1.0 for 1000x1100x900, 0.93 for 600x1200x600, 1.06 for 2048x1024x256.
 """
 
 MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 1024, 1 << 20, 128
@@ -154,8 +164,10 @@ class PackedGemm:
         """Bytes for the tables, a panel of rows and the packed columns, on every machine."""
         vectors = (MAX_ROWS + MAX_TILE) * (8 if self.result is F64 else 4)
         largest = 0
+        total = 8 if self.result is F64 else 4
         for size, (columns, depth, keeps_depth) in (
-            (8 if self.result is F64 else 4, _vector_blocks(self)),
+            (total, _vector_blocks(self, 2 * PANEL_BYTES)),
+            (total, _vector_blocks(self, 0)),
             (self.sources[0].storage_bytes, _matrix_blocks(self)),
         ):
             depth = self.sizes[2] if keeps_depth else depth
@@ -214,15 +226,22 @@ def is_in_runs(p: PackedGemm) -> bool:
     return p.depth[-1].lhs == 1 and p.depth[-1].size % RUN_STEPS == 0
 
 
-def blocks_of(p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, bool]:
+def blocks_of(p: PackedGemm, arithmetic: Arithmetic, l2_bytes: int) -> tuple[int, int, bool]:
     """Return columns and steps of k of a block, and whether all blocks of k are packed at once.
 
     Narrow results are rounded once, so they have a single block of k.
+
+    Args:
+        p: the gemm.
+        arithmetic: how units are multiplied.
+        l2_bytes: size of the second-level cache.
     """
-    return _matrix_blocks(p) if arithmetic.is_matrix else _vector_blocks(p)
+    if arithmetic.is_matrix:
+        return _matrix_blocks(p)
+    return _vector_blocks(p, l2_bytes)
 
 
-def _vector_blocks(p: PackedGemm) -> tuple[int, int, bool]:
+def _vector_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
     depth = p.sizes[2]
     if p.result in _NARROW_FLOATS:
         fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
@@ -232,9 +251,12 @@ def _vector_blocks(p: PackedGemm) -> tuple[int, int, bool]:
         most = STREAMED_DEPTH_BLOCK
     block = _even_part(depth, most, 16)
     bytes_ = 8 if p.result is F64 else 4
-    columns = PANEL_BYTES // (depth * bytes_) // MAX_TILE * MAX_TILE
+    cached = int(PANEL_SHARE * l2_bytes)
+    most_bytes = min(PANEL_BYTES, cached) if p.sizes[0] <= SHORT_ROWS else PANEL_BYTES
+    columns = most_bytes // (depth * bytes_) // MAX_TILE * MAX_TILE
+    fewest = MIN_WHOLE_COLUMNS if most_bytes <= cached else 2 * MIN_WHOLE_COLUMNS
     packs_once = _are_in_place(p) or columns >= p.sizes[1]
-    if block < depth and columns >= MIN_WHOLE_COLUMNS and packs_once:
+    if block < depth and columns >= fewest and packs_once:
         return min(columns, COLUMN_BLOCK), block, True
     return COLUMN_BLOCK, block, False
 
