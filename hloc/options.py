@@ -35,8 +35,8 @@ class CompileOptions:
         verify_each: verify after every pass.
         simulate: run code for a GPU without one: `ptx` (or True) in the PTX interpreter, which
             checks every access; `host` as code for this machine, which is faster and checks less.
-        autotune: measure the equivalent kernels of each matrix product on this machine's processor
-            or GPU, and use the fastest. On the CPU, results have the same bits with and without it.
+        autotune: measure equivalent kernels on this machine, and use the fastest: of matrix
+            products, on the CPU of loops too. There results have the same bits with and without it.
         use_library: names of libraries whose routines replace hloc's kernels
             where they fit; each backend has its list (`hloc.codegen.backend.libraries_of`).
         standalone: the code calls no functions of this process, for objects linked into other

@@ -154,8 +154,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--use-library",), "Optimise", COMPILE, "use installed libraries instead of built-in "
            "kernels where possible: blas on the CPU, others by target (see `hloc targets`)",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
-    Option(("--autotune",), "Optimise", COMPILE, "measure the equivalent kernels of each "
-           "matrix product on this machine's processor or GPU, use the fastest, and cache the "
+    Option(("--autotune",), "Optimise", COMPILE, "measure equivalent kernels (of matrix "
+           "products, on the CPU of loops too) on this machine, use the fastest, and cache the "
            "choice; on the CPU, print what was measured"),
     Option(("--opt-bisect-limit",), "Optimise", COMPILE, "stop rewriting after N rewrites, and "
            "print the last one", "N", convert=count(0)),

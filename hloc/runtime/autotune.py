@@ -1,8 +1,9 @@
 """Chooses between equivalent kernels of the processor by their time on this machine.
 
-A model of the machine chooses the tiles of a gemm and what is packed when. Here the alternatives,
-all with the same bits, are timed on random arguments of the kernel's own shapes, and the fastest is
-used. The times are cached for the kernel, the machine, and the version of hloc.
+A model of the machine chooses the tiles of a gemm, what is packed when, and how many vectors a loop
+computes at a time. Here the alternatives, all with the same bits, are timed on random arguments of
+the kernel's own shapes, and the fastest is used. The times are cached for the kernel, the machine,
+and the version of hloc.
 """
 
 from __future__ import annotations

@@ -10,6 +10,22 @@ from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass
 
 
+@dataclass(frozen=True, slots=True)
+class LoopSchedule:
+    """How many vectors an iteration of a loop over elements computes, one beside the other.
+
+    Several hide the latency of long chains, such as the polynomial of an elementary function.
+    """
+
+    vectors: int
+
+    def __str__(self) -> str:
+        return f"{self.vectors} {'vector' if self.vectors == 1 else 'vectors'} per iteration"
+
+
+LOOP_SCHEDULES = tuple(LoopSchedule(vectors) for vectors in (1, 2, 4))
+
+
 def _one(_target: Target) -> tuple[Hashable, ...]:
     return (None,)
 

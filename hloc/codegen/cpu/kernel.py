@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from hloc.codegen.builder.values import NeedsScalars
-from hloc.codegen.cpu.cpu_plan import CpuPlan
+from hloc.codegen.cpu.cpu_plan import CpuPlan, LoopSchedule
 from hloc.codegen.cpu.emitters import loop, table
 from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
@@ -124,6 +124,10 @@ def emit_kernel(
         lanes = _filled(inst, planned, target, lanes)
     if lanes and _cuts_vectors(inst, planned, split, lanes):
         lanes = 0
+    if isinstance(choice, LoopSchedule) and not _cuts_vectors(
+        inst, planned, split, lanes * choice.vectors
+    ):
+        lanes *= choice.vectors
     try:
         made = _written(request, planned.plan, name, target, stack_bytes, split, lanes, choice)
     except NeedsScalars:
@@ -177,7 +181,7 @@ def _cuts_vectors(
 ) -> bool:
     """True if parts of threads may begin within a vector, as for expensive elements."""
     is_loop = planned.emitter is loop.EMITTER
-    if split is None or not is_loop or not split.grain % lanes:
+    if split is None or not is_loop or not lanes or not split.grain % lanes:
         return False
     return planned.plan.extent == array_leaves(inst.shape)[0].elements
 

@@ -194,7 +194,9 @@ def test_results_have_the_same_bits(
             CompileOptions(autotune=True, **options),  # type: ignore[arg-type]
         )
         assert isinstance(compiled, CpuModule)
-        assert [tuning.best for tuning in compiled.tuning] == [fastest]
+        with_it = [tuning for tuning in compiled.tuning if len(tuning.choices) > fastest]
+        assert with_it
+        assert {tuning.best for tuning in with_it} == {fastest}
         (found,) = hloc.driver.load_compiled(compiled)(*arrays)
         assert found.tobytes() == wanted.tobytes()
         for file in cache_directory.cache_directory().glob("tuning-*"):  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ tiles if an array is read across that order (`movement/tiles.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise, product
@@ -15,6 +15,7 @@ from itertools import pairwise, product
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, CpuPlan
 from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
@@ -24,6 +25,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
 from hloc.codegen.kernels.loop import fits_shape, is_flat, is_generated, member_is_flat
+from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, ShapeIndex, array_leaves, leaves
@@ -63,7 +65,14 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
         extent = shapes[0].elements
     elif len(groups) > 1:
         extent = 1
-    return KernelPlan(partial(_emit, loops), extent, is_one_row=flat or rows is not None)
+    emit = partial(_emit, loops)
+    if flat:
+        return CpuPlan(emit, extent, is_one_row=True, choices=_loop_schedules)
+    return KernelPlan(emit, extent, is_one_row=rows is not None)
+
+
+def _loop_schedules(_target: Target) -> tuple[Hashable, ...]:
+    return LOOP_SCHEDULES
 
 
 def _emit(loops: _Loops, k: KernelContext) -> None:

@@ -1,0 +1,102 @@
+"""Schedules of loops over elements: several vectors per iteration give the same bits as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, LoopSchedule
+from hloc.codegen.cpu.kernel import choices_of, emit_kernel
+from hloc.codegen.llvm.target import Target, host_target
+from hloc.codegen.plan.kernel_request import KernelRequest
+from tests.unit.codegen.harness import (
+    emit,
+    module_text,
+    parse_text,
+    random_arrays,
+    run_instruction,
+)
+from tests.unit.codegen.processors import TARGETS
+
+OPERATIONS = [
+    ("f32", "f32", "erf(p0)"),
+    ("f32", "f32", "power(p0, p1)"),
+    ("f64", "f64", "log(p0)"),
+    ("bf16", "bf16", "multiply(p0, p1)"),
+    ("f16", "f32", "convert(p0)"),
+    ("s32", "s32", "divide(p0, p1)"),
+    ("f32", "pred", "compare(p0, p1), direction=LT"),
+    ("u8", "u8", "add(p0, p1)"),
+]
+
+
+def choices(text: str) -> tuple[object, ...]:
+    return choices_of(KernelRequest(parse_text(text).entry.root, (None,)), host_target())
+
+
+@pytest.mark.parametrize(("given", "result", "operation"), OPERATIONS)
+@pytest.mark.parametrize("size", [1024, 777, 40])
+@pytest.mark.parametrize("target", TARGETS)
+def test_several_vectors_give_the_same_bits(
+    given: str, result: str, operation: str, size: int, target: Target
+) -> None:
+    parameters = [f"{given}[{size}]"] * (2 if "p1" in operation else 1)
+    text = module_text(parameters, f"{result}[{size}] {operation}")
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    assert choices(text) == LOOP_SCHEDULES
+    (wanted,) = run_instruction(root, arrays, target=target)
+    for choice in LOOP_SCHEDULES:
+        (found,) = run_instruction(root, arrays, target=target, choice=choice)
+        assert found.tobytes() == wanted.tobytes(), str(choice)
+
+
+def test_results_in_place_have_the_same_bits() -> None:
+    text = module_text(["f32[1000]", "f32[1000]"], "f32[1000] atan2(p0, p1)")
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    (wanted,) = run_instruction(root, arrays, aliased=(0,))
+    for choice in LOOP_SCHEDULES:
+        (found,) = run_instruction(root, arrays, aliased=(0,), choice=choice)
+        assert found.tobytes() == wanted.tobytes(), str(choice)
+
+
+def test_parts_of_threads_give_the_same_bits() -> None:
+    text = module_text(["f32[65536]"], "f32[65536] tanh(p0)")
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    (wanted,) = run_instruction(root, arrays)
+    for choice in LOOP_SCHEDULES:
+        (found,) = run_instruction(root, arrays, pieces=4, choice=choice)
+        assert found.tobytes() == wanted.tobytes(), str(choice)
+
+
+def test_the_code_differs() -> None:
+    text = module_text(["f32[4096]"], "f32[4096] exponential(p0)")
+    root = parse_text(text).entry.root
+    texts = {emit(root, choice=choice).text for choice in LOOP_SCHEDULES}
+    assert len(texts) == len(LOOP_SCHEDULES)
+
+
+def test_parts_do_not_begin_within_the_vectors_of_an_iteration() -> None:
+    """A kernel whose parts are a few elements keeps the vectors that fit them."""
+    steps = "".join(f"  t{i} = f32[4096] tanh(t{i - 1})\n" for i in range(1, 600))
+    body = f"body {{\n  t0 = f32[4096] parameter(0)\n{steps}  ROOT r = f32[4096] tanh(t599)\n}}"
+    text = module_text(["f32[4096]"], "f32[4096] fusion(p0), kind=kLoop, calls=body", body)
+    request = KernelRequest(parse_text(text).entry.root, (None,))
+    lanes = host_target().vector_bits // 32
+    for choice in LOOP_SCHEDULES:
+        kernel = emit_kernel(request, "kernel", host_target(), choice=choice)
+        assert kernel.split is not None
+        part, width = kernel.split.step, lanes * choice.vectors
+        expected = lanes if part % width else width
+        assert f"<{expected} x float>" in kernel.text
+    assert part % width
+
+
+def test_a_transposition_has_one_choice() -> None:
+    text = module_text(["f32[64,100]"], "f32[100,64] transpose(p0), dimensions={1,0}")
+    assert choices(text) == (None,)
+
+
+def test_a_schedule_says_what_it_does() -> None:
+    assert list(map(str, map(LoopSchedule, (1, 4)))) == [
+        "1 vector per iteration",
+        "4 vectors per iteration",
+    ]
