@@ -37,6 +37,8 @@ class CpuPlan(KernelPlan[KernelContext]):
     Attributes:
         choices: the ways on a machine, all with the same result and the same scratch memory, each
             a value that `str` describes. The first is the one that is taken without autotuning.
+        usual: that one, or None if the emitter finds it.
     """
 
     choices: Callable[[Target], tuple[Hashable, ...]] = _one
+    usual: Hashable = None
