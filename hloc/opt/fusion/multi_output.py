@@ -107,7 +107,7 @@ class _Merger:
         self.order = live_instructions(computation)
         self.limits, self.context, self.rows_only = limits, context, rows_only
         self.device = spec_of_chip(limits.chip) if limits.chip else None
-        self.reach = Reach(self.order)
+        self.reach = Reach()
         self.maker: dict[Instruction, Region] = {}
         self.readers: dict[Instruction, list[Region]] = {}
         self.small: dict[tuple[int, ...], Region] = {}

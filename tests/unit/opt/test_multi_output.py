@@ -3,6 +3,8 @@
 Modules of rows are drawn at random, fused, and run both ways.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.ops.builder import Builder
+from hloc.opt.fusion import reach as reach_module
 from hloc.opt.fusion.reach import Reach
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
@@ -133,7 +136,7 @@ def chain(length: int) -> list[Instruction]:
 
 
 def reach_of(order: list[Instruction]) -> Reach:
-    reach = Reach(order)
+    reach = Reach()
     for inst in order:
         reach.visit(inst)
     return reach
@@ -159,3 +162,58 @@ def test_regions_that_would_need_each_other_are_seen() -> None:
     reach.unite([a0, a1])
     assert not reach.independent([b1], [b0])
     assert reach.comes_back([b1], b0)
+
+
+def needs(
+    users: list[Instruction], members: list[Instruction], regions: list[frozenset[Instruction]]
+) -> bool:
+    """Return by the definition whether `users` need one of `members`, regions taken as one."""
+    found, waiting = set(users), list(users)
+    while waiting:
+        inst = waiting.pop()
+        same = next((region for region in regions if inst in region), frozenset())
+        new = {*inst.operands, *same} - found
+        found |= new
+        waiting.extend(new)
+    return not found.isdisjoint(members)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_answers_are_those_of_the_definition(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    b = Builder(Module("m").add_computation("entry"))
+    order = [b.parameter(number, array_shape("f32", 4)) for number in range(6)]
+    reach, regions = reach_of(order), list[frozenset[Instruction]]()
+    for _ in range(30):
+        near = order[-12:]
+        left, right = random.choice(len(near), 2)
+        inst = b.negate(near[left]) if left < right else b.add(near[left], near[right])
+        order.append(inst)
+        reach.visit(inst)
+        for other in map(int, random.permutation(len(near))[:4]):
+            members = next((list(r) for r in regions if near[other] in r), [near[other]])
+            outside = [operand for operand in inst.operands if operand not in members]
+            assert reach.comes_back(members, inst) == needs(outside, members, regions)
+            apart = not (needs([inst], members, regions) or needs(members, [inst], regions))
+            assert reach.independent(members, [inst]) == apart
+            if not reach.comes_back(members, inst):
+                regions = [r for r in regions if near[other] not in r]
+                regions.append(frozenset([*members, inst]))
+                reach.unite([*members, inst])
+                break
+
+
+def test_what_ends_before_a_region_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = chain(1000)
+    reach, searched = reach_of(values), list[Instruction]()
+    before = reach_module._before
+
+    def noted(inst: Instruction) -> Iterator[Instruction]:
+        searched.append(inst)
+        return before(inst)
+
+    monkeypatch.setattr(reach_module, "_before", noted)
+    assert not reach.comes_back([values[990]], values[991])
+    assert reach.comes_back([values[990]], values[1000])
+    assert len(searched) < 20
