@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations, post_order_from
 
 
@@ -39,6 +40,8 @@ def effectful_computations(module: Module) -> frozenset[Computation]:
 
 def _effectful_computations(module: Module) -> frozenset[Computation]:
     found: set[Computation] = set()
+    if not any(name == "custom-call" or opcode_row(name).side_effect for name in module.opcodes):
+        return frozenset()
     for computation in live_computations(module):
         if any(has_side_effect(i, found) for i in computation.derived(_perhaps_effectful)):
             found.add(computation)

@@ -9,14 +9,18 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 
 
-def post_order_from(roots: Iterable[Instruction]) -> list[Instruction]:
+def post_order_from(
+    roots: Iterable[Instruction], *, without: Iterable[Instruction] = ()
+) -> list[Instruction]:
     """Return `roots` and their transitive operands, operands before users, each once.
+
+    The walk ends at the instructions of `without`, which are left out.
 
     The order is XLA's (format reference, 13.3): operands first to last, after the control
     predecessors, whose last one comes first.
     """
     order: list[Instruction] = []
-    state: dict[Instruction, bool] = {}  # False: operands pushed, True: emitted
+    state = dict.fromkeys(without, True)  # False: operands pushed, True: emitted
     for root in roots:
         stack = [root]
         while stack:

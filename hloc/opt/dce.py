@@ -41,12 +41,9 @@ class DeadCodeElimination(RewritingPass):
         is_kept: Callable[[Instruction], bool],
         context: PassContext,
     ) -> None:
-        instructions, root = computation.instructions, computation.root
-        unused = [inst for inst in instructions if not inst.users and inst is not root]
-        if all(map(is_kept, unused)):
-            return  # the last of those that are dead has no users
-        live = set(post_order_from([root, *filter(is_kept, instructions)]))
-        dead = [i for i in instructions if i not in live]
+        dead = _dead_instructions(computation, is_kept)
+        if not dead:
+            return
         parameters = [i for i in dead if i.opcode.name == "parameter"]
         dead = [i for i in dead if i.opcode.name != "parameter"]
         for inst in reversed(operands_first(dead)):
@@ -68,23 +65,51 @@ class DeadCodeElimination(RewritingPass):
                 module.remove_computation(computation)
 
 
+def _dead_instructions(
+    computation: Computation, is_kept: Callable[[Instruction], bool]
+) -> list[Instruction]:
+    """Return what neither the root nor a kept instruction needs, in stored order.
+
+    Dead are the instructions without users, then those that only dead ones use, and so on: what is
+    alive is not walked over.
+    """
+    waiting = [i for i in computation.derived(_without_users) if not is_kept(i)]
+    if not waiting:
+        return []
+    root = computation.root
+    followers: dict[Instruction, list[Instruction]] = {}
+    for inst in computation.controlled:
+        for predecessor in inst.control_predecessors:
+            followers.setdefault(predecessor, []).append(inst)
+    dead: set[Instruction] = set()
+    while waiting:
+        inst = waiting.pop()
+        needed_by = (*inst.users, *followers.get(inst, ()))
+        if inst in dead or inst is root or is_kept(inst) or not dead.issuperset(needed_by):
+            continue
+        dead.add(inst)
+        waiting += inst.operands
+        waiting += inst.control_predecessors
+    return [inst for inst in computation.instructions if inst in dead]
+
+
+def _without_users(computation: Computation) -> list[Instruction]:
+    """Return the instructions without users but for the root."""
+    root = computation.root
+    return [inst for inst in computation.instructions if not inst.users and inst is not root]
+
+
 def operands_first(members: list[Instruction]) -> list[Instruction]:
     """Return `members`, a set closed under users, with operands before users."""
     inside = set(members)
-    order = post_order_from(i for i in members if not any(u in inside for u in i.users))
-    return [i for i in order if i in inside]
+    needed = {o for i in members for o in (*i.operands, *i.control_predecessors)}
+    last = (i for i in members if inside.isdisjoint(i.users))
+    return post_order_from(last, without=needed - inside)
 
 
 def _callers_first(dead: list[Computation]) -> list[Computation]:
-    order: list[Computation] = []
-    seen: set[Computation] = set()
-    for root in dead:
-        for computation in reachable_computations(root):
-            if computation not in seen:
-                seen.add(computation)
-                order.append(computation)
     unwanted = set(dead)
-    return [c for c in reversed(order) if c in unwanted]
+    return [c for c in reversed(reachable_computations(*dead)) if c in unwanted]
 
 
 def _drop_fusion_parameters(
