@@ -13,8 +13,8 @@ from hloc.opt.walk import each_instruction
 class CallInliner(RewritingPass):
     """Inline every `call`, callees first.
 
-    A call that would make the module larger than `max-instructions` stays: nested calls can grow
-    a module exponentially. Leaves the called computations to `dce`. Cost: O(instructions made).
+    Calls stay once this has added `max-instructions` to the module: nested calls can grow a module
+    exponentially. Leaves the called computations to `dce`. Cost: O(instructions made).
     """
 
     acts_on = frozenset({"call"})
@@ -22,7 +22,7 @@ class CallInliner(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Inline callees first, so that every copied body is complete."""
-        room = self.max_instructions - module.instruction_count
+        room = self.max_instructions
         for call in each_instruction(module, context, "call"):
             growth = len(call.called[0])
             if growth <= room:
