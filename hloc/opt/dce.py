@@ -76,20 +76,24 @@ def _dead_instructions(
     waiting = [i for i in computation.derived(_without_users) if not is_kept(i)]
     if not waiting:
         return []
-    root = computation.root
-    followers: dict[Instruction, list[Instruction]] = {}
+    followers: dict[Instruction, int] = {}
     for inst in computation.controlled:
-        for predecessor in inst.control_predecessors:
-            followers.setdefault(predecessor, []).append(inst)
+        for predecessor in dict.fromkeys(inst.control_predecessors):
+            followers[predecessor] = followers.get(predecessor, 0) + 1
+    left: dict[Instruction, int] = {}  # users and followers that are not known to be dead
+    waiting = [inst for inst in waiting if inst not in followers]
     dead: set[Instruction] = set()
     while waiting:
         inst = waiting.pop()
-        needed_by = (*inst.users, *followers.get(inst, ()))
-        if inst in dead or inst is root or is_kept(inst) or not dead.issuperset(needed_by):
+        if inst is computation.root or is_kept(inst):
             continue
         dead.add(inst)
-        waiting += inst.operands
-        waiting += inst.control_predecessors
+        for needed in (inst.operands, inst.control_predecessors):
+            for before in dict.fromkeys(needed):
+                count = left.get(before, len(before.users) + followers.get(before, 0)) - 1
+                left[before] = count
+                if not count:
+                    waiting.append(before)
     return [inst for inst in computation.instructions if inst in dead]
 
 

@@ -1,9 +1,11 @@
 """Dead code elimination removes exactly what neither the root nor a side effect needs."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hloc.analysis.call_graph import has_side_effect
 from hloc.ir.computation import Computation
 from hloc.ir.events import Removed
 from hloc.ir.instruction import Instruction
@@ -11,6 +13,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, post_order_from
 from hloc.ir.verifier import verify
 from hloc.ops.builder import Builder
+from hloc.opt import dce
 from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import array_shape
@@ -52,3 +55,24 @@ def test_what_the_root_does_not_need_is_removed_users_first(seed: int) -> None:
 
 def needs(inst: Instruction) -> tuple[Instruction, ...]:
     return (*inst.operands, *inst.control_predecessors)
+
+
+def test_an_operand_of_many_dead_users_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Module("m")
+    entry = module.add_computation("entry")
+    module.set_entry(entry)
+    b = Builder(entry)
+    shared = b.negate(b.parameter(0, array_shape("f32", 4)))
+    for _ in range(100):
+        b.abs(shared)
+    entry.set_root(entry.parameters[0])
+    looked = list[Instruction]()
+
+    def noted(inst: Instruction, effectful: frozenset[Computation]) -> bool:
+        looked.append(inst)
+        return has_side_effect(inst, effectful)
+
+    monkeypatch.setattr(dce, "has_side_effect", noted)
+    assert DeadCodeElimination().run(module, PassContext())
+    assert len(entry) == 1
+    assert looked.count(shared) == 1
