@@ -77,7 +77,8 @@ def constant_engine(model: Model, threads: int) -> Engine:
     donated_arguments = () if model.carried is None else (model.carried,)
     traced = jax.jit(model.function, keep_unused=True, donate_argnums=donated_arguments)
     program = hloc.from_jax(traced, weights, *inputs)
-    bound = dict(enumerate(np.asarray(leaf) for leaf in jax.tree.leaves(weights)))
+    leaves = jax.tree.leaves(weights)
+    bound: dict[int | str, Any] = {i: np.asarray(leaf) for i, leaf in enumerate(leaves)}
     arguments = [np.asarray(leaf) for leaf in jax.tree.leaves(inputs)]
     taken = slice(0)
     if model.carried is not None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.codegen.cpu.kernel import choices_of
 from hloc.codegen.cpu.kernel_tuning import KernelTuning
-from hloc.codegen.cpu.split_kernel import estimated_nanoseconds
+from hloc.codegen.cpu.split_kernel import estimate_of
 from hloc.codegen.llvm.target import host_target, llvm_version
 from hloc.errors import HloError
 from hloc.runtime.program_cache import source_digest
@@ -61,7 +61,7 @@ def tuned(compiled: CpuModule) -> CpuModule:
     found: list[KernelTuning] = []
     chosen: dict[int, Hashable] = {}
     for number, request in enumerate(compiled.plan.kernels):
-        if estimated_nanoseconds(request.inst) < LEAST_NANOSECONDS:
+        if estimate_of(request.inst).nanoseconds < LEAST_NANOSECONDS:
             continue
         choices = choices_of(request, compiled.machine)
         if len(choices) > 1:

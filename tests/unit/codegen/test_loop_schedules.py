@@ -97,7 +97,7 @@ def test_parts_do_not_begin_within_the_vectors_of_an_iteration() -> None:
     for choice in LOOP_SCHEDULES:
         kernel = emit_kernel(request, "kernel", host_target(), choice=choice)
         assert kernel.split is not None
-        part, width = kernel.split.step, lanes * choice.vectors
+        part, width = kernel.split.grain, lanes * choice.vectors
         expected = lanes if part % width else width
         assert f"<{expected} x float>" in kernel.text
     assert part % width
