@@ -132,11 +132,6 @@ def test_few_rows_have_packed_columns_that_fit_the_cache(
     assert scratch_of(found, gemm, arithmetic_of(gemm, target)) <= gemm.scratch_bytes
 
 
-def test_a_kernel_without_alternatives_has_one_choice() -> None:
-    text = module_text(["f32[64]"], "f32[64] negate(p0)")
-    assert choices_of(KernelRequest(parse_text(text).entry.root, (None,)), host_target()) == (None,)
-
-
 def test_a_schedule_says_what_it_does() -> None:
     blocks = GemmSchedule(Tile(6, 2), 16, DIRECT_RUNS, LINES, 128, 384, 384)
     assert str(blocks) == "tile 6x16, rows in place, 128 columns"
