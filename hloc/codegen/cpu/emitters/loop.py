@@ -35,10 +35,9 @@ _MANY_ELEMENTS = 4096
 """Fewest elements for which a loop with elementary functions computes two vectors per iteration.
 
 Their polynomials are chains of multiply-adds that wait for each other. Time relative to one vector,
-16,384 elements of f32 and of f64, AVX2: exp 0.93 and 0.91, erf 0.83 and 0.76, log 0.86, logistic
-0.91 and 0.83, log1p of exp 0.66 and 0.73, sine 0.89, tanh 0.97 and 0.78, power 0.94. Four vectors
-take 0.72 for erf, but 1.09 for power, and twice as long to compile. Two without functions: 0.95 to
-1.03.
+16,384 elements of f32, AVX2: exp 0.94, log 0.96, logistic 0.93, log1p of exp 0.94, sine 0.90, tanh
+and erf 1.01. Four vectors take 1.09 for power, and twice as long to compile. Two without functions:
+0.95 to 1.03.
 """
 
 
