@@ -13,6 +13,7 @@ from hloc.codegen.cpu import kernel
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.split_kernel import Split
 from hloc.codegen.kernels.lanes import lane_count
+from hloc.codegen.llvm.object_file import assembly_text
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import target_for
 from hloc.options import CompileOptions
@@ -23,6 +24,7 @@ from tests.unit.codegen.harness import (
     check_root,
     emit,
     evaluate,
+    kernel_text,
     module_text,
     parse_text,
     random_arrays,
@@ -183,3 +185,18 @@ def test_functions_of_the_c_library_need_scalars() -> None:
     text = module_text(["f64[64]"], "f64[64] tan(p0)")
     assert emit(parse_text(text).entry.root).level is None
     check(text, "", is_final=False)
+
+
+def test_coefficients_are_operands_in_memory_where_no_instruction_broadcasts_them() -> None:
+    """AVX2 has 16 registers: coefficients that do not fit would be broadcast in every iteration."""
+    root = parse_text(module_text(["f32[4096]"], "f32[4096] erf(p0)")).entry.root
+    haswell, skylake = (target_for("x86_64", cpu) for cpu in ("haswell", "skylake-avx512"))
+    made = emit(root, target=haswell)
+    lines = assembly_text(kernel_text(made), haswell, made.level).splitlines()
+    (loop_end,) = (i for i, line in enumerate(lines) if line.split()[:1] == ["jl"])
+    label = f"{lines[loop_end].split()[1]}:"
+    loop = lines[lines.index(label) : loop_end]
+    assert sum("vfmadd" in line and "(%rip)" in line for line in loop) > 8
+    assert sum("broadcast" in line for line in loop) < 4  # bounds, which are compared
+    assert "externally_initialized" in kernel_text(made)
+    assert "externally_initialized" not in kernel_text(emit(root, target=skylake))

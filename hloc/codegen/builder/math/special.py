@@ -9,7 +9,6 @@ from hloc.codegen.builder.math.exponential import normal_exp
 from hloc.codegen.builder.math.parts import (
     absolute,
     c,
-    estrin,
     f32_function,
     fma,
     horner,
@@ -44,7 +43,7 @@ def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = absolute(b, x)
     small = fma(b, x, horner(b, b.fmul(x, x), _SMALL), x)
-    exponent = estrin(b, b.fsub(lower(b, magnitude, 4.0), c(b, 2.5)), _LARGE)
+    exponent = horner(b, b.fsub(lower(b, magnitude, 4.0), c(b, 2.5)), _LARGE)
     large = with_sign(b, b.fsub(c(b, 1.0), normal_exp(b, exponent)), x)
     return b.select(b.compare("LT", magnitude, c(b, 1.0)), small, large)
 
