@@ -21,7 +21,7 @@ Leaf = tuple[Instruction, ShapeIndex]
 CALLERS = ("call", "while", "conditional")
 """Opcodes whose computations run instruction by instruction, on whole arrays."""
 
-HANDING_ON = ("opt-barrier", "domain", "add-dependency")
+FORWARDING = ("opt-barrier", "domain", "add-dependency")
 """Opcodes whose result is their first operand, besides those of tuples and control flow."""
 
 
@@ -59,7 +59,7 @@ def array_classes(module: Module, is_annotated: Callable[[Instruction], bool]) -
     return classes
 
 
-def walked(module: Module) -> Iterator[Instruction]:
+def control_flow_instructions(module: Module) -> Iterator[Instruction]:
     """Yield the instructions of the entry and of control flow, callees first; no reducers."""
     run = {module.entry}
     waiting = [module.entry]
@@ -87,13 +87,13 @@ def array_of(leaf: Leaf) -> ArrayShape:
 
 
 def _connections(module: Module) -> Iterator[tuple[Leaf, Leaf]]:
-    for inst in walked(module):
+    for inst in control_flow_instructions(module):
         if inst.is_a("tuple"):
             for i, operand in enumerate(inst.operands):
                 yield from _same(operand, (), inst, (i,))
         elif inst.is_a("get-tuple-element"):
             yield from _same(inst, (), inst.operands[0], (inst.attributes.index,))
-        elif inst.is_a(*HANDING_ON):
+        elif inst.is_a(*FORWARDING):
             yield from _same(inst.operands[0], (), inst, ())
         elif inst.is_a("while"):
             for called in inst.called:

@@ -17,7 +17,7 @@ from hloc.opt.spmd.annotations import (
     shardings_of,
     target_of,
 )
-from hloc.opt.spmd.array_classes import CALLERS, walked
+from hloc.opt.spmd.array_classes import CALLERS, control_flow_instructions
 from hloc.shapes import ArrayShape, Shape, TupleShape, compatible
 
 
@@ -38,7 +38,7 @@ def check_device_numbers(module: Module) -> None:
     the region. XLA refuses every `partition-id` outside of regions.
     """
     found: set[Instruction] = set()
-    order, known = list(walked(module)), -1
+    order, known = list(control_flow_instructions(module)), -1
     while len(found) > known:  # through loops, and into computations that are called
         known = len(found)
         for inst in order:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
+from hloc.opt.spmd.disjoint_sum import disjoint_sum
 from hloc.opt.spmd.halo import sliced
-from hloc.opt.spmd.one_holder import joined
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard, reshard_bytes
 from hloc.opt.spmd.tiling import Tiling
@@ -37,7 +37,7 @@ def partition_dynamic_slice(
     starts = _starts(region, x, values[1:], sizes, split)
     padded = _padded(region, x.inst, sizes, split)
     part = region.annotated(b.dynamic_slice(padded, starts, local))
-    found = joined(region, part, None, inst.array, result, sums, wanted)
+    found = disjoint_sum(region, part, None, inst.array, result, sums, wanted)
     return found if wanted is None else reshard(region, found, wanted)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from hloc.dtypes import PRED, S32, S64
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.spmd.one_holder import joined
+from hloc.opt.spmd.disjoint_sum import disjoint_sum
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard, reshard_bytes
 from hloc.opt.spmd.scatter_sums import scatter_parts
@@ -87,7 +87,7 @@ def partition_gather(
         replace(at, slice_sizes=tuple(sizes)),
     )
     held = region.build.broadcast(inside, local, batch)
-    value = joined(region, region.annotated(found), held, inst.array, result, sums, wanted)
+    value = disjoint_sum(region, region.annotated(found), held, inst.array, result, sums, wanted)
     return value if wanted is None else reshard(region, value, wanted)
 
 

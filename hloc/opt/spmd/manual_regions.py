@@ -10,12 +10,12 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, target_of
-from hloc.opt.spmd.array_classes import walked
+from hloc.opt.spmd.array_classes import control_flow_instructions
 
 
 def manual_instructions(module: Module) -> set[Instruction]:
     """Return the instructions of manual regions, including computations that regions call."""
-    order = list(walked(module))
+    order = list(control_flow_instructions(module))
     depths = _depths(order)
     found = {inst for inst, depth in depths.items() if depth}
     for inst in reversed(order):  # constants and the like used only in regions

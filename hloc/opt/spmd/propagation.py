@@ -74,12 +74,12 @@ class Propagation:
             while waiting:
                 number = waiting.pop()
                 inside.discard(number)
-                changed = self._turn(rules[number], level)
+                changed = self._apply(rules[number], level)
                 fresh = {n for leaf in changed for n in near[leaf]} - inside - {number}
                 waiting += sorted(fresh, reverse=True)
                 inside |= fresh
 
-    def _turn(self, rule: PropagationRule, level: int) -> list[Leaf]:
+    def _apply(self, rule: PropagationRule, level: int) -> list[Leaf]:
         """Apply a rule to its sides; return the changed ones."""
         forward = rule.forward and rule.kind <= level
         backward = rule.backward and min(rule.kind, OTHERS) <= level

@@ -14,7 +14,7 @@ from hloc.ir.factors import WHOLE
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.factors import factor_rule
-from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_of, result_leaves
+from hloc.opt.spmd.array_classes import FORWARDING, Leaf, array_of, result_leaves
 from hloc.opt.spmd.reshape_factors import reshape_factors
 from hloc.opt.spmd.tiling import Dims
 from hloc.shapes import ArrayShape, leaves
@@ -23,7 +23,7 @@ SAME, OTHERS, BROADCASTS = 0, 1, 2
 """Kinds of rules in the order of application: those that keep dimensions come first."""
 
 _KEEPS_DIMS = frozenset({"reshape", "transpose", "copy", "bitcast-convert", "concatenate"})
-_HANDS_ON = frozenset({"tuple", "get-tuple-element", "call", "while", "conditional", *HANDING_ON})
+_FORWARDING = frozenset({"tuple", "get-tuple-element", "call", "while", "conditional", *FORWARDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def identity_rule(
 
 def propagation_rule(inst: Instruction) -> PropagationRule | None:
     """Return the rule of an instruction, None if it links nothing."""
-    if inst.opcode.name in _HANDS_ON or not inst.operands:
+    if inst.opcode.name in _FORWARDING or not inst.operands:
         return None
     if not all(isinstance(operand.shape, ArrayShape) for operand in inst.operands):
         return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.opt.spmd.one_holder import joined
+from hloc.opt.spmd.disjoint_sum import disjoint_sum
 from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.reshard_path import Step, pairs, path
 from hloc.opt.spmd.tiling import NO_AXES, Tiling
@@ -62,7 +62,7 @@ def _moved(region: Region, value: Value, now: Tiling, step: Step) -> Instruction
     if step.kind == "permute":
         return region.permute(x, pairs(now, step.tiling))
     if step.kind == "join":
-        return _joined(region, value, step)
+        return _gathered_by_sum(region, value, step)
     if step.kind == "gather":
         x = region.all_gather(x, step.dim, step.axes)
     else:
@@ -72,7 +72,7 @@ def _moved(region: Region, value: Value, now: Tiling, step: Step) -> Instruction
     return region.cut(x, step.dim, target[step.dim])
 
 
-def _joined(region: Region, value: Value, step: Step) -> Instruction:
+def _gathered_by_sum(region: Region, value: Value, step: Step) -> Instruction:
     """Place the single element along `step.dim`, and add those of all devices."""
     b, x, size = region.build, value.inst, value.whole.dims[step.dim]
     dims = list(x.array.dims)
@@ -82,4 +82,4 @@ def _joined(region: Region, value: Value, step: Step) -> Instruction:
     places = b.iota(S32, dims, step.dim)
     held = b.compare(places, b.broadcast(region.offset(step.axes, 1), dims), "EQ")
     axes, whole = step.axes, ArrayShape(x.array.dtype, tuple(dims))
-    return joined(region, spread, held, whole, step.tiling, axes, None).inst
+    return disjoint_sum(region, spread, held, whole, step.tiling, axes, None).inst

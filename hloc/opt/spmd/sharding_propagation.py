@@ -22,7 +22,12 @@ from hloc.opt.spmd.annotations import (
     partitions_of,
     target_of,
 )
-from hloc.opt.spmd.array_classes import Leaf, array_classes, result_leaves, walked
+from hloc.opt.spmd.array_classes import (
+    Leaf,
+    array_classes,
+    control_flow_instructions,
+    result_leaves,
+)
 from hloc.opt.spmd.checks import check_custom_calls
 from hloc.opt.spmd.manual_regions import manual_instructions
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
@@ -63,7 +68,7 @@ class ShardingPropagation(RewritingPass):
         left_open = found.left_open()
         changes = [
             (inst, common)
-            for inst in walked(module)
+            for inst in control_flow_instructions(module)
             if inst not in left_open and (common := found.common_of(inst)) != inst.common
         ]
         if changes:
@@ -82,7 +87,9 @@ class _Shardings:
     def __post_init__(self) -> None:
         self.manual = manual_instructions(self.module)
         self.mesh = prime_mesh(mesh_of(all_shardings(self.module), partitions_of(self.module)))
-        self.insts = [inst for inst in walked(self.module) if inst not in self.manual]
+        self.insts = [
+            inst for inst in control_flow_instructions(self.module) if inst not in self.manual
+        ]
         self.classes = array_classes(self.module, is_annotated)
         followers = frozenset(self._followers())
         self.result = Propagation(self.mesh, self.classes, followers)
@@ -139,7 +146,9 @@ class _Shardings:
             if one[0] not in self.manual and two[0] not in self.manual:
                 linked.setdefault(two[0], []).append((one, two))
         groups: dict[str, Leaf] = {}
-        cuts = (inst for inst in walked(self.module) if target_of(inst) in TO_LOCAL)
+        cuts = (
+            inst for inst in control_flow_instructions(self.module) if target_of(inst) in TO_LOCAL
+        )
         for inst in self.insts:
             target = target_of(inst)
             if target in CONSTRAINTS or target in IDENTITIES:

@@ -128,7 +128,7 @@ def _result_shardings(root: Instruction) -> list[LeafSharding | None]:
     flags = free if len(free) == len(found) else (free[:1] or (False,)) * len(found)
     parts = root.operands if root.is_a("tuple") and len(root.operands) == len(found) else [root]
     for number, part in enumerate(parts):
-        if flags[number] and _is_open_edge(part):
+        if flags[number] and _leaves_region_open(part):
             found[number] = None
     if meshes_of(module):
         return found
@@ -138,11 +138,11 @@ def _result_shardings(root: Instruction) -> list[LeafSharding | None]:
     ]
 
 
-def _is_open_edge(inst: Instruction) -> bool:
+def _leaves_region_open(inst: Instruction) -> bool:
     """True for an array that leaves a manual region with an open dimension."""
-    is_edge = target_of(inst) in TO_GLOBAL and isinstance(inst.shape, ArrayShape)
+    leaves_region = target_of(inst) in TO_GLOBAL and isinstance(inst.shape, ArrayShape)
     mesh = Mesh((partitions_of(inst.computation.module),))
-    return is_edge and any(start.open_dims for start in annotations_of(inst, mesh))
+    return leaves_region and any(start.open_dims for start in annotations_of(inst, mesh))
 
 
 def _drop(module: Module, computation: Computation) -> None:

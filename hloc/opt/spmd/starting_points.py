@@ -42,7 +42,7 @@ class Start:
 
 def is_annotated(inst: Instruction) -> bool:
     """True if the text has a sharding for the result of `inst`, at least in part."""
-    return inst.common.sharding is not None or shardy_text(inst) is not None or _is_edge(inst)
+    return inst.common.sharding is not None or shardy_text(inst) is not None or _is_fixed(inst)
 
 
 def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
@@ -76,13 +76,13 @@ def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
                     yield _by_axes(leaf, named_sharding(element.name), mesh)
                 elif (start := _written(leaf, element, mesh)) is not None:
                     yield replace(start, open_dims=frozenset(int(dim) for dim in dims if dim))
-    elif _is_edge(inst):
+    elif _is_fixed(inst):
         for leaf in found:
             rank = array_of(leaf).rank
             yield Start(leaf, LeafSharding(REPLICATED), ((),) * rank)
 
 
-def _is_edge(inst: Instruction) -> bool:
+def _is_fixed(inst: Instruction) -> bool:
     """True for a parameter or result of the program that must stay replicated."""
     module = inst.computation.module
     if inst.computation is not module.entry:

@@ -22,11 +22,16 @@ from hloc.opt.spmd.annotations import (
 from hloc.opt.spmd.assignment import choose
 from hloc.opt.spmd.called_computations import inlined, partition_conditional, partition_while
 from hloc.opt.spmd.combine import combined, is_combinable
-from hloc.opt.spmd.families import FAMILIES
-from hloc.opt.spmd.in_regions import as_it_is, constrained, free_tiling, meets_along
 from hloc.opt.spmd.local import local_instruction
-from hloc.opt.spmd.manual_edges import into_region, out_of_region
+from hloc.opt.spmd.partitioners import PARTITIONERS
 from hloc.opt.spmd.region import Maker, Region, Value
+from hloc.opt.spmd.region_boundaries import into_region, out_of_region
+from hloc.opt.spmd.region_instructions import (
+    constrained,
+    copied_unchanged,
+    free_tiling,
+    is_independent_of_free_axes,
+)
 from hloc.opt.spmd.reshard import reshard
 from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.opt.spmd.trees import (
@@ -97,7 +102,7 @@ class Walk:
             return inlined(partition_into, self.region, inst, operands)
         manual = manual_of(operands)
         if manual == frozenset(self.mesh.axes):
-            return as_it_is(self.region, inst, operands)
+            return copied_unchanged(self.region, inst, operands)
         if inst.is_a("opt-barrier"):
             return operands[0]
         outside, self.region.manual = self.region.manual, manual
@@ -118,7 +123,7 @@ class Walk:
         if inst.is_a("partition-id"):
             return self._whole(inst, operands)
         values = [tree for tree in operands if isinstance(tree, Value)]
-        if len(values) == len(operands) and meets_along(self.region, inst):
+        if len(values) == len(operands) and is_independent_of_free_axes(self.region, inst):
             return self._split(inst, values, None)
         if len(values) < len(operands) or not _is_partitionable(inst):
             return self._whole(inst, operands)
@@ -129,7 +134,7 @@ class Walk:
         arrays = [array for array in leaf_shapes(inst.shape) if isinstance(array, ArrayShape)]
         given = shardings_of(inst)[0]
         wanted = self._given(given, arrays[0].rank)
-        special = FAMILIES.get(inst.opcode.name)
+        special = PARTITIONERS.get(inst.opcode.name)
         if special is not None:
             found = special(self.region, inst, values, wanted)
             if found is not None:

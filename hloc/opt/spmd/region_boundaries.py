@@ -31,8 +31,8 @@ def into_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> 
         if not isinstance(tree, Value) or not is_array(shape):
             found.append(tree)
             continue
-        axes = _edge_axes(region, inst, tree)
-        edge = _edge(region, sharding, shape.rank)
+        axes = _boundary_axes(region, inst, tree)
+        edge = _boundary_tiling(region, sharding, shape.rank)
         cut = _along(edge, axes)
         _check_part(inst, shape, cut.local_dims(tree.whole.dims))
         free = _free_axes(tree, edge, axes, shape)
@@ -51,8 +51,8 @@ def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -
         if not isinstance(tree, Value) or not is_array(shape):
             found.append(tree)
             continue
-        axes = _edge_axes(region, inst, tree)
-        edge, part = _edge(region, sharding, shape.rank), tree.whole
+        axes = _boundary_axes(region, inst, tree)
+        edge, part = _boundary_tiling(region, sharding, shape.rank), tree.whole
         cut = _prefix(_along(edge, axes), shape.dims, part.dims)
         _check_part(inst, part, cut.local_dims(shape.dims))
         free = Tiling(region.mesh, tuple(
@@ -67,7 +67,7 @@ def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -
     return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
 
-def _edge_axes(region: Region, inst: Instruction, value: Value) -> frozenset[int]:
+def _boundary_axes(region: Region, inst: Instruction, value: Value) -> frozenset[int]:
     """Return the axes of the region that `value` enters or leaves here."""
     everything = frozenset(region.mesh.axes)
     named = manual_sharding(inst)
@@ -85,7 +85,7 @@ def _edge_axes(region: Region, inst: Instruction, value: Value) -> frozenset[int
     return (value.manual or everything) - outside
 
 
-def _edge(region: Region, sharding: LeafSharding | None, rank: int) -> Tiling:
+def _boundary_tiling(region: Region, sharding: LeafSharding | None, rank: int) -> Tiling:
     """Return the tiling at a boundary, without the axes of enclosing regions."""
     found = None if sharding is None else tiling_of(sharding, region.mesh, rank)
     return region.whole(rank) if found is None else Tiling(region.mesh, found.dims)

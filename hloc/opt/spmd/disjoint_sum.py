@@ -1,6 +1,6 @@
 """Arrays with each element on exactly one device, and zero on all others.
 
-They are joined by an all-reduce that adds bit patterns: exact for every element, -0 and NaN too.
+They are combined by an all-reduce that adds bit patterns: exact for every element, -0 and NaN too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hloc.opt.spmd.tiling import Axes, Tiling
 from hloc.shapes import ArrayShape
 
 
-def joined(
+def disjoint_sum(
     region: Region,
     x: Instruction,
     held: Instruction | None,

@@ -25,7 +25,7 @@ from hloc.opt.spmd.trees import (
 from hloc.shapes import ShapeIndex
 
 
-def as_it_is(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
+def copied_unchanged(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
     """Copy an instruction that is written for one device along all axes."""
     found = [as_instruction(region, tree, whole_leaves(region, tree))[0] for tree in operands]
     added = region.computation.add(
@@ -76,7 +76,7 @@ def _wanted(region: Region, value: Value, start: Start) -> Tiling:
     return Tiling(region.mesh, tuple(dims))
 
 
-def meets_along(region: Region, inst: Instruction) -> bool:
+def is_independent_of_free_axes(region: Region, inst: Instruction) -> bool:
     """True for a collective in a region whose groups do not depend on the free axes.
 
     Then each part along the free axes runs the collective separately, as the factors of the opcode

@@ -27,11 +27,11 @@ from hloc.opt.spmd.windows import (
     partition_slice,
 )
 
-Family = Callable[
+PartitionFunction = Callable[
     [Region, Instruction, Sequence[Value], "Tiling | None"], "Value | tuple[Value, ...] | None"
 ]
 
-FAMILIES: dict[str, Family] = {
+PARTITIONERS: dict[str, PartitionFunction] = {
     "concatenate": partition_concatenate,
     "convolution": partition_convolution,
     "dynamic-slice": partition_dynamic_slice,
