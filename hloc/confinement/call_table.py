@@ -1,7 +1,7 @@
-"""System calls that a confined process may make, and those that it is refused.
+"""System calls that a confined process may make, and those that fail with EPERM.
 
-Every other call answers that there is no such call, so that libraries take another way where they
-have one. Numbers are those of x86-64 and of AArch64, None for a call that a machine lacks.
+Every other call fails with ENOSYS, so that libraries use a fallback where they have one. Numbers
+are those of x86-64 and of AArch64, None for a call that a machine lacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALLOWED: dict[str, tuple[Number, Number]] = {
     "select": (23, None), "pselect6": (270, 72), "getdents": (78, None), "getdents64": (217, 61),
     "fadvise64": (221, 223), "fchmod": (91, 52), "close_range": (436, 436),
     "copy_file_range": (326, 285), "sendfile": (40, 71), "fstatfs": (138, 44),
-    # files by name; the tree holds no others
+    # files by name; only the confined file tree is visible
     "open": (2, None), "openat": (257, 56), "creat": (85, None), "stat": (4, None),
     "lstat": (6, None), "newfstatat": (262, 79), "statx": (332, 291), "access": (21, None),
     "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None),
@@ -35,7 +35,7 @@ ALLOWED: dict[str, tuple[Number, Number]] = {
     "symlinkat": (266, 36), "chmod": (90, None), "fchmodat": (268, 53), "truncate": (76, 45),
     "utimensat": (280, 88), "chdir": (80, 49), "fchdir": (81, 50), "getcwd": (79, 17),
     "umask": (95, 166), "statfs": (137, 43),
-    # signals and time; no other process is in sight
+    # signals and time; no other process is visible
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
     "rt_sigpending": (127, 136), "rt_sigsuspend": (130, 133), "rt_sigtimedwait": (128, 137),
     "sigaltstack": (131, 132), "restart_syscall": (219, 128), "kill": (62, 129),
@@ -47,7 +47,7 @@ ALLOWED: dict[str, tuple[Number, Number]] = {
     "futex": (202, 98), "set_robust_list": (273, 99), "get_robust_list": (274, 100),
     "rseq": (334, 293), "set_tid_address": (218, 96), "sched_yield": (24, 124),
     "sched_getaffinity": (204, 123), "getcpu": (309, 168),
-    # what the process is
+    # properties of the process
     "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getpgrp": (111, None),
     "getpgid": (121, 155), "getsid": (124, 156), "getuid": (102, 174), "geteuid": (107, 175),
     "getgid": (104, 176), "getegid": (108, 177), "getresuid": (118, 148), "getresgid": (120, 150),
@@ -102,4 +102,4 @@ REFUSED: dict[str, tuple[Number, Number]] = {
     "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159),
     "setfsuid": (122, 151), "setfsgid": (123, 152), "capset": (126, 91),
 }  # fmt: skip
-"""Answered by EPERM; `clone`, `clone3`, `prctl`, `ioctl` and `arch_prctl` are in `seccomp`."""
+"""Calls that fail with EPERM; `seccomp` handles `clone`, `prctl`, `ioctl` and `arch_prctl`."""

@@ -1,7 +1,7 @@
-"""The file tree of a confined process: folders to read, one to write, and nothing else.
+"""The file tree of a confined process: read-only folders, one writable folder, nothing else.
 
-It is a small file system in memory, with folders of the machine mounted into it; once it is the
-root, no path leads out of it. There is no `/proc`, no `/dev` and no `/sys`.
+It is a small file system in memory with folders of the machine mounted into it. Once it is the
+root, no path leads out of it. It has no `/proc`, `/dev` or `/sys`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 
 
 def readable_folders() -> list[str]:
-    """Return where Python, its libraries and hloc lie, none inside another.
+    """Return the folders of Python, its packages, hloc and system libraries, none inside another.
 
-    Libraries of the system are those folders from which this process has loaded some.
+    System libraries are found by the shared objects that this process has loaded.
     """
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = {sysconfig.get_path(name) for name in names}
@@ -52,7 +52,7 @@ def readable_folders() -> list[str]:
 
 
 def _holds_home(path: str) -> bool:
-    """Tell whether the user's files lie there: a library that was loaded from such a folder."""
+    """True if a folder contains the user's home; a library may have been loaded from there."""
     home = os.path.realpath(os.path.expanduser("~"))
     return f"{home}/".startswith(f"{os.path.realpath(path)}/".replace("//", "/"))
 
@@ -65,12 +65,12 @@ def _folders_of_libraries() -> set[str]:
 
 
 def enter(place: str, readable: Sequence[str], own_bytes: int) -> None:
-    """Make a tree on the empty folder `place`, and let it be the root of this mount namespace.
+    """Build the tree in the empty folder `place`, and make it the root of this mount namespace.
 
     Args:
         place: an empty folder.
-        readable: folders of the machine, which stand where they are.
-        own_bytes: that fit into the folder to write.
+        readable: folders of the machine, mounted at the same paths.
+        own_bytes: capacity of the writable folder.
 
     Raises:
         OSError: the kernel does not allow it.
@@ -100,6 +100,6 @@ def _mount(source: str, target: str, kind: str, flags: int, options: str) -> Non
 
 
 def _make_read_only(path: str, flags: int) -> None:
-    """Set attributes beside those the mount has; what it has may not be taken away."""
+    """Add attributes to a mount; those it has already cannot be removed."""
     attributes = struct.pack("=QQQQ", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
     call("mount_setattr", _AT_FDCWD, os.fsencode(path), flags, attributes, len(attributes))

@@ -1,8 +1,8 @@
-"""The fork server: forks a confined process for each request, and ends it when it is let go.
+"""The fork server: forks a confined process for each request, and ends it on release.
 
-It reads requests from the socket that is its stdin. With each come four descriptors: where the
-process reads questions, writes answers, and prints, and a *lease*, a socket on which the server
-hears of its start and its end. The process lives as long as the other end of its lease is open.
+Requests arrive on the socket that is its stdin. Each carries four file descriptors: for questions,
+for answers, for printed text, and a *lease*, a socket that reports the start and the end of the
+process. The process lives as long as the other end of its lease is open.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _FREE_DESCRIPTOR = 64
 
 
 class _NotConfined(Exception):
-    """A process could not shut itself in; holds the system call that failed, and why."""
+    """A process could not confine itself; holds the system call that failed, and the reason."""
 
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    """A process, a handle to it, and the lease that it lives by."""
+    """A confined process, a descriptor of it (`pidfd`), and its lease."""
 
     pid: int
     handle: int
@@ -49,7 +49,7 @@ class _Child:
 
 
 class ForkServer:
-    """Forks processes that do what one of `handlers` does."""
+    """Forks confined processes, each of which runs one of the handlers."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -62,40 +62,40 @@ class ForkServer:
         """Answer requests until the other end of the socket is closed.
 
         Args:
-            prepare: imports what processes need, and returns what they can do.
+            prepare: imports what processes need, and returns their handlers by name.
         """
         call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
             self._handlers = {"": lambda _questions, _answers: check()}
             self._readable = file_tree.readable_folders()
-            self._try_out()
+            self._test_confinement()
             self._handlers = prepare()
             self._readable = file_tree.readable_folders()
             gc.collect()
             gc.freeze()  # collections in children would copy every page
-            self._say(self._control, {"ready": True})
-            self._selector.register(self._control, selectors.EVENT_READ, self._take)
+            self._send(self._control, {"ready": True})
+            self._selector.register(self._control, selectors.EVENT_READ, self._accept_request)
             while True:
                 for key, _ in self._selector.select():
                     key.data()
         except _NotConfined as fault:
-            self._say(self._control, {"lacks": fault.args})
+            self._send(self._control, {"lacks": fault.args})
         except EOFError:
             pass
         finally:
             os.rmdir(self._place)
 
-    def _try_out(self) -> None:
-        """Confine a process that looks whether it is; raises _NotConfined."""
+    def _test_confinement(self) -> None:
+        """Run a confined process that tests its confinement; raises _NotConfined."""
         null = os.open(os.devnull, os.O_RDWR)
         pid = self._started("", Limits(1 << 30, 10, 1 << 20), [null] * 3)
         _, status = os.waitpid(pid, 0)
         os.close(null)
         if status:
-            raise _NotConfined("check", "what is forbidden was possible")
+            raise _NotConfined("check", "a forbidden operation succeeded")
 
-    def _take(self) -> None:
-        """Take a request, and start its process."""
+    def _accept_request(self) -> None:
+        """Read a request and start its process."""
         data, handles, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, _DESCRIPTORS)
         if not data:
             raise EOFError
@@ -105,95 +105,100 @@ class ForkServer:
             pid = self._started(request["kind"], Limits(**request["limits"]), handles)
             child = _Child(pid, os.pidfd_open(pid), lease)
         except _NotConfined as fault:
-            self._say(lease, {"lacks": fault.args})
+            self._send(lease, {"lacks": fault.args})
             lease.close()
         except OSError as fault:
-            self._say(lease, {"lacks": ("fork", os.strerror(fault.errno or 0))})
+            self._send(lease, {"lacks": ("fork", os.strerror(fault.errno or 0))})
             lease.close()
         else:
-            self._say(lease, {"started": pid})
+            self._send(lease, {"started": pid})
             self._selector.register(child.handle, selectors.EVENT_READ, lambda: self._reap(child))
             self._selector.register(lease, selectors.EVENT_READ, lambda: self._end(child))
         for handle in handles:
             os.close(handle)
 
     def _end(self, child: _Child) -> None:
-        """End a process that was let go."""
+        """Kill a process whose lease was closed."""
         self._selector.unregister(child.lease)
         signal.pidfd_send_signal(child.handle, signal.SIGKILL)
 
     def _reap(self, child: _Child) -> None:
-        """Tell how a process has ended, and forget it."""
+        """Report how a process ended, and forget it."""
         _, status = os.waitpid(child.pid, 0)
         self._selector.unregister(child.handle)
         os.close(child.handle)
         with suppress(KeyError, ValueError):
             self._selector.unregister(child.lease)
-        self._say(child.lease, {"ended": os.waitstatus_to_exitcode(status)})
+        self._send(child.lease, {"ended": os.waitstatus_to_exitcode(status)})
         child.lease.close()
 
-    def _say(self, to: socket.socket, message: dict[str, Any]) -> None:
-        with suppress(OSError):  # nobody is there to hear it
+    def _send(self, to: socket.socket, message: dict[str, Any]) -> None:
+        with suppress(OSError):  # the other end is closed
             to.send(json.dumps(message).encode())
 
     # ------------------------------------------------------------ a start, step by step
 
     def _started(self, kind: str, limits: Limits, handles: Sequence[int]) -> int:
-        """Fork a process that is confined when this returns; returns its number.
+        """Fork a process that is confined when this returns; returns its process id.
 
-        A process in between goes into the new namespaces, since only what it starts then is the
-        first one of the new namespace of processes.
+        An intermediate process enters the new namespaces first: only a child that is forked after
+        that is the first process of the new PID namespace.
         """
-        told, tell = os.pipe()
+        status_in, status_out = os.pipe()
         going, go = os.pipe()
         started = [os.fork()]
         if not started[0]:
             os.close(go)
-            self._leave(tell, going, lambda: self._run(kind, limits, handles, tell))
-        os.close(tell)
+            self._enter_namespaces(
+                status_out, going, lambda: self._run(kind, limits, handles, status_out)
+            )
+        os.close(status_out)
         os.close(going)
         try:
-            _hear(told)
+            _read_report(status_in)
             namespaces.write_maps(started[0])
             os.write(go, b"g")
-            started.append(int(_hear(told)))
+            started.append(int(_read_report(status_in)))
             os.waitpid(started.pop(0), 0)  # now this process is the parent
             os.write(go, b"g")
-            _hear(told)
+            _read_report(status_in)
             return started.pop()
         except OSError as fault:
             raise _NotConfined(
                 str(fault.filename or "uid_map"), os.strerror(fault.errno or 0)
             ) from None
         finally:
-            os.close(told)
+            os.close(status_in)
             os.close(go)
-            for pid in started:  # that have failed, or read that they are not to go on
+            for pid in started:  # they failed, or will fail in `_await`
                 os.waitpid(pid, 0)
 
-    def _leave(self, tell: int, going: int, run: Callable[[], None]) -> None:
-        """In the process between: go into new namespaces, and start the one that runs there."""
-        with _Telling(tell):
-            namespaces.leave("user")
-            os.write(tell, b"left")
+    def _enter_namespaces(self, status_out: int, going: int, run: Callable[[], None]) -> None:
+        """In the intermediate process: enter new namespaces, and fork the confined process."""
+        with _ReportFailure(status_out):
+            namespaces.enter_new("user")
+            os.write(status_out, b"left")
             _await(going)
-            namespaces.leave("mount", "pid", "net", "ipc", "uts", "cgroup")
+            namespaces.enter_new("mount", "pid", "net", "ipc", "uts", "cgroup")
             pid = os.fork()
             if pid:
-                os.write(tell, str(pid).encode())
+                os.write(status_out, str(pid).encode())
                 os._exit(0)
             _await(going)
             run()
 
-    def _run(self, kind: str, limits: Limits, handles: Sequence[int], tell: int) -> None:
-        """In the confined process: shut it in, and do the work."""
+    def _run(self, kind: str, limits: Limits, handles: Sequence[int], status_out: int) -> None:
+        """In the confined process: confine it, then run its handler."""
         handler = self._handlers[kind]
-        own = [fcntl.fcntl(handle, fcntl.F_DUPFD, _FREE_DESCRIPTOR) for handle in (*handles, tell)]
-        questions, answers, printed, tell = own
-        for handle, number in ((questions, 0), (printed, 1), (printed, 2), (answers, 3), (tell, 4)):
+        own = [
+            fcntl.fcntl(handle, fcntl.F_DUPFD, _FREE_DESCRIPTOR)
+            for handle in (*handles, status_out)
+        ]
+        questions, answers, printed, status_out = own
+        for number, handle in enumerate((questions, printed, printed, answers, status_out)):
             os.dup2(handle, number)
         call("close_range", 5, 0x7FFFFFFF, 0)
-        with _Telling(4):
+        with _ReportFailure(4):
             confine(self._place, self._readable, limits)
         os.write(4, b"in")
         os.close(4)
@@ -209,11 +214,11 @@ class ForkServer:
             os._exit(code)
 
 
-class _Telling:
-    """Tells of a failure inside, and ends the process."""
+class _ReportFailure:
+    """Reports a failure inside its block to the fork server, and ends the process."""
 
-    def __init__(self, tell: int) -> None:
-        self._tell = tell
+    def __init__(self, status_out: int) -> None:
+        self._status_out = status_out
 
     def __enter__(self) -> None: ...
 
@@ -224,21 +229,21 @@ class _Telling:
             words = [str(fault.filename or "open"), os.strerror(fault.errno or 0)]
         else:
             words = [type(fault).__name__, str(fault)]
-        os.write(self._tell, b"!" + json.dumps(words).encode())
+        os.write(self._status_out, b"!" + json.dumps(words).encode())
         os._exit(1)
 
 
 def _await(going: int) -> None:
-    """Wait until the fork server says that the process may go on; end it if that fails."""
+    """Wait until the fork server lets the process continue; end it if the server is gone."""
     if not os.read(going, 1):
         os._exit(1)
 
 
-def _hear(told: int) -> bytes:
-    """Return what a process says at its start; raises _NotConfined for a failure."""
-    if not select.select([told], [], [], _START_SECONDS)[0]:
-        raise _NotConfined("start", f"nothing was heard for {_START_SECONDS} s")
-    data = os.read(told, MESSAGE_BYTES)
+def _read_report(status_in: int) -> bytes:
+    """Return the next report of a starting process; raises _NotConfined for a failure."""
+    if not select.select([status_in], [], [], _START_SECONDS)[0]:
+        raise _NotConfined("start", f"no status_out within {_START_SECONDS} s")
+    data = os.read(status_in, MESSAGE_BYTES)
     if not data:
         raise _NotConfined("start", "the process has ended")
     if data.startswith(b"!"):
@@ -247,6 +252,6 @@ def _hear(told: int) -> bytes:
 
 
 def serve(prepare: Callable[[], dict[str, Handler]]) -> None:
-    """Be a fork server; `prepare` returns what its processes can do."""
+    """Run a fork server; `prepare` returns the handlers of its processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server
     ForkServer(socket.socket(fileno=0)).serve(prepare)

@@ -1,7 +1,7 @@
-"""The side that asks: a fork server, and the confined processes that it forks.
+"""The client of a fork server and of the confined processes that it forks.
 
-What a confined process writes may come from a hostile program: answers are read up to a size and a
-time, and are data that prove nothing.
+A confined process may run a hostile program: its answers are read up to a size and a time limit,
+and are untrusted data.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hloc.python_process import ending_of, python_command
 
 _LENGTH = struct.Struct("<Q")
 _START_SECONDS = 120.0
-"""A cold start reads NumPy and LLVM from the disk."""
+"""A cold start reads NumPy and LLVM from disk."""
 
 _FORK_SECONDS, _END_SECONDS = 60.0, 5.0
 _LOOK_SECONDS = 0.1
 SHORT_SECONDS, _LAST = 2.0, 19
-"""Of processor time: a question that takes more is worked on with the last priority."""
+"""Processor time after which a question gets the lowest priority."""
 
 _PRINTED_BYTES = 4000
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -40,15 +40,15 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class Stopped(HloError):
-    """A confined process was ended, or has ended by itself, before it gave an answer."""
+    """A confined process was ended, or ended by itself, before it answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an answer may take, and how long it may be.
+    """Limits on the time for an answer, and on its size.
 
     Attributes:
-        seconds: on the wall.
+        seconds: of wall time.
         cpu_seconds: of processor time.
         answer_bytes: of its JSON text.
     """
@@ -60,7 +60,7 @@ class Patience:
 
 @dataclass(slots=True, eq=False)
 class Confined:
-    """A confined process, for as long as it is not closed. One thread asks at a time."""
+    """A confined process, until it is closed. One thread asks at a time."""
 
     pid: int
     _questions: int
@@ -72,10 +72,10 @@ class Confined:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, question: object, patience: Patience) -> Any:
-        """Return the answer, which is what the other side likes to say.
+        """Return the answer, which is untrusted.
 
         Raises:
-            Stopped: there is none; the process is ended, if it has not ended by itself.
+            Stopped: there is none; the process has ended.
         """
         end, used = time.monotonic() + patience.seconds, self._cpu_seconds()
 
@@ -114,13 +114,13 @@ class Confined:
         return 0
 
     def printed(self) -> str:
-        """Return the end of what it has printed."""
+        """Return the end of the text that it has printed."""
         size = os.fstat(self._printed).st_size
         at = max(0, size - _PRINTED_BYTES)
         return os.pread(self._printed, _PRINTED_BYTES, at).decode(errors="replace")
 
     def close(self) -> None:
-        """Let the process go, which ends it with all that it has."""
+        """Release the process, which ends it and all that it has."""
         with self._lock:
             if self._is_closed:
                 return
@@ -133,7 +133,7 @@ class Confined:
             os.close(handle)
 
     def _give_way(self) -> None:
-        """Let short questions of others go first from now on."""
+        """Give this process the lowest priority, so that short questions of others run first."""
         self._gives_way = True
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, _LAST)
@@ -146,7 +146,7 @@ class Confined:
         return 0.0
 
     def _ending(self) -> str:
-        """Return how a process came to its end that gives no more answers."""
+        """Return how the process ended, once it answers no more."""
         ended = None
         with suppress(OSError, ValueError):
             ended = _message(self._lease, _END_SECONDS).get("ended")
@@ -179,14 +179,14 @@ class Confined:
 
 
 class Forks:
-    """A fork server: a process, and the socket that leads to it."""
+    """A fork server process, and the socket to it."""
 
     def __init__(self, code: str, environment: dict[str, str]) -> None:
         """Start one.
 
         Args:
             code: Python that calls `hloc.confinement.fork_server.serve`.
-            environment: all that its processes see of the environment.
+            environment: the whole environment of its processes.
 
         Raises:
             HloError: this system cannot confine processes; the message says what is missing.
@@ -220,7 +220,7 @@ class Forks:
         """Return a new confined process; a fork server that has ended is started again.
 
         Raises:
-            HloError: it cannot be made, or not confined.
+            HloError: it cannot be started or confined.
         """
         with self._lock:
             if self._process.poll() is not None:
@@ -255,7 +255,7 @@ class Forks:
 
 
 def _ends() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return descriptors of questions, answers and what is printed: of this side and the other."""
+    """Return descriptors for questions, answers and printed text: ours, then theirs."""
     theirs, questions = os.pipe2(os.O_CLOEXEC)
     answers, their_answers = os.pipe2(os.O_CLOEXEC)
     for handle in (questions, answers):
@@ -276,12 +276,12 @@ def _message(stream: socket.socket, seconds: float) -> dict[str, Any]:
 
 
 def _check(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message; raises HloError if it says what the system lacks."""
+    """Return the message; raises HloError if it reports a missing feature."""
     if "lacks" in message:
         raise lack(*message["lacks"])
     return message
 
 
 def _refuse(word: str) -> float:
-    """Refuse NaN and infinity, which JSON has not."""
+    """Refuse NaN and infinity, which are not JSON."""
     raise ValueError(word)

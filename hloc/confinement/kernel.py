@@ -1,4 +1,4 @@
-"""System calls that Python has no function for, by ctypes.
+"""System calls for which Python has no function, made with ctypes.
 
 Numbers and constants are those of Linux's headers (`asm/unistd.h`, `linux/sched.h`,
 `linux/mount.h`, `linux/prctl.h`); arguments are integers, bytes and ctypes structures.
@@ -12,7 +12,7 @@ import os
 import platform
 
 MACHINES = ("x86_64", "aarch64")
-"""Machines whose system calls are known here."""
+"""Machines whose system call numbers are known."""
 
 _NUMBERS = {
     "prctl": (157, 167), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
@@ -20,13 +20,13 @@ _NUMBERS = {
     "mount_setattr": (442, 442), "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
 }  # fmt: skip
-"""Of a call on x86-64 and on AArch64."""
+"""Numbers of each call on x86-64 and on AArch64."""
 
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 
 
 def machine() -> str:
-    """Return what Linux calls the processors of this machine."""
+    """Return the name that Linux gives this machine's architecture."""
     return platform.machine()
 
 
@@ -47,7 +47,7 @@ def call(name: str, *arguments: object) -> int:
 
 
 def _argument(value: object) -> object:
-    """Return a value as the C function takes it; integers fill a register."""
+    """Return a value as an argument of the C function; integers fill a register."""
     return ctypes.c_long(value) if isinstance(value, int) else value
 
 

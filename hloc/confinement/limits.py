@@ -1,22 +1,22 @@
-"""What is agreed between a fork server and those who ask it; imports nothing of Unix."""
+"""What a fork server and its clients share; imports no module that only Unix has."""
 
 from __future__ import annotations
 
 from hloc.lazy_dataclass import dataclass
 
 MESSAGE_BYTES = 4096
-"""Of a request, or of what is told of a process."""
+"""Largest request, and largest report about a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a confined process may take.
+    """Resource limits of a confined process.
 
     Attributes:
         memory_bytes: of address space.
         cpu_seconds: of processor time, over its whole life.
-        file_bytes: of its own folder, and of each file.
-        threads: beside the first; 0 for none.
+        file_bytes: of its writable folder, and of each file.
+        threads: besides the first; 0 for none.
     """
 
     memory_bytes: int

@@ -14,24 +14,24 @@ NAMESPACES = {
 """Kinds of namespaces, as `/proc/PID/ns` and `unshare` call them."""
 
 USER = 1000
-"""Who a confined process is, within its namespace."""
+"""User and group id of a confined process in its namespace."""
 
 _NOBODY = 65534
-"""Who it is on the machine, if root serves: limits on processes do not count for root."""
+"""Its id on the machine if the server runs as root: limits on processes do not apply to root."""
 
 _CAPABILITIES = 64
 
 
-def leave(*kinds: str) -> None:
-    """Go into new namespaces; raises OSError where the kernel does not allow it."""
+def enter_new(*kinds: str) -> None:
+    """Move this process into new namespaces; raises OSError if the kernel refuses."""
     call("unshare", sum(NAMESPACES[kind] for kind in kinds))
 
 
 def write_maps(pid: int) -> None:
-    """Say who the users of the new user namespace of `pid` are; called from outside of it.
+    """Map the user and group ids of the new user namespace of `pid`; called from outside of it.
 
-    Root becomes nobody: the process begins as root of its namespace, to make its file tree of
-    folders that only root may enter, and then takes the rights of a user that owns nothing.
+    If the server runs as root, the process starts as root of its namespace, since only root may
+    enter some of the folders of its file tree, and then becomes a user that owns nothing.
 
     Raises:
         OSError: the kernel does not allow it.
@@ -53,7 +53,7 @@ def _write(path: str, text: str) -> None:
 
 
 def become_user() -> None:
-    """Give up all rights that the new user namespace gave, for good."""
+    """Drop all capabilities in the new user namespace for good."""
     for capability in range(_CAPABILITIES):
         with suppress(OSError):  # the kernel has fewer
             call("prctl", PR_CAPBSET_DROP, capability, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What a process does to shut itself in, in an order that each step leaves possible."""
+"""The steps by which a process confines itself; none prevents a later one."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hloc.confinement.limits import Limits
 
 _OPEN_FILES = 64
 _LESS_URGENT = 5
-"""Than the server, which must answer while they work."""
+"""Added niceness: the server must answer while confined processes work."""
 
 _NOT_USED = (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE)
 
 
 def confine(place: str, readable: Sequence[str], limits: Limits) -> None:
-    """Shut this process in; it is in namespaces of its own already, with rights over them.
+    """Confine this process, which is in new namespaces already and has all rights in them.
 
     Args:
-        place: an empty folder, where its file tree is made.
+        place: an empty folder for its file tree.
         readable: folders that it may read.
-        limits: what it may take.
+        limits: its resource limits.
 
     Raises:
-        OSError: the kernel does not give what is asked.
+        OSError: the kernel refuses a step.
     """
     _die_first()
     file_tree.enter(place, readable, limits.file_bytes)
@@ -40,7 +40,7 @@ def confine(place: str, readable: Sequence[str], limits: Limits) -> None:
 
 
 def _die_first() -> None:
-    """Let the kernel end this process before others where memory runs out."""
+    """Make the kernel kill this process first when memory runs out."""
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
@@ -60,7 +60,7 @@ def _set_limits(limits: Limits) -> None:
 
 
 def check() -> None:
-    """Raise RuntimeError if this process can do what confined ones must not."""
+    """Raise RuntimeError if this process can do what a confined one must not."""
     for attempt in (lambda: os.listdir("/etc"), os.fork, socket.socket):
         try:
             attempt()

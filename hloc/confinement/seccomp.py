@@ -1,8 +1,8 @@
 """The filter of system calls of a confined process: a program of classic BPF.
 
-It allows what `call_table` lists, with a few calls by their first argument that matters. On a
-machine of the other word size, or through x86-64's second table (x32), numbers mean other calls:
-there the process is ended.
+It allows the calls of `call_table`, and a few calls for certain values of one argument. The numbers
+mean other calls in 32-bit code and in x86-64's second table (x32); there the filter ends the
+process.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _BY_ARGUMENT: dict[str, tuple[tuple[int | None, int | None], int, tuple[int, ...
     )),
     "arch_prctl": ((158, None), 0, (0x1021, 0x1022, 0x1023)),  # the tile registers of AMX
 }  # fmt: skip
-"""Calls that are allowed for some values of an argument: its number, its place, the values."""
+"""Calls allowed for some values of an argument: call numbers, position, values."""
 
 Instruction = tuple[int, int, int, int]
 """Code, jumps if true and if false, operand."""
 
 
 def program(machine_name: str, *, threads: bool) -> list[Instruction]:
-    """Return the filter for a machine, which lets a process start threads or not."""
+    """Return the filter for a machine; `threads` allows the process to start threads."""
     which = MACHINES.index(machine_name)
     instructions: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
@@ -60,8 +60,8 @@ def program(machine_name: str, *, threads: bool) -> list[Instruction]:
         if (number := numbers[which]) is not None:
             instructions += _by_argument(number, place, values)
     instructions += _clone(_CLONE[machine_name]) if threads else _refused(_CLONE[machine_name])
-    # Also for clone3, whose flags lie in memory, where no filter sees them: libraries try clone
-    # then.
+    # clone3 fails too: its flags are in memory, where a filter cannot see them. Libraries then use
+    # clone.
     instructions += [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     return instructions
 
@@ -100,7 +100,7 @@ def install(*, threads: bool) -> None:
     """Filter the system calls of this process from now on.
 
     Raises:
-        OSError: the kernel takes no filter.
+        OSError: the kernel refuses the filter.
     """
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     instructions = program(machine(), threads=threads)

@@ -1,4 +1,4 @@
-"""What the machine lacks to confine a process, and what to do about it."""
+"""Errors for a machine that cannot confine processes: what is missing, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_CALL = {
     "seccomp": _SECCOMP,
     "mount_setattr": ("mounts that are read only with all below", ("it is in Linux 5.12",)),
 }
-"""What a system call is for that may fail; all others make namespaces or act in them."""
+"""Feature and advice by system call; all other calls need namespaces."""
 
 
 def check_machine() -> None:
@@ -41,11 +41,11 @@ def check_machine() -> None:
 
 
 def lack(call: str, reason: str) -> HloError:
-    """Return the error for what failed when a process was to be confined.
+    """Return the error for a step of confinement that failed.
 
     Args:
-        call: the system call, or the path of a file that it was about.
-        reason: why, as the system says it.
+        call: the system call, or the path of the file that it could not use.
+        reason: the system's error message.
     """
     if call.startswith("/") and not call.startswith("/proc/"):
         return HloError(
