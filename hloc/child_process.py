@@ -139,7 +139,7 @@ class PipedProcess:
 
 
 class Child:
-    """The parent's side: starts the process when it is asked, and again after it has died."""
+    """The parent's side: starts the process on demand, and again after it has died."""
 
     def __init__(
         self, module: str, most_answers: int = 0, *, arguments: str = "", **environment: str
@@ -147,10 +147,10 @@ class Child:
         """Run the function `serve` of `module`, which calls `answer_messages`.
 
         Args:
-            module: by its name.
-            most_answers: after so many, if any, another process takes the place of the first.
+            module: its name.
+            most_answers: number of answers after which the process is replaced; 0 for no limit.
             arguments: of `serve`, as Python text.
-            environment: what the process finds in its environment besides that of this one.
+            environment: variables of its environment besides those of this process.
         """
         self._call = f"from {module} import serve; serve({arguments})"
         self._environment = environment
@@ -165,10 +165,10 @@ class Child:
         """Send a message and return the answer.
 
         Raises:
-            EOFError: the process has died, as the message says, or was ended.
-            OSError, ValueError: it cannot be started, or its answer is none.
+            EOFError: the process has died or was ended; the message says how.
+            OSError, ValueError: it cannot be started, or its answer is not a message.
         """
-        if self._owner != os.getpid():  # forks share no child, and none of the parent's threads
+        if self._owner != os.getpid():  # a fork must not share the child or its lock
             self._process, self._lock, self._owner = None, threading.Lock(), os.getpid()
         with self._lock:
             if self._most_answers and self._answers == self._most_answers:
@@ -182,7 +182,7 @@ class Child:
                 self._stop()
                 raise EOFError(ending) from None
             except BaseException:
-                self._stop()  # its late answer must not be taken for that of a later message
+                self._stop()  # its late answer must not be taken for the answer to a later message
                 raise
             self._answers += 1
             return answer
@@ -204,7 +204,7 @@ class Child:
             process.end()
 
     def end(self) -> None:
-        """End the process for good, while another thread waits for its answer as well."""
+        """End the process for good, even while another thread waits for its answer."""
         self._is_ended = True
         process = self._process
         if process is not None and self._owner == os.getpid():

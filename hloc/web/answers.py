@@ -1,7 +1,7 @@
-"""The answers of a child process to the questions of the page, as JSON has them.
+"""The answers of a child process to the questions of the page, as JSON values.
 
-Every question is a function of the text, the pipeline (or the dump) and the state; nothing is kept
-between two that would change an answer, so a child can be ended and started at any time.
+An answer depends only on the text, the pipeline (or the dump) and the state. Caches never change
+one, so a child can be ended and restarted at any time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _OF_STATE: dict[str, Callable[[Walked, State, Data], Data]] = {
 
 
 class Answerer:
-    """Answers questions; keeps the states of the latest modules."""
+    """Answers questions; caches the states of the last few modules."""
 
     def __init__(self, walks: Walks | None = None) -> None:
         self._walks = walks or Walks(limit=WALK_SECONDS)
@@ -86,7 +86,7 @@ class Answerer:
         }
 
     def answer(self, question: Data) -> Data:
-        """Return the answer; the diagnostics of a fault are in `faults`."""
+        """Return the answer; diagnostics of an error are in `faults`."""
         try:
             return self._table[question["ask"]](question)
         except HloError as fault:
@@ -108,7 +108,7 @@ class Answerer:
         }
 
     def _walk(self, question: Data) -> Data:
-        """Return the runs of passes after the first `known`, as far as they are done by now."""
+        """Return the passes that have run so far, without the first `known`."""
         walked = self._of(question)
         walked.advance(PART_SECONDS)
         return {
@@ -120,7 +120,7 @@ class Answerer:
         }
 
     def _rewrites(self, question: Data) -> Data:
-        """Return the single rewrites of the pass that made a state."""
+        """Return the rewrites of the pass that led to a state."""
         number = question["state"]
         walked = self._of(question)
         walked.state(number)
@@ -132,7 +132,7 @@ class Answerer:
         return {"rewrites": rows, "total": len(whole.rules)}
 
     def _state(self, question: Data) -> Data:
-        """Return what made a state, and the diff to the one before or to the first."""
+        """Return the pass of a state, and the diff to the previous state or to the first."""
         walked, state = self._at(question)
         before = walked.session.states[0] if question["whole"] else walked.before(state)
         shown = compared(before, state)
@@ -174,7 +174,7 @@ class Answerer:
         return {"html": page(scene, BOXES_AT_START)}
 
     def _run(self, question: Data) -> Data:
-        """Run a state, compiled, and compare with the module as given."""
+        """Compile and run a state, and compare with the original module."""
         walked, state = self._at(question)
         session = walked.go_to(state)
         module, seed = session.origin.module, question["seed"]
@@ -249,7 +249,7 @@ def _rule_data(by: str, count: int) -> Data:
 
 
 def _about(state: State) -> str:
-    """Return the first line of what the pass says of itself that made a state."""
+    """Return the summary of the pass that led to a state."""
     if state.recipe is None:
         return ""
     name = canonical_name(state.recipe.what.name)

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from hloc.errors import HloError
 from hloc.learn.catalogue import Lesson
-from hloc.web.child import Asked
+from hloc.web.child import Responder
 from hloc.web.highlighting import highlighting
 from hloc.web.lessons import checked, lesson_data
 from hloc.web.limits import CHECK_SECONDS, KEPT_PAGES, WORK_SECONDS
@@ -38,20 +38,20 @@ _DRAWING_POLICY = (
 
 
 class WebApp:
-    """The page, and who answers its questions.
+    """The application of the page.
 
     Args:
         programs: what can be opened.
-        checker: checks texts while the user types, and must not wait for the worker.
-        worker: does the rest.
+        checker: checks texts while the user types, without waiting for the worker.
+        worker: answers all other questions.
         check_answer: checks an answer to a lesson.
     """
 
     def __init__(
         self,
         programs: Sequence[Program],
-        checker: Asked,
-        worker: Asked,
+        checker: Responder,
+        worker: Responder,
         check_answer: Callable[[Lesson, object], dict[str, Any]] = checked,
     ) -> None:
         self._programs = programs
@@ -101,7 +101,7 @@ class WebApp:
         return Response(html, media_type=FILE_TYPES[".html"], headers=headers)
 
     async def _start(self, _request: Request) -> Response:
-        """Return what can be opened, and what the highlighting needs."""
+        """Return the programs that can be opened, and the data for syntax highlighting."""
         rows = [
             {
                 "title": p.title,
@@ -114,7 +114,7 @@ class WebApp:
         return JSONResponse({"programs": rows, "highlighting": highlighting()})
 
     async def _program(self, request: Request) -> Response:
-        program = self._asked_for(request)
+        program = self._program_of(request)
         if program is None:
             return faulty("there is no such program", 404)
         try:
@@ -125,19 +125,19 @@ class WebApp:
             return JSONResponse({"text": text})
         return await self._answered({"ask": "open", "path": program.path})
 
-    def _asked_for(self, request: Request) -> Program | None:
+    def _program_of(self, request: Request) -> Program | None:
         number = request.path_params["number"]
         return self._programs[number] if number < len(self._programs) else None
 
     async def _lesson(self, request: Request) -> Response:
-        program = self._asked_for(request)
+        program = self._program_of(request)
         if program is None or program.lesson is None:
             return faulty("there is no such lesson", 404)
         return self._with_frame(await to_thread.run_sync(lesson_data, program.lesson))
 
     async def _check(self, request: Request) -> Response:
         """Check an answer to a lesson; answers are checked one after the other."""
-        program = self._asked_for(request)
+        program = self._program_of(request)
         if program is None or program.lesson is None:
             return faulty("there is no such lesson", 404)
         try:
@@ -176,13 +176,13 @@ class WebApp:
         return self._with_frame(answer)
 
     def _with_frame(self, answer: dict[str, Any]) -> Response:
-        """Return an answer; a page in it is kept, and asked for by the frame that shows it."""
+        """Return an answer; an HTML page in it is kept for the frame that shows it."""
         if "html" in answer:
             answer["frame"] = self._kept_page(answer.pop("html"))
         return JSONResponse(answer)
 
     def _kept_page(self, html: str) -> str:
-        """Keep the page of a drawing for a frame; returns its address."""
+        """Keep the page of a drawing for a frame; return its address."""
         key = secrets.token_urlsafe(12)
         self._drawings[key] = html
         while len(self._drawings) > KEPT_PAGES:
@@ -191,16 +191,16 @@ class WebApp:
 
 
 def told(fault: HloError) -> Response:
-    """Return the answer that tells of a fault."""
+    """Return the answer that reports an error."""
     return faulty(fault.message, notes=fault.diagnostics[0].notes)
 
 
 async def failed(_request: Request, _fault: Exception) -> Response:
-    """Return the answer to a request in which hloc has failed."""
+    """Return the answer to a request that caused an internal error."""
     return faulty("internal error", 500)
 
 
 def faulty(message: str, status: int = 200, notes: Sequence[str] = ()) -> Response:
-    """Return an answer in which `message` is the fault."""
+    """Return an answer with `message` as its error."""
     row = {"message": message, "notes": list(notes), "code": "", "line": None}
     return JSONResponse({"faults": [row]}, status)

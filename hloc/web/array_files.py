@@ -1,4 +1,4 @@
-"""Files of arrays that the page sends for a run, and the file of results that it gets back."""
+"""Array files that the page sends for a run, and the file of results that it receives."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def given_file(name: str, letters: str) -> Iterator[str]:
     """Put a file into the folder of this process while the context lasts; returns its name.
 
     Args:
-        name: as the user calls it, with no folder; "" for no file.
-        letters: its bytes in base 64.
+        name: its name, without a folder; "" for no file.
+        letters: its bytes in base64.
 
     Raises:
         HloError: the name is none of an array file, or the file is too large.
@@ -38,7 +38,7 @@ def given_file(name: str, letters: str) -> Iterator[str]:
         return
     data = _checked(name, letters)
     try:
-        with open(name, "xb") as file:  # never one that is there
+        with open(name, "xb") as file:  # never overwrites a file
             file.write(data)
     except OSError as fault:
         raise HloError(f"cannot keep {name}: {reason_of(fault)}") from None
@@ -64,7 +64,7 @@ def _checked(name: str, letters: str) -> bytes:
 
 
 def results_file(arrays: Sequence[Array], shapes: Sequence[ArrayShape]) -> str:
-    """Return an .npz of the results of a run in base 64, "" if they are too large for the page."""
+    """Return an .npz of the results of a run in base64, "" if they are too large for the page."""
     if sum(array.nbytes for array in arrays) > ARRAY_BYTES:
         return ""
     file = BytesIO()

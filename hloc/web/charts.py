@@ -1,4 +1,4 @@
-"""The buffers and the kernels of a state: a drawing, and the same as text."""
+"""The buffers and the kernels of a state, as a chart and as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's side of a child process: asks it, and ends it when it hangs, dies or grows."""
+"""The server's side of a child process: sends questions, and ends a process that hangs or dies."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from hloc.python_process import python_command, python_environment
 from hloc.web.limits import START_SECONDS
 
 
-class Asked(Protocol):
-    """What answers questions."""
+class Responder(Protocol):
+    """Something that answers questions."""
 
     def ask(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Return the answer to `question`; HloError if there is none within `seconds`."""
         ...
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         ...
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Child:
-    """A process that answers one question at a time; started when it is first asked.
+    """A process that answers one question at a time, started by the first one.
 
-    One that does not answer in time, or dies, is ended with all that it has started, and the next
-    question starts another: no module can take the server down.
+    A process that does not answer in time, or dies, is ended with its children, and the next
+    question starts a new one: no module can take the server down.
     """
 
     command: Sequence[str] = field(default_factory=lambda: python_command("-m", "hloc.web.worker"))
@@ -46,7 +46,7 @@ class Child:
         """Return the answer to `question`.
 
         Raises:
-            HloError: it was not answered within `seconds`, or the process died over it.
+            HloError: there is no answer within `seconds`, or the process died.
         """
         with self._lock:
             process = self._started()
@@ -62,7 +62,7 @@ class Child:
             raise HloError(why, notes=(_MODULE_AT_FAULT,))
 
     def close(self) -> None:
-        """End the process; a question that it works on gets no answer."""
+        """End the process; a question in progress gets no answer."""
         finalizer = self._finalizer
         if finalizer is not None:
             finalizer()

@@ -1,4 +1,4 @@
-"""A state beside a module that it was not made from: what each instruction is in the other."""
+"""The comparison of a state with an unrelated module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who may ask the server: this machine's browser, with the token, for pages of this server.
+"""Access control of the server: only this machine's browser, with the token, from our own pages.
 
-The token is the first part of every path. Host and Origin are checked as well: a page of another
-site, or a name that it lets point to this machine, gets nothing. Bodies are read up to a limit.
+The token is the first part of every path. Host and Origin are checked too, against pages of other
+sites and DNS rebinding. Request bodies are read up to a limit.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _POLICY = (
 
 
 class Guard:
-    """Passes on what may be asked, under the path without the token.
+    """Forwards allowed requests to an application, without the token in their path.
 
     Args:
-        app: answers it.
+        app: the application.
         token: the first part of every path.
-        port: on which the server listens.
-        most_bytes: of the body of a request.
-        hosts: names of this machine by which it may be asked.
+        port: the port of the server.
+        most_bytes: largest body of a request.
+        hosts: names of this machine that a request may use.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Guard:
         self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Refuse a request, or forward it."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -80,7 +80,7 @@ class Guard:
         await self._app(inner, _given(body, receive), _with_headers(send))
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return status and words for what may not be asked."""
+        """Return status and message for a request that is not allowed, None for others."""
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
@@ -125,7 +125,7 @@ class Guard:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body, then what comes after it."""
+    """Return a `receive` that yields the body first, then later messages."""
     first = [body]
 
     async def given() -> Message:
@@ -151,7 +151,7 @@ def _with_headers(send: Send) -> Send:
 
 
 async def refuse(send: Send, status: int, words: str) -> None:
-    """Answer with a status and a fault in words, and close the connection."""
+    """Answer with a status and an error message, and close the connection."""
     body = json.dumps({"faults": [{"message": words, "notes": []}]}).encode()
     headers = [
         *_HEADERS,

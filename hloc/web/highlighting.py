@@ -1,4 +1,4 @@
-"""What the page colours HLO text by: pattern and words of `hloc.editors`, for JavaScript."""
+"""Syntax highlighting of the page: the pattern and words of `hloc.editors`, for JavaScript."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def highlighting() -> dict[str, Any]:
 
 
 def javascript_pattern(pattern: str) -> str:
-    """Return a pattern of Python's as JavaScript has it, where nothing is possessive.
+    """Translate a Python pattern to JavaScript, which has no possessive quantifiers.
 
     A repetition inside a repeated group loses its own: the group repeats, so the same texts match,
     and no text is tried in more than one way.

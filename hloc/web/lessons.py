@@ -17,7 +17,7 @@ _EXERCISE = "exercise.py"
 
 
 def lesson_data(lesson: Lesson) -> dict[str, Any]:
-    """Return the page of a lesson, and what an answer starts from."""
+    """Return the page of a lesson, and the skeleton of its answer."""
     cells = read_cells(lesson.read("lesson.md"))
     return {"html": html_page(cells, lesson.title), "exercise": lesson.read(_EXERCISE)}
 

@@ -1,42 +1,42 @@
-"""What `hloc web` takes in, and how much time and memory a module may take."""
+"""Limits of `hloc web`: sizes of requests, and the time and memory that a module may take."""
 
 from __future__ import annotations
 
 TEXT_BYTES = 8 << 20
-"""Of a request, and of the text of a module that the page edits."""
+"""Largest request, and largest text of a module that the page edits."""
 
 ANSWER_BYTES = 256 << 10
-"""Of an answer to the exercise of a lesson."""
+"""Largest answer to the exercise of a lesson."""
 
 ARRAY_BYTES = 8 << 20
-"""Of a file of inputs that the page sends, and of the results that it can save."""
+"""Largest file of inputs that the page sends, and of results that it can save."""
 
 START_SECONDS = 60.0
-"""A cold start reads NumPy and LLVM from the disk; it does not count against a question."""
+"""Limit for a cold start, which reads NumPy and LLVM from disk; not part of a question's time."""
 
 CHECK_SECONDS, WORK_SECONDS = 10.0, 60.0
-"""For the answer to a check while typing, and to any other question."""
+"""Time limits for a check while the user types, and for any other question."""
 
 PART_SECONDS = 0.5
-"""After which the page is told of the states that are there, while passes still run."""
+"""Interval at which the page gets the states so far while passes still run."""
 
 WALK_SECONDS = 45.0
-"""Of processor time for all passes of a pipeline: a new process can make them within an answer."""
+"""Processor time of a pipeline: a new process can run it again within `WORK_SECONDS`."""
 
 MEMORY_BYTES = 4 << 30
-"""Of address space, of each process that works on modules."""
+"""Address space of each process that works on modules."""
 
 FILE_BYTES = 64 << 20
-"""Of each file that such a process writes."""
+"""Largest file that such a process writes."""
 
 KEPT_WALKS, KEPT_STATES, KEPT_PAGES = 4, 24, 32
-"""Modules with their pipelines in a child, states inside passes of each, drawings in the server."""
+"""Cached modules per child, states inside passes per module, and drawings in the server."""
 
 MOST_DIAGNOSTICS, MOST_REWRITES, MOST_KERNELS = 50, 2000, 500
-"""That one answer lists."""
+"""Most of them that one answer lists."""
 
 SHOWN_BYTES = 2 << 20
-"""Of LLVM IR, assembly or HLO of one state; the page says how much more there is."""
+"""Most HLO, LLVM IR or assembly of a state that is shown; the page tells the size of the rest."""
 
 GRAPH_INSTRUCTIONS = 50_000
-"""Of a module that is drawn: that takes about 0.15 ms of processor time an instruction."""
+"""Largest module that is drawn, which takes about 0.15 ms of processor time per instruction."""

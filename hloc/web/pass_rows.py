@@ -1,4 +1,4 @@
-"""The runs of passes as the page lists them: what each did, and the state that it made."""
+"""The rows of the page's list of passes: what each pass did, and the state after it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Data: TypeAlias = dict[str, Any]
 
 
 def first_row(state: State) -> Data:
-    """Return what the list says of the module as it was given."""
+    """Return the row of the original module."""
     own = measure(state)
     return {"instructions": state.instructions, "effect": effect_text(own, own)}
 
 
 def pass_row(applied: Applied) -> Data:
-    """Return what the list says of a run of a pass; `state` is None if it changed nothing."""
+    """Return the row of a pass; its `state` is None if it changed nothing."""
     state = applied.state
     if state is None:
         note = printable(applied.no_gain)
@@ -29,7 +29,7 @@ def pass_row(applied: Applied) -> Data:
 
 
 def state_row(state: State, summary: str) -> Data:
-    """Return what the list says of a state that was made from another."""
+    """Return the row of a state after a pass."""
     assert state.parent is not None
     return {
         "pass": printable(state.how),

@@ -1,4 +1,4 @@
-"""What the page can open: the file or dump that was named, and the modules of the lessons."""
+"""The programs that the page can open: files and dumps from the command line, and lessons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hloc.web.limits import TEXT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The states that XLA's passes made of a module: the folder of a dump, and its name there."""
+    """The states of a module after XLA's passes: the folder of a dump, and the module's name."""
 
     folder: str
     module: str
@@ -25,12 +25,12 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module that can be opened; only the server knows where it lies.
+    """A module that can be opened; the page does not know its path.
 
     Attributes:
-        group: under which heading it stands.
+        group: the heading under which the page lists it.
         lesson: whose module it is, None for a file or a dump.
-        replayed: what XLA's passes made of it, None if no dump tells.
+        replayed: its states after XLA's passes, None without a dump of them.
     """
 
     title: str
@@ -40,7 +40,7 @@ class Program:
     replayed: Replayed | None = None
 
     def text(self) -> str | None:
-        """Return its text as it stands in the file, None if it is in another format.
+        """Return the text of its file, None if that has another format.
 
         Raises:
             HloError: the file cannot be read, or is too large for the page.
@@ -55,7 +55,7 @@ class Program:
 
 
 def programs_of(paths: Sequence[str]) -> tuple[Program, ...]:
-    """Return what can be opened: files and dumps first, then the lessons.
+    """Return the programs that can be opened: files and dumps first, then the lessons.
 
     Raises:
         HloError: a file or folder cannot be read.
@@ -66,7 +66,7 @@ def programs_of(paths: Sequence[str]) -> tuple[Program, ...]:
 def _given(paths: Iterable[str]) -> Iterator[Program]:
     for path in paths:
         if not os.path.isdir(path):
-            driver.read_file(path)  # says what is wrong with it
+            driver.read_file(path)  # raises if it cannot be read
             yield Program(printable(os.path.basename(path)), "Files", os.path.abspath(path))
             continue
         for module in read_folder(path).modules:

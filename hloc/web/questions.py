@@ -19,13 +19,13 @@ DEFAULTS: dict[str, Any] = {
     "measure": False, "name": "", "launch": 0, "block": 0, "thread": 0, "at": 0, "to": "",
     "other": "", "inputs": "", "known": 0, "dump": -1, "file": "", "data": "",
 }  # fmt: skip
-"""Of the fields that a question may leave out."""
+"""Values of the fields that a question may omit."""
 
 ASKED = (
     "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",
     "roofline", "kernel", "compare",
 )  # fmt: skip
-"""What the page may ask; `open` is the server's own."""
+"""The questions of the page; only the server asks `open`."""
 
 _MOST_LETTERS = {
     "pipeline": 4000, "inputs": 200_000, "file": 200, "data": ARRAY_BYTES // 3 * 4 + 4,

@@ -1,4 +1,4 @@
-"""The states of a module that XLA's passes made, as a dump has them, in place of a pipeline's."""
+"""The states of a module after XLA's passes, read from a dump instead of run as a pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repl.xla_dump import load_dump
 
 
 def begin_replay(folder: str, module: str, session: Session) -> Walked:
-    """Return the first state of `module` in the dump `folder`, with those that are going to come.
+    """Return `module` from the dump `folder`, ready to yield its states.
 
     Raises:
         HloError: the dump cannot be read, or has no such module.
@@ -24,7 +24,7 @@ def begin_replay(folder: str, module: str, session: Session) -> Walked:
 
 
 def _rows(states: Iterator[State]) -> Iterator[Data]:
-    """Yield what the page lists of each state."""
+    """Yield the row of each state."""
     for state in states:
         assert state.parent is not None
         table = table_of(snapshot_of(state.parent), snapshot_of(state), state.events)

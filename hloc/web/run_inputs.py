@@ -1,4 +1,4 @@
-"""The inputs of a run that the page asks for: a file, and lines as `hloc run --input` has them."""
+"""The inputs of a run from the page: a file, and lines with the syntax of `hloc run --input`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def inputs_of(text: str, seed: int, module: Module, file: str = "") -> Inputs:
     """Return the inputs of `module`: a line `NAME=SPEC` for each parameter that is not random.
 
     Args:
-        text: the lines; blank ones do not count.
-        seed: of everything random.
-        module: takes them.
-        file: the one that the lines may name, as in `x=@FILE`; if none does, all inputs without a
-            line come from it.
+        text: the lines; blank ones are ignored.
+        seed: for all random values.
+        module: the module to run.
+        file: the only file that lines may name, as in `x=@FILE`; if none does, it supplies all
+            inputs without a line.
 
     Raises:
         HloError: a line of another form, no such parameter, a value that does not fit, or another
@@ -36,7 +36,7 @@ def inputs_of(text: str, seed: int, module: Module, file: str = "") -> Inputs:
 
 
 def _use_file(inputs: Inputs, file: str, module: Module) -> None:
-    """Take all inputs from an archive, or the only one from an array."""
+    """Take all inputs from an archive, or the only input from an array."""
     if not file.endswith(".npy"):
         inputs.use_file(file, module)
         return

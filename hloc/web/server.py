@@ -1,4 +1,4 @@
-"""Starts the server on a port of this machine, and the browser with the address of the page."""
+"""Starts the server on a port of this machine, and opens the page in the browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hloc.web.limits import TEXT_BYTES
 from hloc.web.programs import programs_of
 
 JSON_FACTOR = 2
-"""Of bytes in a request to those of the text in it: JSON escapes line ends and quotes."""
+"""Size of a request relative to the text in it: JSON escapes line ends and quotes."""
 
 
 def serve(
@@ -28,8 +28,8 @@ def serve(
     Args:
         paths: files and folders of dumps that can be opened.
         port: 0 for a free one.
-        open_browser: show the page in the browser of the user.
-        say: tells the address.
+        open_browser: open the page in the user's browser.
+        say: prints a line for the user.
 
     Raises:
         HloError: a file cannot be read, or the port is taken.

@@ -1,6 +1,6 @@
-"""A module, the states that a pipeline makes of it, and those between two single rewrites.
+"""A module and its states after each pass of a pipeline, and after each single rewrite.
 
-The states of a large module take long: they are made in parts, and the page shows what is there.
+A pipeline takes long on a large module: it runs in parts, and the page shows the states so far.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ StepsOf: TypeAlias = "Callable[[Session, str], KernelSteps]"
 
 @dataclass(slots=True, eq=False)
 class Walked:
-    """A module with the states that were made of it so far.
+    """A module, and its states after the passes that ran so far.
 
     Attributes:
-        session: its states are the module and what each pass made that changed it.
-        coming: makes the next state, or finds that a pass changes nothing, when it is advanced;
-            yields what the page lists of it, or a note.
-        first: what the page lists of the module as it was given.
-        passes: every run of a pass, those that changed nothing too.
-        notes: what was said beside: a fixpoint that did not converge, why it stopped.
-        is_done: nothing comes any more.
-        fault: what went wrong, None if nothing did.
+        session: holds the original module, and a state for each pass that changed it.
+        coming: runs the next pass when it is advanced; yields the pass's row in the page's list, or
+            a note.
+        first: the row of the original module.
+        passes: a row for every pass that ran, including those that changed nothing.
+        notes: warnings, such as a fixpoint that did not converge, and the reason for stopping
+            early.
+        is_done: all passes have run.
+        fault: the error that ended the run, None if there is none.
         limit: seconds of processor time for all passes.
     """
 
@@ -68,10 +69,10 @@ class Walked:
     def advance(self, seconds: float) -> None:
         """Run the next passes for about `seconds`, at least one.
 
-        What goes wrong ends the walk and is its last note; the states before stay.
+        An error ends the run and becomes its last note; earlier states remain.
         """
         end = time.monotonic() + seconds
-        with collection_paused():  # what a pass makes stays: a third of the time
+        with collection_paused():  # the collector would take a third of the time and find nothing
             while not self.is_done:
                 self._step()
                 if time.monotonic() >= end:
@@ -101,12 +102,10 @@ class Walked:
         self.notes += [why] * bool(why)
 
     def state(self, number: int, rewrite: int = 0) -> State:
-        """Return the state after pass `number` that changed something, or inside that pass.
-
-        It is made now if it was not before.
+        """Return the state after changing pass `number`, or inside that pass; runs it if necessary.
 
         Args:
-            number: 0 for the module as it was given.
+            number: 0 for the original module.
             rewrite: after this many single rewrites of the pass; 0 for all of them.
 
         Raises:
@@ -125,7 +124,7 @@ class Walked:
         return self._after(number, rewrite, self._before(number, rewrite))
 
     def before(self, state: State) -> State:
-        """Return the state from which the last pass or rewrite has made `state`, or itself."""
+        """Return the state before the last pass or rewrite of `state`; the first one itself."""
         return state.parent or state
 
     def go_to(self, state: State) -> Session:
@@ -137,7 +136,7 @@ class Walked:
         return self.session
 
     def kernel(self, state: State, name: str, steps: StepsOf) -> KernelSteps:
-        """Return the kernel of instruction `name` of a state for stepping; the latest is kept.
+        """Return the kernel of instruction `name` of a state for stepping; the last one is cached.
 
         Raises:
             HloError: as `steps`, which opens it.
@@ -149,11 +148,11 @@ class Walked:
         return self._kernel[1]
 
     def whole(self, number: int) -> Replay:
-        """Return the run of the pass that made state `number`, to count its single rewrites."""
+        """Return the run of the pass that led to state `number`, to count its rewrites."""
         state = self.session.states[number]
         if number not in self._whole:
             if state.recipe is None or state.parent is None:
-                raise HloError("the module as it was given was made by no pass")
+                raise HloError("no pass led to the original module")
             self._whole[number] = run_guarded(self.session, state.parent, state.recipe, None)
         return self._whole[number]
 
@@ -163,7 +162,7 @@ class Walked:
         return base if rewrite == 1 else self._after(number, rewrite - 1, base)
 
     def _after(self, number: int, rewrite: int, parent: State) -> State:
-        """Return the state after some rewrites; what was done since `parent` are its events."""
+        """Return the state after some rewrites; its events are those since `parent`."""
         key = number, rewrite
         known = self._inside.pop(key, None)
         if known is None or known.parent is not parent:
@@ -187,10 +186,10 @@ class Walked:
 
 @dataclass(slots=True, eq=False)
 class Walks:
-    """The latest few modules with their pipelines, so that a step does not run them again.
+    """A cache of the last few modules with their pipelines, so that no step runs them again.
 
     Attributes:
-        new_session: makes the session of each; it knows where compiled code runs.
+        new_session: returns a session for one of them, which decides where compiled code runs.
         limit: seconds of processor time for all passes of a pipeline.
     """
 
@@ -199,7 +198,7 @@ class Walks:
     _kept: OrderedDict[tuple[str, ...], Walked] = field(default_factory=OrderedDict)
 
     def of(self, text: str, pipeline: str) -> Walked:
-        """Return the states that `pipeline`, a level or passes, makes of the module `text`.
+        """Return the states of the module `text` in `pipeline`, a level or passes.
 
         Raises:
             HloError: the text or the pipeline has faults.
@@ -207,7 +206,7 @@ class Walks:
         return self.kept((text, pipeline), partial(begin_walk, text, pipeline))
 
     def kept(self, key: tuple[str, ...], begin: Callable[[Session], Walked]) -> Walked:
-        """Return the states that are kept by `key`; else those that `begin` begins to make.
+        """Return the states cached under `key`, or new ones from `begin`.
 
         Raises:
             HloError: as `begin`.
@@ -223,7 +222,7 @@ class Walks:
 
 
 def begin_walk(text: str, pipeline: str, session: Session) -> Walked:
-    """Return the module `text`, with the states that `pipeline` is going to make of it.
+    """Return the module `text`, ready to run `pipeline`.
 
     Args:
         text: of HLO.
@@ -240,7 +239,7 @@ def begin_walk(text: str, pipeline: str, session: Session) -> Walked:
 
 
 def _rows(session: Session, walk: Walk) -> Iterator[Data | str]:
-    """Yield what the page lists of each run of a pass, and notes."""
+    """Run the passes one by one; yield the row of each, and notes."""
     for outcome in follow(session, walk):
         if isinstance(outcome, Applied):
             yield pass_row(outcome)

@@ -1,7 +1,7 @@
 """The child process that works on modules: `python -m hloc.web.worker`.
 
-It reads questions from stdin and writes answers to stdout, within limits on memory; the server
-bounds the time. Compiled code runs in a child of its own, as that of a session does.
+It reads questions from stdin and writes answers to stdout, within a memory limit; the server limits
+the time. Compiled code runs in a child of this process, as in a session.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def answer_questions(
     answer_to: Callable[[dict[str, Any]], dict[str, Any]],
     memory_bytes: int,
 ) -> None:
-    """Answer questions until there are no more; what fails is told as a fault of the question.
+    """Answer questions until there are no more; an error becomes the answer to its question.
 
     Args:
-        questions: the stream of messages to read.
+        questions: the stream to read.
         answers: the stream to write.
-        answer_to: gives an answer.
-        memory_bytes: what this process may take.
+        answer_to: returns the answer to a question.
+        memory_bytes: the memory limit of this process, for messages.
     """
     while True:
         try:

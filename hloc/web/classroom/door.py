@@ -1,8 +1,8 @@
-"""Who may come in: the class link leads to a form, the form to a session, its cookie to the page.
+"""Joining a class: the class link opens a form, which starts a session with a cookie.
 
-The path of the class link holds a token. A student who joins gets a cookie that no script can read
-and no other site can send; without it nothing below `/desk/` is answered. Before a body is read it
-is known whose it is, and that he has not too many questions open.
+The path of the class link contains a token. A student who joins gets a cookie that scripts cannot
+read and other sites cannot send; requests below `/desk/` are refused without it. Before the body of
+a request is read, its session is known and has not too many questions in progress.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class Door:
     """The application of a classroom.
 
     Args:
-        sessions: who is there.
-        port: of the server, part of the name of its cookie: browsers send those of all ports.
+        sessions: the sessions of the class.
+        port: the port of the server; part of the cookie's name, since browsers do not separate the
+            cookies of ports.
         guarded: puts a guard before the form.
-        say: tells the teacher a line.
+        say: prints a line for the teacher.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class Door:
             Route("/api/join", self._join, methods=["POST"]),
         ]
         self._outside = guarded(Starlette(routes=routes, exception_handlers={Exception: failed}))
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; a fault of hloc is told in words, here and to the teacher."""
+        """Answer one request; report an internal error to the student and the teacher."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._outside(scope, receive, send)
@@ -83,15 +84,15 @@ class Door:
         except HloError as fault:
             await refuse(send, 429, fault.message)
         except Exception as fault:
-            self._tell(fault)
+            self._report(fault)
             if not started:
                 await refuse(send, 500, "internal error")
 
-    def _tell(self, fault: Exception) -> None:
-        """Tell the teacher of a fault of hloc; of each kind once, since anybody may provoke it."""
+    def _report(self, fault: Exception) -> None:
+        """Report an internal error to the teacher, once for each kind: students may provoke it."""
         kind = type(fault).__name__
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._reported:
+            self._reported.add(kind)
             self._say(f"internal error: {kind}: {printable(str(fault))[:_SHOWN_LETTERS]}")
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,7 +107,7 @@ class Door:
             await session.page(scope, receive, send)
 
     def _session_of(self, scope: Scope) -> Session | None:
-        """Return the session whose cookie the browser has sent."""
+        """Return the session whose cookie the browser sent."""
         for name, value in scope["headers"]:
             if name == b"cookie":
                 try:
@@ -119,7 +120,7 @@ class Door:
         return None
 
     async def _form(self, request: Request) -> Response:
-        """Return the form; who has joined already goes to his page."""
+        """Return the form, or redirect a student who has joined already to the page."""
         if self._session_of(request.scope) is not None:
             return RedirectResponse(f"/{DESK}/", 303)
         content, kind = self._files["join.html"]
@@ -133,7 +134,7 @@ class Door:
         return Response(found[0], media_type=found[1])
 
     async def _join(self, request: Request) -> Response:
-        """Begin a session for a name."""
+        """Start a session for a name."""
         try:
             name = json.loads(await request.body())["name"]
         except (ValueError, RecursionError, LookupError, TypeError):
@@ -153,7 +154,7 @@ class Door:
 
 
 async def _in_time(receive: Receive, end: float) -> Message:
-    """Return the next part of a request; one that arrives too slowly is over."""
+    """Return the next part of a request; one that arrives too slowly ends."""
     try:
         async with asyncio.timeout_at(end):
             return await receive()

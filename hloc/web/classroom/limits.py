@@ -1,4 +1,4 @@
-"""What a classroom takes in, and what each student may take."""
+"""Limits of a classroom: sizes of requests, and the resources of each student."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from hloc.confinement.forked import Patience
 from hloc.confinement.limits import Limits
 
 TEXT_BYTES = 2 << 20
-"""Of the text of a module; a request may have twice as many."""
+"""Largest text of a module; a request may be twice as large."""
 
 SESSION_SECONDS, PROCESS_SECONDS = 45 * 60.0, 3 * 60.0
-"""Of idleness, after which a session ends, and after which the processes of one do."""
+"""Idle time after which a session ends, and after which the processes of a session end."""
 
 NAME_LETTERS = 40
 
 MOST_ASKED, MOST_ASKED_TOGETHER = 8, 160
-"""Requests that are being answered, of one student and of all."""
+"""Most requests in progress, of one student and of all."""
 
 WAIT_SECONDS = 60.0
-"""That a question waits for others."""
+"""Most time that a question waits for others."""
 
 REQUEST_SECONDS = 15.0
-"""In which a request has to arrive, and an idle connection is closed."""
+"""Time limit for a request to arrive, and for an idle connection."""
 
 CONNECTIONS, CONNECTIONS_OF_ONE = 512, 256
-"""That are open at once: of all, and of one address, behind which a whole school may be."""
+"""Most open connections, of all and of one address, which a whole school may share."""
 
 KEPT_BYTES = 384 << 20
-"""A process that occupies more after an answer is ended; its next question starts another."""
+"""A process that uses more memory after an answer is ended; the next question starts a new one."""
 
 WORK_LIMITS = Limits(memory_bytes=2 << 30, cpu_seconds=600, file_bytes=16 << 20, threads=16)
 ANSWER_LIMITS = Limits(memory_bytes=2 << 30, cpu_seconds=30, file_bytes=16 << 20)
-"""Of a process that works on modules, and of one that runs a student's Python: that has no threads,
-so it takes no more of the processors than one."""
+"""Limits of a process that works on modules, and of one that runs a student's Python, which has no
+threads and so uses at most one processor."""
 
 
 def _at_work() -> int:
@@ -45,11 +45,11 @@ def _at_work() -> int:
 
 
 AT_WORK = _at_work()
-"""Processes that work at the same time, as far as memory lasts if each takes all it may. The
-system divides the processors among them, so that none holds up the others."""
+"""Processes that may work at the same time: as many as fit in memory if each uses all it may. The
+system divides the processors among them."""
 
 CHECKING = 4
-"""Processes that check texts while students type, beside those."""
+"""Further processes, which check texts while students type."""
 
 _ANSWER_BYTES = 8 << 20
 CHECK_PATIENCE = Patience(seconds=20, cpu_seconds=5, answer_bytes=_ANSWER_BYTES)

@@ -1,4 +1,4 @@
-"""Starts a classroom: the fork server, the listener, and what tells the teacher."""
+"""Starts a classroom: the fork server, the listening socket, and messages to the teacher."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def serve_classroom(paths: Sequence[str], *, host: str, port: int, students: int
 
     Args:
         paths: files and folders of dumps that every student can open.
-        host: the address of this machine to listen on, as the loopback or that of a network.
+        host: the address of this machine to listen on.
         port: 0 for a free one.
-        students: who may be there at the same time.
-        say: tells a line.
+        students: most students at the same time.
+        say: prints a line for the teacher.
 
     Raises:
         HloError: as `open_classroom`.
@@ -51,11 +51,13 @@ def serve_classroom(paths: Sequence[str], *, host: str, port: int, students: int
 def open_classroom(
     paths: Sequence[str], host: str, port: int, students: int, say: Say
 ) -> Iterator[tuple[Callable[[], None], str]]:
-    """Yield what serves a class until it is stopped, and the class link; arguments as above.
+    """Yield the function that serves a class until it is stopped, and the class link.
+
+    The arguments are those of `serve_classroom`.
 
     Raises:
         HloError: a file cannot be read, the address is taken or not this machine's, or this system
-            cannot confine processes: then nothing is served.
+            cannot confine processes.
     """
     # Students' processes read no folder, so XLA's passes are not replayed for them.
     given = (program for program in programs_of(paths) if program.replayed is None)
@@ -80,16 +82,16 @@ def open_classroom(
 
 
 class _Guarded:
-    """A guard that answers to the names of this machine, and to the address that was asked."""
+    """A guard that accepts the names of this machine and the address of the request."""
 
     def __init__(self, app: App, token: str, port: int, hosts: Sequence[str]) -> None:
         self._app, self._token, self._port, self._hosts = app, token, port, hosts
         self._by_address: dict[str, Guard] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Refuse a request, or forward it."""
         address = _bracketed(str((scope.get("server") or ("",))[0]))
-        if address not in self._by_address:  # this machine has few
+        if address not in self._by_address:  # this machine has only a few
             hosts = [name for name in (*self._hosts, address) if name]
             most = limits.TEXT_BYTES * JSON_FACTOR
             self._by_address[address] = Guard(self._app, self._token, self._port, most, hosts)
@@ -97,7 +99,7 @@ class _Guarded:
 
 
 def _with_threads(app: App) -> App:
-    """Return `app` with a thread for each question that may be open."""
+    """Return `app` with a thread for each question that may be in progress."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         to_thread.current_default_thread_limiter().total_tokens = limits.MOST_ASKED_TOGETHER
@@ -108,7 +110,7 @@ def _with_threads(app: App) -> App:
 
 @contextmanager
 def _tidying(sessions: Sessions) -> Iterator[None]:
-    """Release what is idle, from time to time, and all in the end."""
+    """End idle sessions and processes now and then, and all of them at the end."""
     over = threading.Event()
 
     def tidy() -> None:
@@ -127,7 +129,7 @@ def _tidying(sessions: Sessions) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _KeptProgram(Program):
-    """A program whose text is known: no process of a student reads files of the teacher."""
+    """A program whose text was read in advance: students' processes cannot read its file."""
 
     kept: str = ""
 
@@ -157,7 +159,7 @@ def _bracketed(address: str) -> str:
 
 
 def _names(listener: socket.socket) -> tuple[str, ...]:
-    """Return the names by which this machine may be asked."""
+    """Return the host names that a request may use."""
     address = listener.getsockname()[0]
     if address.startswith("127.") or address == "::1":
         return LOOPBACK
@@ -166,6 +168,6 @@ def _names(listener: socket.socket) -> tuple[str, ...]:
 
 
 def _shown(listener: socket.socket, hosts: Sequence[str]) -> str:
-    """Return the address in the class link: where one listens on all, the name of the machine."""
+    """Return the host in the class link: the machine's name if it listens on all addresses."""
     address = listener.getsockname()[0]
     return hosts[0] if address in ("0.0.0.0", "::") else _bracketed(address)

@@ -1,4 +1,4 @@
-"""Who is there: the sessions of students, each with a secret of its own."""
+"""The sessions of students, each with its own secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloc.errors import HloError, printable
 from hloc.learn.catalogue import Lesson
 from hloc.web.app import WebApp
 from hloc.web.classroom import limits
-from hloc.web.classroom.students import Places, StudentChild, checked
+from hloc.web.classroom.students import Slots, StudentChild, checked
 from hloc.web.guard import App
 from hloc.web.programs import Program
 
@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 
 class Session:
-    """One student: a name, a secret that the browser keeps, and a page."""
+    """One student: a name, a secret that the browser keeps in a cookie, and a page."""
 
     def __init__(self, name: str, children: tuple[StudentChild, StudentChild]) -> None:
         self.name = name
@@ -43,11 +43,11 @@ class Sessions:
     """The sessions of a class.
 
     Args:
-        forks: makes the processes.
-        programs: what can be opened.
-        students: who may be there at the same time.
+        forks: forks the processes.
+        programs: the programs that can be opened.
+        students: most students at the same time.
         guarded: puts a guard before a page.
-        say: tells the teacher a line.
+        say: prints a line for the teacher.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Sessions:
     ) -> None:
         self._forks, self._programs, self._students = forks, programs, students
         self._guarded, self._say = guarded, say
-        self._working, self._checking = Places(limits.AT_WORK), Places(limits.CHECKING)
+        self._working, self._checking = Slots(limits.AT_WORK), Slots(limits.CHECKING)
         self._by_secret: dict[str, Session] = {}
         self._asked = 0
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class Sessions:
         """Return a new session.
 
         Raises:
-            HloError: the name is none, or nobody else can join.
+            HloError: the name is empty, or the class is full.
         """
         shown = " ".join(printable(name).split())[: limits.NAME_LETTERS]
         if not shown:
@@ -109,7 +109,7 @@ class Sessions:
             self._asked -= 1
 
     def release_idle(self) -> None:
-        """End the sessions, and the processes of others, that were not used for long."""
+        """End idle sessions, and idle processes of the other sessions."""
         now = time.monotonic()
         with self._lock:
             gone = [

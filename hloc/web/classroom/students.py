@@ -1,4 +1,4 @@
-"""The confined processes of one student, and the order in which students are served."""
+"""The confined processes of one student, and the number of them that work at the same time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _BUSY = ("wait a moment, then ask again",)
 def fork_server() -> Forks:
     """Start the fork server of a classroom; HloError where processes cannot be confined.
 
-    It and its processes see nothing of the environment but where Python finds its modules, and use
-    no cache: what one student's module left there would be another's code.
+    It and its processes see nothing of the environment but Python's module path. They use no cache:
+    code that one student's module left there would run for another student.
     """
     environment = {
         "PYTHONPATH": python_environment()["PYTHONPATH"],
@@ -42,15 +42,15 @@ def fork_server() -> Forks:
     return Forks(_CODE, environment)
 
 
-class Places:
-    """Places for processes that work at the same time."""
+class Slots:
+    """A limit on the processes that work at the same time."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.Semaphore(count)
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold a place inside; HloError if none becomes free."""
+    def held(self) -> Iterator[None]:
+        """Hold a slot inside; HloError if none becomes free in time."""
         if not self._free.acquire(timeout=limits.WAIT_SECONDS):
             raise HloError("too many students are working at the moment", notes=_BUSY)
         try:
@@ -62,12 +62,12 @@ class Places:
 class StudentChild:
     """A confined process that answers a student's questions, one at a time.
 
-    It is started when it is asked, and ended when it takes too much or is idle; what it knew is
-    worked out again.
+    It is started by a question, and ended when it takes too much or is idle; its state is computed
+    again when needed.
     """
 
-    def __init__(self, forks: Forks, places: Places, patience: Patience) -> None:
-        self._forks, self._places, self._patience = forks, places, patience
+    def __init__(self, forks: Forks, slots: Slots, patience: Patience) -> None:
+        self._forks, self._slots, self._patience = forks, slots, patience
         self._lock = threading.Lock()
         self._process: Confined | None = None
         self._is_closed = False
@@ -77,9 +77,9 @@ class StudentChild:
         """Return the answer to `question`.
 
         Raises:
-            HloError: there is none; the message is for the student.
+            HloError: there is no answer; the message is for the student.
         """
-        with self._lock, self._places.taken():
+        with self._lock, self._slots.held():
             process = self._started()
             self._used = time.monotonic()
             try:
@@ -95,7 +95,7 @@ class StudentChild:
         return answer
 
     def release_if_idle(self, seconds: float) -> None:
-        """End the process if it was asked nothing for so long."""
+        """End the process if its last question was more than `seconds` ago."""
         if time.monotonic() - self._used > seconds and self._lock.acquire(blocking=False):
             try:
                 self.release()
@@ -103,7 +103,7 @@ class StudentChild:
                 self._lock.release()
 
     def release(self) -> None:
-        """End the process; another is started when there is a question."""
+        """End the process; the next question starts a new one."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -121,17 +121,17 @@ class StudentChild:
         return self._process
 
 
-def checked(forks: Forks, places: Places, lesson: Lesson, answer: object) -> dict[str, Any]:
+def checked(forks: Forks, slots: Slots, lesson: Lesson, answer: object) -> dict[str, Any]:
     """Check the Python text `answer` in a confined process of its own, as `hloc learn check` does.
 
-    What comes back was written where a student's Python has run: it is what that likes to say.
+    The result is untrusted: the student's Python runs in the process that writes it.
 
     Raises:
-        HloError: it is no text or too long, or it cannot be checked.
+        HloError: it is not a text, is too long, or cannot be checked.
     """
     if not isinstance(answer, str) or len(answer.encode(errors="replace")) > ANSWER_BYTES:
         raise HloError(f"an answer is a text of at most {ANSWER_BYTES >> 10} KiB")
-    with places.taken():
+    with slots.held():
         process = forks.fork("answer", limits.ANSWER_LIMITS)
         try:
             found = process.ask({"lesson": lesson.name, "answer": answer}, limits.ANSWER_PATIENCE)
@@ -148,7 +148,7 @@ def _not_yet(why: str) -> dict[str, Any]:
 
 
 def _report(found: Any) -> dict[str, Any]:
-    """Return a report for the page, of fields of the right types and bounded lengths."""
+    """Return a report for the page, with checked types and bounded lengths."""
     try:
         if "fault" in found:
             return _not_yet(str(found["fault"]))

@@ -1,7 +1,7 @@
-"""What the confined processes of a classroom do: questions about modules, answers to lessons.
+"""The handlers of a classroom's confined processes: questions about modules, answers to lessons.
 
-The fork server runs `prepare`, which imports everything and warms it up, so that a process is there
-within a moment.
+The fork server runs `prepare`, which imports and warms up everything, so that a new process is
+ready at once.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ ENTRY main {
 }
 """
 _TEXTS = (_WARMING.replace("{1,0}", "{1,0:T(4,4)}"), _WARMING.replace("dot", "dat"))
-"""Layouts with tiles are read by the grammar, which takes a while to load; faults, by others."""
+"""The first has tiles in layouts, which load the grammar; the second has an error."""
 
 _LESSON = "algebra"
-"""Its reference is an answer that brings rules."""
+"""A lesson whose reference answer registers rules."""
 
 
 def main() -> None:
-    """Be the fork server of a classroom."""
+    """Run the fork server of a classroom."""
     serve(prepare)
 
 
 def prepare() -> dict[str, Handler]:
-    """Return the kinds of work, with all imported that they need."""
+    """Return the handlers, after importing all that they need."""
     from hloc.codegen.gpu.worker import compile_in_this_process
     from hloc.learn.catalogue import find_lesson
     from hloc.learn.sandbox import report_table
@@ -51,7 +51,7 @@ def prepare() -> dict[str, Handler]:
 
 
 def warm_up() -> list[dict[str, Any]]:
-    """Ask every question once; returns the answers, those to a faulty text last."""
+    """Ask every question once; return the answers, those to a faulty text last."""
     answerer = _answerer()
     fields = {"text": _WARMING, "other": _WARMING, "state": 1}
     questions = [{"ask": asked, **fields} for asked in ASKED]
