@@ -121,7 +121,7 @@ def test_a_state_can_be_compared_with_the_input(answerer: Answerer) -> None:
         ({"state": 9}, "there is no state 9; the last one is 2"),
         ({"state": -1}, "there is no state -1"),
         ({"state": 1, "rewrite": 99}, "state 1 was made by"),
-        ({"state": 0, "rewrite": 1}, "made by no pass"),
+        ({"state": 0, "rewrite": 1}, "no pass led to"),
         ({"pipeline": "foo"}, "there is no pass 'foo'"),
         ({"text": ""}, "empty"),
     ],
