@@ -83,7 +83,7 @@ class Recipe:
             limit: stop after this many rewrites.
             on_rewrite: called after every rewrite; it may set `context.rewrite_limit` to stop.
             remarks: receives the remarks of the pass.
-            copy: an existing copy of the module that nobody else needs.
+            copy: a copy of the module to transform; by default, a new one is made.
         """
         copy = copy or clone_module(module)
         copy.reserve_uids(self.highest_uid)

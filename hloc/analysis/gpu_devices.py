@@ -64,7 +64,7 @@ DEVICE_SPECS = {
     name: DeviceSpec(processors, memory * _TERA, f32 * _TERA, half * _TERA, f64 * _TERA, mib * _MIB)
     for name, processors, memory, f32, half, f64, mib in _ROWS
 }
-"""By name; the first whose words all stand in the name that a driver gives is meant."""
+"""By name. A driver's name for a device means the first row whose words it all contains."""
 
 DEFAULT_CHIP = "sm_80"
 

@@ -20,7 +20,7 @@ def compile_options(arguments: Namespace) -> CompileOptions:
     """Return the options of a compilation.
 
     Raises:
-        UsageError: a target, processor or feature that there is not.
+        UsageError: an unknown target, processor or feature.
     """
     machine = _machine(arguments)
     simulator = getattr(arguments, "simulate", None) or ""
@@ -105,7 +105,7 @@ def _machine(arguments: Namespace) -> _Machine:
     """Return the options that choose a backend and its machine.
 
     Raises:
-        UsageError: a target, processor or feature that there is not.
+        UsageError: an unknown target, processor or feature.
     """
     named = [getattr(arguments, name, "") for name in ("target", "mcpu", "mattr")]
     if not any(named):

@@ -23,7 +23,7 @@ class XlaChild:
     """Programs that XLA compiled in a child process; used as a context, which ends the process."""
 
     def __init__(self, cores: int = 0) -> None:
-        """Let the process use so many `cores`, 0 for all."""
+        """Let the process use this many `cores`, 0 for all."""
         self._child = Child("hloc.jax.xla_child", arguments=str(cores), JAX_PLATFORMS="cpu")
         self._known: set[str] = set()
 
@@ -84,7 +84,7 @@ class XlaChild:
 
 
 def serve(cores: int) -> None:
-    """Run what comes in; XLA may use so many `cores`, 0 for all."""
+    """Run what comes in; XLA may use this many `cores`, 0 for all."""
     if cores and hasattr(os, "sched_setaffinity"):  # XLA counts them when it starts
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     from hloc.jax.xla_program import XlaProgram

@@ -1,9 +1,8 @@
 """Ctrl-C while a command starts or works: the process ends with 130, whatever else happens.
 
 Python raises `KeyboardInterrupt` at any point. Inside an import, packages turn it into an
-`ImportError`,
-or a callback of the import system loses it: there the process ends at once. Elsewhere it is
-    recorded, in case something catches it or raises another exception instead.
+`ImportError`, or a callback of the import system loses it: there the process ends at once.
+Elsewhere it is recorded, in case something catches it or raises another exception instead.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def target_for(triple: str = "", cpu: str = "", features: str = "") -> Target:
         features: what to add or take away, `+avx2,-fma`.
 
     Raises:
-        HloError: a target or processor that there is not.
+        HloError: an unknown target or processor.
     """
     host = host_target()
     if not triple or triple == host.triple or triple == host.triple.split("-")[0]:

@@ -1,1 +1,1 @@
-"""One emitter per shape of loop nest; `table` lists them in the order they are asked."""
+"""One emitter per shape of loop nest; `table` lists them in order of preference."""

@@ -1,4 +1,4 @@
-"""The emitters, in the order they are asked; the general loop comes last."""
+"""The emitters, in order of preference; the general loop comes last."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def sleep(_address: Address, _value: int) -> None:
 
 
 def wake(_address: Address, _count: int) -> None:
-    """End the sleep of at most so many threads."""
+    """End the sleep of at most this many threads."""
 
 
 def pause() -> None:
