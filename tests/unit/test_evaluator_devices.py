@@ -125,8 +125,8 @@ body { t = (s32[], s32[], f32[2]) parameter(0)
   j = s32[] add(i, one)
   n = s32[] get-tuple-element(t), index=1
   v = f32[2] get-tuple-element(t), index=2
-  w = f32[2] all-reduce(v), channel_id=1, use_global_device_ids=true, replica_groups=GROUPS, to_apply=sum
-  ROOT r = (s32[], s32[], f32[2]) tuple(j, n, w) }
+  w = f32[2] all-reduce(v), channel_id=1, use_global_device_ids=true, replica_groups=GROUPS,
+  to_apply=sum ROOT r = (s32[], s32[], f32[2]) tuple(j, n, w) }
 """
 LOOP_ENTRY = """p = u32[] partition-id()
   two = u32[] constant(2)
@@ -168,7 +168,7 @@ BRANCH = """p = u32[] partition-id()
 EVEN = f"even {{ v = f32[2] parameter(0) ROOT x = f32[2] all-reduce(v), {GLOBAL}, replica_groups={{{{0,1,2,3}}}}, to_apply=sum }}\n"
 
 
-def test_branches_may_each_have_an_instruction_of_one_meeting() -> None:
+def test_branches_may_each_have_an_instruction_of_one_rendezvous() -> None:
     odd = (
         EVEN.replace("even", "odd")
         .replace("ROOT x", "x")
@@ -193,7 +193,7 @@ def test_other_opcodes_at_the_same_time_are_a_deadlock() -> None:
         run(BRANCH, 4, EVEN + odd)
 
 
-def test_other_shapes_at_one_meeting_are_named() -> None:
+def test_other_shapes_at_one_rendezvous_are_named() -> None:
     odd = (
         "odd { v = f32[2] parameter(0) w = f32[1] slice(v), slice={[0:1]} "
         f"x = f32[1] all-reduce(w), {GLOBAL}, replica_groups={{{{0,1,2,3}}}}, to_apply=sum "
@@ -205,7 +205,7 @@ def test_other_shapes_at_one_meeting_are_named() -> None:
         run(BRANCH, 4, EVEN + odd)
 
 
-def test_other_reducers_at_one_meeting_are_named() -> None:
+def test_other_reducers_at_one_rendezvous_are_named() -> None:
     most = SUM.replace("sum", "most").replace("add", "maximum")
     odd = EVEN.replace("even", "odd").replace("to_apply=sum", "to_apply=most")
     with pytest.raises(HloError, match="meet with different reducers: 'sum' and 'most'"):

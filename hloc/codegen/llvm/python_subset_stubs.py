@@ -20,7 +20,7 @@ def _built_in(*_: Any) -> Any:
 
 
 at = _built_in
-"""`at(meeting.phase)`, `at(slots[i])`: the address of a field or an element."""
+"""`at(rendezvous.phase)`, `at(slots[i])`: the address of a field or an element."""
 function = _built_in
 """`function(worker)`: the address of a function of this unit."""
 size_of = _built_in
@@ -29,12 +29,12 @@ cast = _built_in
 call = _built_in
 """`call(address, x, y)`: call the C function at an address."""
 exchange = _built_in
-"""`exchange(meeting.phase, value)`: store atomically, return the old value."""
+"""`exchange(rendezvous.phase, value)`: store atomically, return the old value."""
 atomic_add = _built_in
-"""`atomic_add(meeting.arrived, 1)`: add atomically, return the old value."""
+"""`atomic_add(rendezvous.arrived, 1)`: add atomically, return the old value."""
 atomic_max = _built_in
 atomic_load = _built_in
-"""`atomic_load(meeting.phase)`: load with acquire semantics."""
+"""`atomic_load(rendezvous.phase)`: load with acquire semantics."""
 python_fallback = _built_in
 """`return python_fallback(args)`: leave the call to the Python function of the same name."""
 text = _built_in

@@ -24,7 +24,7 @@ from hloc.runtime.communicator.structures import STRUCTURES
 _SPINS = 2000
 """Polls of a waiting device before it sleeps, if each device has its own core."""
 
-MeetingKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
+RendezvousKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
 """Opcode, group and channel: the rendezvous key, as in XLA:CPU."""
 
 _OPCODES = STRUCTURES.enum("Opcode")
@@ -56,13 +56,15 @@ class LocalCommunicator:
         world = self._world
         world.devices = count
         world.states = self._words([ctypes.addressof(state) for state in self._states])
-        meetings: dict[MeetingKey, int] = {}
+        numbers: dict[RendezvousKey, int] = {}
         kinds: dict[tuple[Any, ...], int] = {}
         world.exchange = self._array(
-            "Exchange", [self._exchange(e, meetings, kinds) for e in exchanges]
+            "Exchange", [self._exchange(e, numbers, kinds) for e in exchanges]
         )
-        world.meetings = len(meetings)
-        world.meeting = self._array("Meeting", [self._meeting(group) for _, group, _ in meetings])
+        world.rendezvous_count = len(numbers)
+        world.rendezvous = self._array(
+            "Rendezvous", [self._rendezvous(group) for _, group, _ in numbers]
+        )
         world.spins = _SPINS if count <= cores else 0
         world.helpers = cores - 1
         world.clock = int(time.CLOCK_MONOTONIC)
@@ -121,24 +123,24 @@ class LocalCommunicator:
     def _exchange(
         self,
         exchange: Exchange,
-        meetings: dict[MeetingKey, int],
+        numbers: dict[RendezvousKey, int],
         kinds: dict[tuple[Any, ...], int],
     ) -> Any:
         devices = range(self._program.devices)
-        meeting_of, rank_of = [-1] * len(devices), [0] * len(devices)
+        rendezvous_of, rank_of = [-1] * len(devices), [0] * len(devices)
         combiners_of = [0] * len(devices)
         for group in exchange.groups:
-            number = meetings.setdefault((exchange.opcode, group, exchange.channel), len(meetings))
+            number = numbers.setdefault((exchange.opcode, group, exchange.channel), len(numbers))
             combiners = self._combiners(exchange, len(group))
             for rank, device in enumerate(group):
-                meeting_of[device], rank_of[device] = number, rank
+                rendezvous_of[device], rank_of[device] = number, rank
                 combiners_of[device] = combiners
         if exchange.opcode in ("send", "recv"):
-            meeting_of = [-1] * len(devices)
+            rendezvous_of = [-1] * len(devices)
             for pair in exchange.pairs:
                 key = ("transfer", pair, exchange.channel)
                 end = pair[0] if exchange.opcode == "send" else pair[1]
-                meeting_of[end] = meetings.setdefault(key, len(meetings))
+                rendezvous_of[end] = numbers.setdefault(key, len(numbers))
         source_of = [-1] * len(devices)
         for source, target in exchange.pairs:
             source_of[target] = rank_of[source]
@@ -148,7 +150,7 @@ class LocalCommunicator:
         result.operand = self._array("Pieces", list(map(_pieces, exchange.operands)))
         result.result = self._array("Pieces", list(map(_pieces, exchange.results)))
         result.is_tuple = len(exchange.results) > 1
-        result.meeting_of = self._words(meeting_of)
+        result.rendezvous_of = self._words(rendezvous_of)
         result.rank_of = self._words(rank_of)
         result.source_of = self._words(source_of)
         result.combiners_of = self._words(combiners_of)
@@ -160,8 +162,8 @@ class LocalCommunicator:
         symbols = {c.operand: c.symbol for c in exchange.combiners if c.members == members}
         return self._words([self._program.combiners[symbols[i]] for i in sorted(symbols)])
 
-    def _meeting(self, group: tuple[int, ...]) -> Any:
-        result = STRUCTURES.structure("Meeting")()
+    def _rendezvous(self, group: tuple[int, ...]) -> Any:
+        result = STRUCTURES.structure("Rendezvous")()
         result.members = len(group)
         result.devices = self._words(list(group))
         result.arrays = self._words([0] * len(group))

@@ -71,7 +71,7 @@ ENTRY e {{ x = s32[4] parameter(0) p = pred[] parameter(1)
 
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
-def test_all_passes_keep_the_meetings(text: str, level: int) -> None:
+def test_all_passes_keep_each_rendezvous(text: str, level: int) -> None:
     arguments = [[np.array([0, 1, 2, 3], np.int32), np.array([4, 5, 6, 7], np.int32)]]
     arguments.append([np.array(True), np.array(False)])
     expected = evaluate_devices(hloc.parse(text), arguments)

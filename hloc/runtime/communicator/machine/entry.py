@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hloc.codegen.llvm.python_subset_stubs import Words, atomic_load
-from hloc.runtime.communicator.machine.meetings import meet, now
 from hloc.runtime.communicator.machine.moves import fill_alone
+from hloc.runtime.communicator.machine.rendezvous import meet, now
 from hloc.runtime.communicator.machine.stubs import Device, Opcode_, World
 from hloc.runtime.communicator.machine.transfers import receive, send
 
@@ -19,18 +19,18 @@ def exchange_data(device: Device, number: int, arrays: Words) -> int:
 
 
 def take_part(world: World, device: Device, number: int, arrays: Words) -> int:
-    """Do what the opcode asks for, in the group of the device."""
+    """Do the exchange in the group of the device: a transfer, or a rendezvous of all members."""
     if atomic_load(world.stopped) != 0:
         return 1
     what = world.exchange[number]
-    place = what.meeting_of[device.number]
+    place = what.rendezvous_of[device.number]
     if place < 0:
         fill_alone(what, arrays)
         return 0
-    meeting = world.meeting[place]
+    rendezvous = world.rendezvous[place]
     if what.opcode == Opcode_.send:
-        return send(world, what, meeting, number, arrays)
+        return send(world, what, rendezvous, number, arrays)
     if what.opcode == Opcode_.recv:
         device.waits_at = number + 1
-        return receive(world, what, meeting, device, arrays)
+        return receive(world, what, rendezvous, device, arrays)
     return meet(world, device, number, arrays)

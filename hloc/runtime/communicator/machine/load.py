@@ -13,7 +13,7 @@ from hloc.runtime.communicator.machine.waiting import NEEDED, waiting_text
 from hloc.runtime.communicator.structures import STRUCTURES
 from hloc.runtime.translated_code import Machine, load_translated
 
-SOURCES = ("moves", "meetings", "transfers", "entry", "threads")
+SOURCES = ("moves", "rendezvous", "transfers", "entry", "threads")
 
 _WAITING = {"sleep": 2, "wake": 2, "pause": 0}
 

@@ -12,16 +12,16 @@ from hloc.codegen.llvm.python_subset_stubs import Words, call, cast, memcpy, mem
 from hloc.runtime.communicator.machine.stubs import (
     Address,
     Exchange,
-    Meeting,
     Opcode_,
     Pieces,
+    Rendezvous,
     World,
 )
 
 
-def piece_count(what: Exchange, meeting: Meeting) -> int:
-    """Return into how many pieces the work is cut; its negative if one thread should do it all."""
-    members = meeting.members
+def piece_count(what: Exchange, rendezvous: Rendezvous) -> int:
+    """Return the number of pieces of the work; negative if one thread should do them all."""
+    members = rendezvous.members
     pieces = 0
     moved = 0
     for i in range(what.operands):
@@ -31,7 +31,7 @@ def piece_count(what: Exchange, meeting: Meeting) -> int:
         if what.opcode <= Opcode_.reduce_scatter:
             pieces += runs_of(operand)
         else:
-            pieces += transfers(what, meeting) * chunks_of(what, i)
+            pieces += transfers(what, rendezvous) * chunks_of(what, i)
     if what.opcode == Opcode_.ragged_all_to_all:
         return -1
     if what.opcode == Opcode_.all_to_all and what.is_tuple:
@@ -41,29 +41,29 @@ def piece_count(what: Exchange, meeting: Meeting) -> int:
     return pieces
 
 
-def run_piece(what: Exchange, meeting: Meeting, piece: int) -> None:
+def run_piece(what: Exchange, rendezvous: Rendezvous, piece: int) -> None:
     """Do piece number `piece` of the work."""
     if what.opcode == Opcode_.ragged_all_to_all:
-        move_ragged(what, meeting)
+        move_ragged(what, rendezvous)
         return
     if what.opcode <= Opcode_.reduce_scatter:
         number = 0
         while piece >= runs_of(what.operand[number]):
             piece -= runs_of(what.operand[number])
             number += 1
-        reduce_run(what, meeting, number, piece)
+        reduce_run(what, rendezvous, number, piece)
         return
     operand = 0
     if not (what.opcode == Opcode_.all_to_all and what.is_tuple):
-        while piece >= transfers(what, meeting) * chunks_of(what, operand):
-            piece -= transfers(what, meeting) * chunks_of(what, operand)
+        while piece >= transfers(what, rendezvous) * chunks_of(what, operand):
+            piece -= transfers(what, rendezvous) * chunks_of(what, operand)
             operand += 1
     chunks = chunks_of(what, operand)
-    move_chunk(what, meeting, operand, piece // chunks, piece % chunks)
+    move_chunk(what, rendezvous, operand, piece // chunks, piece % chunks)
 
 
 def fill_alone(what: Exchange, arrays: Words) -> None:
-    """Fill the results of a device that is in no group: zeros."""
+    """Fill the results of a device that is in no group with zeros."""
     for i in range(what.results):
         result = what.result[i]
         memset(arrays[what.operands + i], 0, result.outer * result.count * result.inner_bytes)
@@ -73,36 +73,36 @@ def fill_alone(what: Exchange, arrays: Words) -> None:
 
 
 def runs_of(operand: Pieces) -> int:
-    """Return into how many runs of 4,096 elements an operand is cut."""
+    """Return the number of runs of 4,096 elements of an operand."""
     size = operand.outer * operand.count * operand.inner_bytes
     count: int = (size // operand.element_bytes + 4095) // 4096
     return count
 
 
-def reduce_run(what: Exchange, meeting: Meeting, number: int, run: int) -> None:
-    """Reduce one run of operand `number` and hand it out."""
+def reduce_run(what: Exchange, rendezvous: Rendezvous, number: int, run: int) -> None:
+    """Reduce one run of operand `number` and copy it to the results."""
     operand = what.operand[number]
     size = operand.outer * operand.count * operand.inner_bytes
     begin = run * 4096 * operand.element_bytes
     length = min(size - begin, 4096 * operand.element_bytes)
-    members = meeting.members
+    members = rendezvous.members
     inputs = stack(members + 1)
     total = stack(8192)
     for rank in range(members):
-        inputs[rank] = meeting.arrays[rank][number] + begin
+        inputs[rank] = rendezvous.arrays[rank][number] + begin
     inputs[members] = total
-    call(meeting.combiners[number], inputs, length // operand.element_bytes)
+    call(rendezvous.combiners[number], inputs, length // operand.element_bytes)
     if what.opcode == Opcode_.all_reduce:
         for rank in range(members):
-            memcpy(meeting.arrays[rank][what.operands + number] + begin, total, length)
+            memcpy(rendezvous.arrays[rank][what.operands + number] + begin, total, length)
     else:
-        scatter(what, meeting, number, total, begin, length)
+        scatter(what, rendezvous, number, total, begin, length)
 
 
 def scatter(
-    what: Exchange, meeting: Meeting, number: int, total: Address, begin: int, length: int
+    what: Exchange, rendezvous: Rendezvous, number: int, total: Address, begin: int, length: int
 ) -> None:
-    """Copy a run of the whole sum to the members whose pieces it holds."""
+    """Copy a run of the whole sum to the members whose pieces overlap it."""
     operand = what.operand[number]
     inner = operand.inner_bytes
     done = 0
@@ -111,7 +111,7 @@ def scatter(
         within = position % inner
         block = position // inner
         count = min(inner - within, length - done)
-        result = meeting.arrays[block % operand.count][what.operands + number]
+        result = rendezvous.arrays[block % operand.count][what.operands + number]
         target = result + block // operand.count * inner + within
         copy(target, total + done, count)
         done += count
@@ -120,9 +120,9 @@ def scatter(
 # ---- transfers
 
 
-def transfers(what: Exchange, meeting: Meeting) -> int:
-    """Return how many pairs of members there are, of which one may send to the other."""
-    members: int = meeting.members
+def transfers(what: Exchange, rendezvous: Rendezvous) -> int:
+    """Return the number of transfers: one per pair of members, or one per receiver."""
+    members: int = rendezvous.members
     if what.opcode == Opcode_.all_gather or what.opcode == Opcode_.all_to_all:
         return members * members
     return members
@@ -135,7 +135,7 @@ def row_bytes(what: Exchange, operand: int) -> int:
 
 
 def chunks_of(what: Exchange, operand: int) -> int:
-    """Return into how many pieces each transfer of an operand is cut; at least one."""
+    """Return the number of pieces of each transfer of an operand, at least one."""
     row = row_bytes(what, operand)
     total: int = row * what.operand[operand].outer
     chunk = chunk_bytes(row)
@@ -145,24 +145,26 @@ def chunks_of(what: Exchange, operand: int) -> int:
 
 
 def chunk_bytes(row: int) -> int:
-    """Return the bytes of a piece of a transfer: whole rows, if they are short."""
+    """Return the size of a piece of a transfer in bytes: whole rows if they are short."""
     if row == 0 or row >= 65536:
         return 65536
     return 65536 // row * row
 
 
-def move_chunk(what: Exchange, meeting: Meeting, operand: int, transfer: int, chunk: int) -> None:
+def move_chunk(
+    what: Exchange, rendezvous: Rendezvous, operand: int, transfer: int, chunk: int
+) -> None:
     """Do one piece of one transfer."""
-    members = meeting.members
+    members = rendezvous.members
     receiver = transfer
     sender = 0
-    if transfers(what, meeting) > members:
+    if transfers(what, rendezvous) > members:
         sender = transfer // members
         receiver = transfer % members
     row = row_bytes(what, operand)
     rows = what.operand[operand].outer
-    taken = operand
-    given = operand
+    source_array = operand
+    target_array = operand
     source_stride = row
     target_stride = row
     source_offset = 0
@@ -172,22 +174,22 @@ def move_chunk(what: Exchange, meeting: Meeting, operand: int, transfer: int, ch
         target_offset = row * sender
     elif what.opcode == Opcode_.all_to_all:
         if what.is_tuple:
-            taken = receiver
-            given = sender
+            source_array = receiver
+            target_array = sender
         else:
             source_stride = row * members
             target_stride = row * members
             source_offset = row * receiver
             target_offset = row * sender
     elif what.opcode == Opcode_.collective_permute:
-        sender = what.source_of[meeting.devices[receiver]]
+        sender = what.source_of[rendezvous.devices[receiver]]
     begin = chunk * chunk_bytes(row)
     end = min(begin + chunk_bytes(row), row * rows)
-    target = meeting.arrays[receiver][what.operands + given] + target_offset
+    target = rendezvous.arrays[receiver][what.operands + target_array] + target_offset
     if sender < 0:
         memset(target + begin, 0, end - begin)
         return
-    source = meeting.arrays[sender][taken] + source_offset
+    source = rendezvous.arrays[sender][source_array] + source_offset
     if begin % row == 0 and end % row == 0:
         first = begin // row
         copy_rows(
@@ -210,7 +212,7 @@ def move_chunk(what: Exchange, meeting: Meeting, operand: int, transfer: int, ch
 def copy_rows(
     target: Address, target_stride: int, source: Address, source_stride: int, row: int, rows: int
 ) -> None:
-    """Copy rows of `row` bytes that begin a stride apart; short ones without calls."""
+    """Copy rows of `row` bytes, a stride apart; short ones without calls."""
     if target_stride == row and source_stride == row:
         memcpy(target, source, row * rows)
     elif row == 4:
@@ -220,17 +222,17 @@ def copy_rows(
             )[0]
     elif row % 8 == 0 and row <= 64:
         for i in range(rows):
-            to = cast("int64_t*", target + i * target_stride)
-            taken = cast("int64_t*", source + i * source_stride)
+            target_words = cast("int64_t*", target + i * target_stride)
+            source_words = cast("int64_t*", source + i * source_stride)
             for j in range(row // 8):
-                to[j] = taken[j]
+                target_words[j] = source_words[j]
     else:
         for i in range(rows):
             copy(target + i * target_stride, source + i * source_stride, row)
 
 
 def copy(target: Address, source: Address, bytes: int) -> None:
-    """Copy a few bytes without a call if they are one element, else as ever."""
+    """Copy a few bytes: 1, 2 or 4 by a load and a store, else by `memcpy`."""
     if bytes == 4:
         cast("int32_t*", target)[0] = cast("int32_t*", source)[0]
     elif bytes == 2:
@@ -244,14 +246,14 @@ def copy(target: Address, source: Address, bytes: int) -> None:
 # ---- rows of unequal number
 
 
-def ragged_fault(world: World, what: Exchange, meeting: Meeting) -> int:
-    """Return 1 if rows lie outside of the arrays; the world then says which."""
-    members = meeting.members
+def ragged_fault(world: World, what: Exchange, rendezvous: Rendezvous) -> int:
+    """Return 1 if rows lie outside of the arrays; `world.fault_*` then say which."""
+    members = rendezvous.members
     updates = what.operand[2].outer // members
     rows = what.operand[0].outer
     room = what.operand[1].outer
     for sender in range(members):
-        arrays = meeting.arrays[sender]
+        arrays = rendezvous.arrays[sender]
         for i in range(members * updates):
             start = number_at(what.operand[2], arrays[2], i)
             count = number_at(what.operand[3], arrays[3], i)
@@ -265,7 +267,7 @@ def ragged_fault(world: World, what: Exchange, meeting: Meeting) -> int:
                 or start + count > rows
                 or target + count > room
             ):
-                world.fault_device = meeting.devices[sender]
+                world.fault_device = rendezvous.devices[sender]
                 world.fault_count = count
                 world.fault_start = start
                 world.fault_target = target
@@ -273,23 +275,23 @@ def ragged_fault(world: World, what: Exchange, meeting: Meeting) -> int:
     return 0
 
 
-def move_ragged(what: Exchange, meeting: Meeting) -> None:
+def move_ragged(what: Exchange, rendezvous: Rendezvous) -> None:
     """Copy operand 1 of each member to its result, then the rows that the others send."""
-    members = meeting.members
+    members = rendezvous.members
     updates = what.operand[2].outer // members
     row = what.operand[0].inner_bytes
     for rank in range(members):
-        arrays = meeting.arrays[rank]
+        arrays = rendezvous.arrays[rank]
         memcpy(arrays[6], arrays[1], row * what.operand[1].outer)
     for sender in range(members):
-        arrays = meeting.arrays[sender]
+        arrays = rendezvous.arrays[sender]
         for receiver in range(members):
             for i in range(updates):
                 place = receiver * updates + i
                 start = number_at(what.operand[2], arrays[2], place)
                 count = number_at(what.operand[3], arrays[3], place)
                 target = number_at(what.operand[4], arrays[4], place)
-                result = meeting.arrays[receiver][6]
+                result = rendezvous.arrays[receiver][6]
                 memcpy(result + target * row, arrays[0] + start * row, count * row)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 Address: TypeAlias = Any
 Device: TypeAlias = Any
 Exchange: TypeAlias = Any
-Meeting: TypeAlias = Any
+Rendezvous: TypeAlias = Any
 Message: TypeAlias = Any
 Pieces: TypeAlias = Any
 Run: TypeAlias = Any

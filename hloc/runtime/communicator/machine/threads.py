@@ -24,20 +24,20 @@ from hloc.codegen.llvm.python_subset_stubs import (
     stack,
     state,
 )
-from hloc.runtime.communicator.machine.meetings import finish, reset
+from hloc.runtime.communicator.machine.rendezvous import finish, reset
 from hloc.runtime.communicator.machine.stubs import Run, Worker, sleep, wake
 
 
 def run_devices(run: Run) -> int:
-    """Run a program on all devices and wait for their end; returns 1 if there was no thread."""
+    """Run a program on all devices and wait for them; returns 1 if a thread cannot be created."""
     reset(run.states[0].world)
     run.left = run.devices - 1
     workers = stack(run.devices)
     for place in range(run.devices - 1):
-        workers[place] = hired()
+        workers[place] = free_worker()
         if workers[place] == 0:
             for i in range(place):
-                keep(cast(Worker, workers[i]))
+                return_worker(cast(Worker, workers[i]))
             return 1
     for place in range(run.devices - 1):
         worker = cast(Worker, workers[place])
@@ -45,7 +45,7 @@ def run_devices(run: Run) -> int:
         worker.place = place + 1
         exchange(worker.called, 1)
         wake(at(worker.called), 1)
-    perform(run, 0)
+    run_device(run, 0)
     while True:
         left = atomic_load(run.left)
         if left == 0:
@@ -53,33 +53,33 @@ def run_devices(run: Run) -> int:
         sleep(at(run.left), left)
 
 
-def perform(run: Run, place: int) -> None:
+def run_device(run: Run, place: int) -> None:
     """Run the program on one device."""
     device = run.states[place]
     call(run.entry, run.tables[place])
     finish(device.world, device)
 
 
-def leave(run: Run) -> None:
-    """Count a device out; nothing of the run is looked at afterwards."""
+def count_finished(run: Run) -> None:
+    """Count a finished device; the caller may free the run after the last one."""
     if atomic_add(run.left, -1) == 1:
         wake(at(run.left), 1)
 
 
-def work(worker: Worker) -> int:
-    """Run devices, one after the other, as they are handed over."""
+def worker_loop(worker: Worker) -> int:
+    """The loop of a thread of the pool: run each device that it is given."""
     while True:
         while atomic_load(worker.called) == 0:
             sleep(at(worker.called), 0)
         worker.called = 0
         run = worker.run
-        perform(run, worker.place)
-        keep(worker)
-        leave(run)
+        run_device(run, worker.place)
+        return_worker(worker)
+        count_finished(run)
 
 
-def hired() -> Worker:
-    """Return a thread that is free, a new one if need be; null if there can be no more."""
+def free_worker() -> Worker:
+    """Return a thread of the free list, or a new one; null if none can be created."""
     lock()
     worker = state.idle
     if worker is not None:
@@ -90,12 +90,12 @@ def hired() -> Worker:
     worker = cast(Worker, malloc(size_of(Worker)))
     worker.called = 0
     worker.next = None
-    # Signals are for the threads of the program.
+    # The new thread blocks all signals, so that those of Python handle them.
     every = stack(16)
     before = stack(16)
     sigfillset(every)
     pthread_sigmask(state.sig_setmask, every, before)
-    fault = pthread_create(at(worker.thread), 0, function(work), worker)
+    fault = pthread_create(at(worker.thread), 0, function(worker_loop), worker)
     pthread_sigmask(state.sig_setmask, before, 0)
     if fault & 4294967295 != 0:
         free(worker)
@@ -103,8 +103,8 @@ def hired() -> Worker:
     return worker
 
 
-def keep(worker: Worker) -> None:
-    """Put a thread that is free where the next run finds it."""
+def return_worker(worker: Worker) -> None:
+    """Put a thread on the free list."""
     lock()
     worker.next = state.idle
     state.idle = worker
@@ -118,16 +118,16 @@ def lock() -> None:
 
 
 def unlock() -> None:
-    """Give back the lock."""
+    """Release the lock."""
     exchange(state.lock, 0)
 
 
 def set_up(sig_setmask: int) -> None:
-    """Set what Python knows of the system; called once."""
+    """Store SIG_SETMASK, which differs between systems; called once."""
     state.sig_setmask = sig_setmask
 
 
 def forget() -> None:
-    """Forget the threads, of which a process has none after a fork."""
+    """Empty the free list after a fork: the child process has none of the threads."""
     state.idle = None
     state.lock = 0

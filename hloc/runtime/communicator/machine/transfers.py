@@ -1,7 +1,7 @@
 """Point-to-point transfers: sent data waits in a mailbox until it is received.
 
-The sender does not wait. The mailbox of a channel and a pair is the `Meeting` of the two devices,
-in which only the receiver ever waits.
+The sender does not wait. The mailbox of a channel and a pair is the `Rendezvous` of the two
+devices, in which only the receiver ever waits.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from hloc.codegen.llvm.python_subset_stubs import (
     sched_yield,
     size_of,
 )
-from hloc.runtime.communicator.machine.meetings import count_idle, rest, stop
+from hloc.runtime.communicator.machine.rendezvous import count_idle, stop, wait_for
 from hloc.runtime.communicator.machine.stubs import (
     Device,
     Exchange,
-    Meeting,
     Message,
+    Rendezvous,
     Stop_,
     World,
     wake,
 )
 
 
-def send(world: World, what: Exchange, box: Meeting, number: int, arrays: Words) -> int:
-    """Put a copy of the data into the box; returns 1 if there is no memory for it."""
+def send(world: World, what: Exchange, box: Rendezvous, number: int, arrays: Words) -> int:
+    """Put a copy of the data into the mailbox; returns 1 if there is no memory for it."""
     size = what.operand[0].inner_bytes
     message = cast(Message, malloc(size_of(Message) + size))
     if message is None:
@@ -58,11 +58,11 @@ def send(world: World, what: Exchange, box: Meeting, number: int, arrays: Words)
     return 0
 
 
-def receive(world: World, what: Exchange, box: Meeting, device: Device, arrays: Words) -> int:
-    """Take the oldest data out of the box, once it is there; returns 1 if the run was stopped."""
+def receive(world: World, what: Exchange, box: Rendezvous, device: Device, arrays: Words) -> int:
+    """Wait for data in the mailbox and take the oldest; returns 1 if the run was stopped."""
     number = device.waits_at - 1
     device.waits_at = 0
-    message = taken(box)
+    message = take_message(box)
     while message is None:
         phase = atomic_load(box.phase)
         lock_box(box)
@@ -74,12 +74,12 @@ def receive(world: World, what: Exchange, box: Meeting, device: Device, arrays: 
             device.waits_at = number + 1
             count_idle(world)
             while atomic_load(box.phase) == phase:
-                if rest(world, box, phase) != 0:
+                if wait_for(world, box, phase) != 0:
                     return 1
         if atomic_load(world.stopped) != 0:
             return 1
         device.waits_at = 0
-        message = taken(box)
+        message = take_message(box)
     if world.exchange[message.exchange].kind != what.kind:
         world.fault_exchange = number
         world.fault_count = message.exchange
@@ -92,8 +92,8 @@ def receive(world: World, what: Exchange, box: Meeting, device: Device, arrays: 
     return 0
 
 
-def taken(box: Meeting) -> Message:
-    """Return the oldest message, which leaves the box; null if there is none."""
+def take_message(box: Rendezvous) -> Message:
+    """Remove and return the oldest message; null if there is none."""
     lock_box(box)
     message = box.first
     if message is not None:
@@ -102,12 +102,12 @@ def taken(box: Meeting) -> Message:
     return message
 
 
-def lock_box(box: Meeting) -> None:
-    """Take the lock of a box, which is held for a few instructions only."""
+def lock_box(box: Rendezvous) -> None:
+    """Acquire the lock of a mailbox, which is held for a few instructions only."""
     while exchange(box.lock, 1) != 0:
         sched_yield()
 
 
-def unlock_box(box: Meeting) -> None:
-    """Give back the lock."""
+def unlock_box(box: Rendezvous) -> None:
+    """Release the lock."""
     exchange(box.lock, 0)

@@ -56,7 +56,7 @@ IN_ORDER = Manner()
 """Sums in the order of the ranks, checked if devices may diverge."""
 
 
-def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
+def rendezvous_numbers(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
     """Return the rendezvous of each exchange for `device`, equal for all members of a group.
 
     It is the number of the first exchange with the same meaning for the group: the branches of a
@@ -79,7 +79,7 @@ def awaited(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
 
     It is that of the exchange itself, except that a receive waits for the sends of others.
     """
-    own = meetings(exchanges, -1)
+    own = rendezvous_numbers(exchanges, -1)
     sends = {_end_of("send", e): own[n] for n, e in enumerate(exchanges) if e.opcode == "send"}
     return tuple(
         sends.get(_end_of("send", exchange), number) if exchange.opcode == "recv" else number
@@ -93,9 +93,9 @@ def _end_of(opcode: str, exchange: Exchange) -> Exchange:
 
 
 def call_list(
-    exchange: Exchange, meeting: int, device: int, processes: Processes, manner: Manner
+    exchange: Exchange, rendezvous: int, device: int, processes: Processes, manner: Manner
 ) -> CallList:
-    """Return the calls of `device` for a collective; checked peers compare `meeting`."""
+    """Return the calls of `device` for a collective; checked peers compare `rendezvous`."""
     group = _group(exchange, device)
     task = CollectiveCalls(
         exchange, group, device, processes, fast=manner.fast, most_bytes=manner.most_bytes
@@ -106,7 +106,7 @@ def call_list(
     calls = task.calls()
     scratch_bytes = task.scratch_bytes
     if manner.checked and peers:
-        calls = (*_check(task.messages, meeting, peers), *calls)
+        calls = (*_check(task.messages, rendezvous, peers), *calls)
         scratch_bytes = max(scratch_bytes, _WORD * len(group))
     requests = max((_requests(call) for call in calls), default=0)
     return CallList(calls, peers, scratch_bytes, requests)

@@ -30,7 +30,7 @@ from hloc.runtime.communicator.mpi.call_lists import (
     Manner,
     awaited,
     call_list,
-    meetings,
+    rendezvous_numbers,
 )
 from hloc.runtime.communicator.mpi.handles import Library
 from hloc.runtime.communicator.mpi.native import STRUCTURES, DeviceMemory
@@ -155,8 +155,8 @@ class MpiEngine:
         self.library.abort(code)
 
 
-def _transfer_meetings(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
-    numbers = zip(meetings(exchanges, -1), exchanges, strict=True)
+def _rendezvous_of_transfers(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
+    numbers = zip(rendezvous_numbers(exchanges, -1), exchanges, strict=True)
     return tuple({number for number, exchange in numbers if exchange.opcode in TRANSFERS})
 
 
@@ -174,7 +174,7 @@ class MpiCommunicator:
         self.devices = tuple(processes.of(library.rank))
         self._transfers = Transfers(program.exchanges, processes, self._manner.most_bytes)
         self._awaited = awaited(program.exchanges)
-        self._sent_and_received = _transfer_meetings(program.exchanges)
+        self._sent_and_received = _rendezvous_of_transfers(program.exchanges)
         self._make_communicators(library)
         self._memory = {device: self._memory_of(device, library) for device in self.devices}
         self._runs = 0
@@ -194,16 +194,16 @@ class MpiCommunicator:
 
     def _memory_of(self, device: int, library: Library) -> DeviceMemory:
         program = self._program
-        numbers = meetings(program.exchanges, device)
+        numbers = rendezvous_numbers(program.exchanges, device)
         lists = [self._call_list(i, number, device) for i, number in enumerate(numbers)]
         ids = divmod(device, program.partitions)
         return DeviceMemory(library, lists, numbers, program.combiners, ids)
 
-    def _call_list(self, exchange: int, meeting: int, device: int) -> CallList:
+    def _call_list(self, exchange: int, rendezvous: int, device: int) -> CallList:
         found = self._program.exchanges[exchange]
         if found.opcode in TRANSFERS:
             return self._transfers.call_list(exchange, device)
-        return call_list(found, meeting, device, self._processes, self._manner)
+        return call_list(found, rendezvous, device, self._processes, self._manner)
 
     def state(self, device: int) -> int:
         """Return the address of the state of a device."""
@@ -275,8 +275,8 @@ class MpiCommunicator:
         place, visits = memory.place, memory.visits
         if place is None:
             return Position(self._runs, visits)
-        number, meeting = place
-        return Position(self._runs, visits, meeting, number, self._awaited[number])
+        number, rendezvous = place
+        return Position(self._runs, visits, rendezvous, number, self._awaited[number])
 
     def peers(self, exchange: int, device: int) -> tuple[int, ...]:
         """Return the devices that must take part in an exchange."""

@@ -29,7 +29,7 @@ def exchange_by_mpi(device: Device, number: int, arrays: Words) -> int:
         return 1
     begin = now(device)
     calls = cast(CallList, device.lists + number * 16)
-    device.visits[device.meetings[number]] += 1
+    device.visits[device.rendezvous_of[number]] += 1
     device.number = number
     device.moves += 1
     values = stack(32)

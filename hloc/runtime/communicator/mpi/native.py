@@ -26,7 +26,7 @@ struct Operand: int64_t array, int64_t value
 struct Call: void* function, int64_t is_own, int64_t count, Operand* operands
 struct CallList: int64_t count, Call* first
 struct Device: void* exchange, uint32_t replica, uint32_t partition, CallList* lists,
-  int64_t* visits, int64_t* meetings, int64_t* nanoseconds, int64_t* row, int64_t clock,
+  int64_t* visits, int64_t* rendezvous_of, int64_t* nanoseconds, int64_t* row, int64_t clock,
   int64_t number, int64_t moves, int64_t failed_call, int64_t status, int64_t other_peer,
   int64_t other_number, int64_t stopped, int64_t fault_rank, int64_t fault_count,
   int64_t fault_start, int64_t fault_place, int64_t run, Message* mail
@@ -36,10 +36,10 @@ enum Fault: MEMORY=1048576, LATER=1048577, MISMATCH=1048578
 """)
 """What the machine code works on.
 
-An `Operand` is a word, or the address of array `array`, -1 for none, and a word. `moves` of a
-device is odd while it is in exchange `number`; it has come to meeting m `visits[m]` times. `mail`
-are the messages that a device has sent and MPI has not: requests and data follow the structure, of
-which all from `run` on is the header that is sent before the data. A `Fault` is a status that no
+An `Operand` is a word plus the address of array `array`, if that is not -1. `moves` of a device is
+odd while it is in exchange `number`; `visits[r]` counts its arrivals at rendezvous r. `mail` is the
+list of messages that a device has sent and MPI has not: requests and data follow the structure, and
+all fields from `run` on are the header that is sent before the data. A `Fault` is a status that no
 MPI library has: no memory, data of a `LATER` run, of another shape.
 """
 
@@ -69,7 +69,7 @@ class DeviceMemory:
         self,
         library: Library,
         lists: Sequence[CallList],
-        meetings: tuple[int, ...],
+        rendezvous_of: tuple[int, ...],
         combiners: Mapping[str, int],
         ids: tuple[int, int],
     ) -> None:
@@ -78,11 +78,11 @@ class DeviceMemory:
         Args:
             library: whose functions are called.
             lists: the call list of each exchange.
-            meetings: the rendezvous of each exchange.
+            rendezvous_of: the rendezvous of each exchange.
             combiners: addresses by symbol.
             ids: replica and partition.
         """
-        self.lists, self._meetings = tuple(lists), meetings
+        self.lists, self._rendezvous_of = tuple(lists), rendezvous_of
         self._library, self._combiners = library, combiners
         self._kept: list[Any] = []
         requests = max((item.requests for item in lists), default=0)
@@ -100,7 +100,7 @@ class DeviceMemory:
             partition=ids[1],
             lists=self._words(encoded),
             visits=self._visits.ctypes.data,
-            meetings=self._words(meetings),
+            rendezvous_of=self._words(rendezvous_of),
             nanoseconds=self._nanoseconds.ctypes.data,
             clock=int(time.CLOCK_MONOTONIC),
             row=self._memory((max(members) + 1) * _WORD),
@@ -112,11 +112,11 @@ class DeviceMemory:
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """The exchange that the device is in, and its meeting; None if it is in none."""
+        """The exchange that the device is in, and its rendezvous; None if it is in none."""
         if self.state.moves % 2 == 0:
             return None
         number = int(self.state.number)
-        return number, self._meetings[number]
+        return number, self._rendezvous_of[number]
 
     @property
     def visits(self) -> tuple[int, ...]:
@@ -137,8 +137,8 @@ class DeviceMemory:
                 received.
         """
         self.state.run = run
-        for meeting in transfers:
-            self._visits[meeting] = run << _RUN_BITS
+        for rendezvous in transfers:
+            self._visits[rendezvous] = run << _RUN_BITS
         self.state.status, self.state.stopped, self.state.fault_rank = 0, 0, -1
         self.state.moves += self.state.moves % 2
 

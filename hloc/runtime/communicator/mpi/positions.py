@@ -13,8 +13,8 @@ class Position:
 
     Attributes:
         run: number of the run that it is in, or ended last.
-        visits: number of visits to each rendezvous (`meetings` in `call_lists.py`).
-        meeting: the rendezvous that it is in, -1 if none.
+        visits: number of visits to each rendezvous (`rendezvous_numbers` in `call_lists.py`).
+        rendezvous: the rendezvous that it is in, -1 if none.
         awaited: the rendezvous of its peers: the same, except for a receive.
         exchange: number of its exchange.
         is_over: it has ended the run.
@@ -22,14 +22,14 @@ class Position:
 
     run: int
     visits: tuple[int, ...] = ()
-    meeting: int = -1
+    rendezvous: int = -1
     exchange: int = -1
     awaited: int = -1
     is_over: bool = False
 
     @property
     def waits(self) -> bool:
-        return self.meeting >= 0 and not self.is_over
+        return self.rendezvous >= 0 and not self.is_over
 
 
 Peers = Callable[[int, int], tuple[int, ...]]
@@ -67,6 +67,6 @@ def stuck_devices(
 
 def _never_comes(now: Mapping[int, Position], stuck: set[int], peer: int, place: Position) -> bool:
     position = now.get(peer)
-    if position is None or position.visits[place.awaited] >= place.visits[place.meeting]:
+    if position is None or position.visits[place.awaited] >= place.visits[place.rendezvous]:
         return False
     return position.run >= place.run if position.is_over else peer in stuck

@@ -23,7 +23,7 @@ from hloc.runtime.communicator.nccl.interface import Nccl, grouped
 from hloc.runtime.communicator.nccl.work import Task, ask_for, write_zeros
 from hloc.runtime.gpu.device import Device
 
-MeetingKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
+RendezvousKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
 """Opcode, group and channel: the rendezvous key, as in the local engine."""
 
 
@@ -32,11 +32,11 @@ class Stopped(Exception):
 
 
 @dataclass(slots=True)
-class _Meeting:
-    """The members that have arrived: exchange and addresses by rank; number of completions."""
+class _Rendezvous:
+    """The members that have arrived, with exchange and addresses by rank."""
 
-    come: dict[int, tuple[int, Sequence[int]]] = field(default_factory=dict)
-    times: int = 0
+    arrived: dict[int, tuple[int, Sequence[int]]] = field(default_factory=dict)
+    completions: int = 0
 
 
 class NcclCommunicator:
@@ -136,7 +136,7 @@ class NcclCommunicator:
         self.is_stopped = False
         self._fault: BaseException | None = None
         self._waits_at = [0] * len(self._devices)
-        self._meetings: defaultdict[MeetingKey, _Meeting] = defaultdict(_Meeting)
+        self._rendezvous: defaultdict[RendezvousKey, _Rendezvous] = defaultdict(_Rendezvous)
         self._mail: defaultdict[Any, deque[tuple[Exchange, int]]] = defaultdict(deque)
 
     def _perform(self, perform: Callable[[int], None], device: int) -> None:
@@ -179,13 +179,13 @@ class NcclCommunicator:
         if not group:
             write_zeros(self._devices[device], exchange, arrays)
             return
-        meeting = self._meetings[exchange.opcode, group, exchange.channel]
-        meeting.come[group.index(device)] = number, arrays
-        if len(meeting.come) < len(group):
-            times = meeting.times
-            self._wait(device, number, lambda: meeting.times > times)
+        rendezvous = self._rendezvous[exchange.opcode, group, exchange.channel]
+        rendezvous.arrived[group.index(device)] = number, arrays
+        if len(rendezvous.arrived) < len(group):
+            before = rendezvous.completions
+            self._wait(device, number, lambda: rendezvous.completions > before)
             return
-        for rank, (other, _) in meeting.come.items():
+        for rank, (other, _) in rendezvous.arrived.items():
             found = self._program.exchanges[other]
             if (found.meaning, found.reducer) != (exchange.meaning, exchange.reducer):
                 raise mismatch(found, exchange, group[rank])
@@ -197,11 +197,11 @@ class NcclCommunicator:
                 group,
                 [self._devices[member] for member in group],
                 self._comms[group],
-                [meeting.come[rank][1] for rank in range(len(group))],
+                [rendezvous.arrived[rank][1] for rank in range(len(group))],
             )
         )
-        meeting.come = {}
-        meeting.times += 1
+        rendezvous.arrived = {}
+        rendezvous.completions += 1
         self._changed.notify_all()
 
     # ---- transfers

@@ -21,7 +21,7 @@ from hloc.runtime.communicator.mpi.call_lists import (
     CallList,
     Manner,
     call_list,
-    meetings,
+    rendezvous_numbers,
 )
 from hloc.runtime.communicator.mpi.calls import MESSAGE_BYTES, Buffer
 from hloc.runtime.communicator.mpi.collectives import SMALL_BYTES
@@ -281,14 +281,14 @@ def test_checked_devices_see_that_they_are_at_different_collectives() -> None:
     assert str(faults[0]) == "others are at [1, 0, 0], not 0"
 
 
-def test_branches_may_each_have_an_instruction_for_one_meeting() -> None:
+def test_branches_may_each_have_an_instruction_for_one_rendezvous() -> None:
     exchange = exchange_in(module_of("all-gather"))
     same = replace(exchange, name="other", place="m.hlo:9:1")
     other_channel, elsewhere = replace(exchange, channel=2), replace(exchange, groups=((0, 1),))
     exchanges = (exchange, same, other_channel, elsewhere)
-    assert meetings(exchanges, 0) == (0, 0, 2, 3)
+    assert rendezvous_numbers(exchanges, 0) == (0, 0, 2, 3)
     wider = replace(exchange, groups=(*exchange.groups, (4, 5)))
-    assert meetings((exchange, wider), 0) == (0, 0), "other groups are no concern"
+    assert rendezvous_numbers((exchange, wider), 0) == (0, 0), "other groups are no concern"
 
 
 def test_parts_above_the_limit_of_a_message_go_in_pieces() -> None:

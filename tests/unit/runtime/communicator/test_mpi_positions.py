@@ -3,8 +3,8 @@
 from hloc.runtime.communicator.mpi.positions import Peers, Position, stuck_devices
 
 
-def at(meeting: int, *visits: int) -> Position:
-    return Position(1, visits, meeting, meeting, meeting)
+def at(rendezvous: int, *visits: int) -> Position:
+    return Position(1, visits, rendezvous, rendezvous, rendezvous)
 
 
 def over(*visits: int, run: int = 1) -> Position:
