@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import hloc
-from hloc.runtime.communicator.mpi.call_lists import Manner
+from hloc.runtime.communicator.mpi.call_lists import ExchangeOptions
 from hloc.runtime.communicator.mpi.communicator import MpiEngine
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -100,7 +100,7 @@ def program_text(row: Collective, devices: int, elements: int, calls: int) -> st
 
 def measure(row: Collective, size_bytes: int) -> tuple[float, float]:
     """Return seconds of one call, hloc's and mpi4py's, on the slowest process."""
-    engine = MpiEngine(Manner(fast=row.fast))
+    engine = MpiEngine(ExchangeOptions(fast=row.fast))
     world, rank = engine.library.world, engine.library.rank
     elements = max(size_bytes // 4, world.size if row.name == "all-to-all" else 1)
     calls = max(1, min(_MOST_CALLS, _ROUND_BYTES // size_bytes))

@@ -108,11 +108,11 @@ def process_job(arguments: Namespace) -> ProcessJob | None:
     is_alone = arguments.engine in ("local", "nccl") or not (launched or arguments.engine)
     if not arguments.run or is_alone:
         return None
-    from hloc.runtime.communicator.mpi.call_lists import Manner
+    from hloc.runtime.communicator.mpi.call_lists import ExchangeOptions
     from hloc.runtime.communicator.mpi.communicator import MpiEngine
 
-    manner = Manner(fast=arguments.fast_collectives)
-    return ProcessJob(MpiEngine(manner, arguments.collective_timeout))
+    options = ExchangeOptions(fast=arguments.fast_collectives)
+    return ProcessJob(MpiEngine(options, arguments.collective_timeout))
 
 
 def together(job: ProcessJob, talk: Talk, action: Callable[[Talk], int]) -> int:

@@ -15,7 +15,7 @@ import hloc
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_devices
 from hloc.ir.module import Module
-from hloc.runtime.communicator.mpi.call_lists import Manner
+from hloc.runtime.communicator.mpi.call_lists import ExchangeOptions
 from hloc.runtime.communicator.mpi.communicator import MpiEngine
 from hloc.runtime.custom_calls import register_custom_call
 from tests.unit.runtime.communicator.test_mpi_calls import (
@@ -122,7 +122,7 @@ def equal(engine: MpiEngine) -> None:
     compare(engine, *ragged(), "ragged")
     chain, ring = "{{0,1},{1,2},{2,3}}", "{{0,1},{1,2},{2,3},{3,0}}"
     large = 300_000  # more than MPI sends before the receiver is there
-    for size in (3, 100 if engine.manner.most_bytes < large else large):
+    for size in (3, 100 if engine.options.most_bytes < large else large):
         sized = transfers(CHAIN, chain).replace("f32[3]", f"f32[{size}]")
         compare_text(engine, f"{_HEAD}ENTRY e {{ {sized} }}", size)
     for pairs in (chain, ring):
@@ -154,7 +154,7 @@ def transfer_missing(engine: MpiEngine) -> None:
 
 def pieces(engine: MpiEngine) -> None:
     """Do the same with messages of at most 20 bytes."""
-    engine.manner = Manner(most_bytes=20)
+    engine.options = ExchangeOptions(most_bytes=20)
     equal(engine)
 
 

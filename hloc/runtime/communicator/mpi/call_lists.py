@@ -37,7 +37,7 @@ class CallList:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ExchangeOptions:
     """Options of exchanges.
 
     Attributes:
@@ -52,7 +52,7 @@ class Manner:
     most_bytes: int = MESSAGE_BYTES
 
 
-IN_ORDER = Manner()
+IN_ORDER = ExchangeOptions()
 """Sums in the order of the ranks, checked if devices may diverge."""
 
 
@@ -93,19 +93,19 @@ def _end_of(opcode: str, exchange: Exchange) -> Exchange:
 
 
 def call_list(
-    exchange: Exchange, rendezvous: int, device: int, processes: Processes, manner: Manner
+    exchange: Exchange, rendezvous: int, device: int, processes: Processes, options: ExchangeOptions
 ) -> CallList:
     """Return the calls of `device` for a collective; checked peers compare `rendezvous`."""
     group = _group(exchange, device)
     task = CollectiveCalls(
-        exchange, group, device, processes, fast=manner.fast, most_bytes=manner.most_bytes
+        exchange, group, device, processes, fast=options.fast, most_bytes=options.most_bytes
     )
     if not group:
         return CallList(tuple(task.zeros()), (), 0, 0)
     peers = task.peers()
     calls = task.calls()
     scratch_bytes = task.scratch_bytes
-    if manner.checked and peers:
+    if options.checked and peers:
         calls = (*_check(task.messages, rendezvous, peers), *calls)
         scratch_bytes = max(scratch_bytes, _WORD * len(group))
     requests = max((_requests(call) for call in calls), default=0)

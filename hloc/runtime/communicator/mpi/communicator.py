@@ -27,7 +27,7 @@ from hloc.runtime.communicator.mpi.call_lists import (
     IN_ORDER,
     TRANSFERS,
     CallList,
-    Manner,
+    ExchangeOptions,
     awaited,
     call_list,
     rendezvous_numbers,
@@ -53,18 +53,18 @@ class MpiEngine:
 
     Attributes:
         library: MPI.
-        manner: options of exchanges.
+        options: options of exchanges.
         limit_seconds: longest wait of a device in one exchange, 0 for no limit.
     """
 
-    def __init__(self, manner: Manner = IN_ORDER, limit_seconds: float = 0.0) -> None:
+    def __init__(self, options: ExchangeOptions = IN_ORDER, limit_seconds: float = 0.0) -> None:
         """Join the job; all processes do this.
 
         Raises:
             HloError: mpi4py is missing.
         """
         self.library = Library()
-        self.manner, self.limit_seconds = manner, limit_seconds
+        self.options, self.limit_seconds = options, limit_seconds
         self._communicators: list[MpiCommunicator] = []
         self._runs = 0
         atexit.register(self._leave)
@@ -98,7 +98,7 @@ class MpiEngine:
         Raises:
             HloError: the processes cannot share the devices equally, or run different programs.
         """
-        self.agree(repr((program.exchanges, program.replicas, program.partitions, self.manner)))
+        self.agree(repr((program.exchanges, program.replicas, program.partitions, self.options)))
         result = MpiCommunicator(self, program, self._processes(program.devices))
         self._communicators.append(result)
         return result
@@ -166,13 +166,13 @@ class MpiCommunicator:
     def __init__(self, engine: MpiEngine, program: ExchangeProgram, processes: Processes) -> None:
         """Create the communicators of all groups, and the call lists of the devices here."""
         self._engine, self._program, self._processes = engine, program, processes
-        self._manner = engine.manner
-        if self._manner.checked is None:
+        self._options = engine.options
+        if self._options.checked is None:
             checked = any(exchange.may_diverge for exchange in program.exchanges)
-            self._manner = replace(self._manner, checked=checked)
+            self._options = replace(self._options, checked=checked)
         library = engine.library
         self.devices = tuple(processes.of(library.rank))
-        self._transfers = Transfers(program.exchanges, processes, self._manner.most_bytes)
+        self._transfers = Transfers(program.exchanges, processes, self._options.most_bytes)
         self._awaited = awaited(program.exchanges)
         self._sent_and_received = _rendezvous_of_transfers(program.exchanges)
         self._make_communicators(library)
@@ -203,7 +203,7 @@ class MpiCommunicator:
         found = self._program.exchanges[exchange]
         if found.opcode in TRANSFERS:
             return self._transfers.call_list(exchange, device)
-        return call_list(found, rendezvous, device, self._processes, self._manner)
+        return call_list(found, rendezvous, device, self._processes, self._options)
 
     def state(self, device: int) -> int:
         """Return the address of the state of a device."""

@@ -24,7 +24,7 @@ Device: TypeAlias = Any
 
 
 def exchange_by_mpi(device: Device, number: int, arrays: Words) -> int:
-    """Carry out exchange `number`; the result is not 0 if it failed."""
+    """Make the calls of exchange `number`; the result is not 0 if one failed."""
     if device.stopped:
         return 1
     begin = now(device)
@@ -62,33 +62,33 @@ def exchange_by_mpi(device: Device, number: int, arrays: Words) -> int:
 
 
 def now(device: Device) -> int:
-    """Return nanoseconds of the clock that only goes forward."""
+    """Return the nanoseconds of the monotonic clock."""
     time = stack(2)
     clock_gettime(device.clock, time)
     return time[0] * 1000000000 + time[1]  # type: ignore[no-any-return]
 
 
 def copy(device: Device, values: Words) -> int:
-    """Copy: target, source, bytes."""
+    """Copy bytes; the values are target, source, bytes."""
     memcpy(values[0], values[1], values[2])
     return 0
 
 
 def set_zero(device: Device, values: Words) -> int:
-    """Fill with zeros: target, bytes."""
+    """Fill with zeros; the values are target, bytes."""
     memset(values[0], 0, values[1])
     return 0
 
 
 def set_word(device: Device, values: Words) -> int:
-    """Store a number: target, number."""
+    """Store a number; the values are target, number."""
     target = cast(Words, values[0])
     target[0] = values[1]
     return 0
 
 
 def compare_words(device: Device, values: Words) -> int:
-    """Compare numbers that were received with the own one: words, count, number."""
+    """Compare received numbers with the own one; the values are words, count, number."""
     words = cast(Words, values[0])
     for i in range(values[1]):
         if words[i] != values[2]:
@@ -99,23 +99,30 @@ def compare_words(device: Device, values: Words) -> int:
 
 
 def combine(device: Device, values: Words) -> int:
-    """Reduce parts of all members in the order of their ranks.
+    """Reduce parts of all members in the order of their ranks, 4,096 elements at a time.
 
-    Function, members, first part, bytes from one to the next, own rank, own part if it does not
-    lie among the others, result, elements, bytes of an element.
+    Part k is at `first + k * stride`, except that of this rank if `own` is not 0.
     """
+    reducer = values[0]
     members = values[1]
+    first = values[2]
+    stride = values[3]
+    rank = values[4]
+    own = values[5]
+    result = values[6]
+    elements = values[7]
+    element_bytes = values[8]
     row = cast(Words, device.row)
     done = 0
-    while done < values[7]:
-        offset = done * values[8]
+    while done < elements:
+        offset = done * element_bytes
         for k in range(members):
-            row[k] = values[2] + k * values[3] + offset
-        if values[5] != 0:
-            row[values[4]] = values[5] + offset
-        row[members] = values[6] + offset
-        count = min(values[7] - done, 4096)
-        call(values[0], row, count)
+            row[k] = first + k * stride + offset
+        if own != 0:
+            row[rank] = own + offset
+        row[members] = result + offset
+        count = min(elements - done, 4096)
+        call(reducer, row, count)
         done += count
     return 0
 
@@ -138,7 +145,7 @@ def number_at(address: int, width: int, index: int) -> int:
 
 
 def rows_outside(device: Device, rank: int, count: int, start: int, place: int) -> int:
-    """Keep what is wrong with rows that a member sends; the result is not 0."""
+    """Record that rows of a member lie outside of an array; return the status of a failure."""
     device.fault_rank = rank
     device.fault_count = count
     device.fault_start = start
@@ -149,44 +156,51 @@ def rows_outside(device: Device, rank: int, count: int, start: int, place: int) 
 def exchange_rows(device: Device, values: Words) -> int:
     """Send rows to the members of a group and receive theirs.
 
-    0 members, 1 updates per member, 2 bytes of a number, negative for signed ones, 3 own rank,
-    4 ranks in the communicator,
-    5 tags to them, 6 tags from them, 7 communicator, 8 type of a byte, 9 bytes of a row,
-    10 rows to send from, 11 how many there are, 12 starts, 13 counts to send, 14 result, 15 how
-    many rows it has, 16 counts to receive, 17 places, 18 MPI_Isend, 19 MPI_Irecv, 20 MPI_Waitall,
+    From 18 on, the values are what `begin_rows` needs: 18 MPI_Isend, 19 MPI_Irecv, 20 MPI_Waitall,
     21 requests, 22 bytes of a request, 23 statuses, 24 bytes of a message, 25 messages that rows
-    to and from one member take at most, which their memory is for.
+    to and from one member take at most, which is the size of the requests' memory. Before them are
+    4 ranks in the communicator, 7 communicator and 8 type of a byte.
     """
-    width = values[2]
+    members = values[0]
+    updates = values[1]  # per member
+    width = values[2]  # of a number in bytes, negative for signed ones
+    own_rank = values[3]
     tags_to = cast(Words, values[5])
     tags_from = cast(Words, values[6])
+    row_bytes = values[9]
+    source = values[10]
+    source_rows = values[11]
+    starts = values[12]
+    counts_to_send = values[13]
+    result = values[14]
+    result_rows = values[15]
+    counts_to_receive = values[16]
+    places = values[17]
     requests = stack(2)
     requests[0] = values[21]
     requests[1] = 0
-    for i in range(values[0] * values[1]):
-        peer = i // values[1]
-        count = number_at(values[16], width, i)
-        place = number_at(values[17], width, i)
-        if count < 0 or place < 0 or place + count > values[15]:
+    for i in range(members * updates):
+        peer = i // updates
+        count = number_at(counts_to_receive, width, i)
+        place = number_at(places, width, i)
+        if count < 0 or place < 0 or place + count > result_rows:
             return rows_outside(device, peer, count, 0, place)
-        if count > 0 and peer != values[3]:
-            first = values[14] + place * values[9]
+        if count > 0 and peer != own_rank:
+            first = result + place * row_bytes
             status = begin_rows(values, values[19], first, count, peer, tags_from[peer], requests)
             if status != 0:
                 return status
-    for i in range(values[0] * values[1]):
-        peer = i // values[1]
-        count = number_at(values[13], width, i)
-        start = number_at(values[12], width, i)
-        if count < 0 or start < 0 or start + count > values[11]:
-            return rows_outside(device, values[3], count, start, 0)
-        if count > 0 and peer == values[3]:
-            place = number_at(values[17], width, i)
-            memcpy(
-                values[14] + place * values[9], values[10] + start * values[9], count * values[9]
-            )
+    for i in range(members * updates):
+        peer = i // updates
+        count = number_at(counts_to_send, width, i)
+        start = number_at(starts, width, i)
+        if count < 0 or start < 0 or start + count > source_rows:
+            return rows_outside(device, own_rank, count, start, 0)
+        first = source + start * row_bytes
+        if count > 0 and peer == own_rank:
+            place = number_at(places, width, i)
+            memcpy(result + place * row_bytes, first, count * row_bytes)
         elif count > 0:
-            first = values[10] + start * values[9]
             status = begin_rows(values, values[18], first, count, peer, tags_to[peer], requests)
             if status != 0:
                 return status
@@ -196,7 +210,10 @@ def exchange_rows(device: Device, values: Words) -> int:
 def begin_rows(
     values: Words, begin: int, first: int, count: int, peer: int, tag: int, requests: Words
 ) -> int:
-    """Begin the messages of rows, by `MPI_Isend` or `MPI_Irecv`; `requests`: the next, how many."""
+    """Begin the messages of some rows by `begin`, `MPI_Isend` or `MPI_Irecv`.
+
+    `requests[0]` is the address of the next request, `requests[1]` the number of them so far.
+    """
     peers = cast(Words, values[4])
     left = count * values[9]
     while left > 0:

@@ -1,8 +1,8 @@
 """Transfers between devices over MPI, without Python: translated to machine code like `machine.py`.
 
-A device that sends does not wait: a copy of the data goes out while it works on, and is freed once
-MPI has sent it. Before the data comes a header, by which the receiver tells data of an earlier run,
-which nobody received then, and of another shape.
+A device that sends does not wait: it sends a copy of the data, which is freed once MPI has sent it.
+A header precedes the data. By it the receiver recognises data of another shape, and data of an
+earlier run, which nobody received then.
 """
 
 from __future__ import annotations
@@ -17,36 +17,39 @@ Fault_: Any = None
 
 
 def post(device: Device, values: Words) -> int:
-    """Send a copy of data.
-
-    0 data, 1 bytes, 2 process, 3 tag, 4 communicator, 5 type of a byte, 6 exchange, 7 kind of data,
-    8 bytes of a message, 9 messages that the header and the data take, 10 MPI_Isend, 11 bytes of a
-    request, 12 MPI_Testall, 13 statuses.
-    """
+    """Send a copy of data: a header, then the data in messages of at most `most_bytes`."""
+    data = values[0]
+    data_bytes = values[1]
+    process = values[2]
+    tag = values[3]
+    communicator = values[4]
+    byte = values[5]
+    exchange = values[6]
+    kind = values[7]
+    most_bytes = values[8]
+    messages = values[9]
+    isend = values[10]
+    request_bytes = values[11]
     sweep(device, values[12], values[13])
-    requests = values[9] * values[11]
-    message = cast(Message, malloc(size_of(Message) + requests + values[1]))
+    requests_bytes = messages * request_bytes
+    message = cast(Message, malloc(size_of(Message) + requests_bytes + data_bytes))
     if message is None:
         return Fault_.MEMORY  # type: ignore[no-any-return]
-    message.messages = values[9]
+    message.messages = messages
     message.run = device.run
-    message.exchange = values[6]
-    message.kind = values[7]
-    message.size_bytes = values[1]
+    message.exchange = exchange
+    message.kind = kind
+    message.size_bytes = data_bytes
     message.next = device.mail
     request = message + size_of(Message)
-    first = request + requests
-    memcpy(first, values[0], values[1])
-    status = call(
-        values[10], message + 16, 32, values[5], values[2], values[3], values[4], request
-    )  # fmt: skip
-    left = values[1]
+    first = request + requests_bytes
+    memcpy(first, data, data_bytes)
+    status = call(isend, message + 16, 32, byte, process, tag, communicator, request)
+    left = data_bytes
     while left > 0 and status & 4294967295 == 0:
-        size = min(left, values[8])
-        request += values[11]
-        status = call(
-            values[10], first, size, values[5], values[2], values[3], values[4], request
-        )  # fmt: skip
+        size = min(left, most_bytes)
+        request += request_bytes
+        status = call(isend, first, size, byte, process, tag, communicator, request)
         first += size
         left -= size
     device.mail = message
@@ -54,7 +57,7 @@ def post(device: Device, values: Words) -> int:
 
 
 def sweep(device: Device, testall: int, statuses: int) -> int:
-    """Free what has been sent; returns whether anything is still on its way."""
+    """Free the messages that MPI has sent; returns 1 if some are still in transit."""
     flag = stack(1)
     last = cast(Message, 0)
     message = device.mail
@@ -77,7 +80,7 @@ def sweep(device: Device, testall: int, statuses: int) -> int:
 
 
 def fetch(device: Device, values: Words) -> int:
-    """Receive data.
+    """Receive data; that of an earlier run is dropped.
 
     0 result, 1 bytes, 2 process, 3 tag, 4 communicator, 5 type of a byte, 6 kind of data, 7 bytes
     of a message, 8 MPI_Recv, 9 status.

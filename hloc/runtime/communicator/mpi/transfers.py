@@ -37,9 +37,9 @@ class Transfers:
         call = Call(
             "fetch",
             (
-                Buffer("array"), result.size_bytes, *self._way(exchange, source, device, source),
-                self._kind(exchange), self.most_bytes, Handle("function", "MPI_Recv"),
-                Buffer("statuses"),
+                Buffer("array"), result.size_bytes,
+                *self._envelope(exchange, source, device, source), self._kind(exchange),
+                self.most_bytes, Handle("function", "MPI_Recv"), Buffer("statuses"),
             ),
         )  # fmt: skip
         peers = () if source == device else (source,)
@@ -55,7 +55,7 @@ class Transfers:
         call = Call(
             "post",
             (
-                Buffer("array"), size, *self._way(exchange, device, target, target),
+                Buffer("array"), size, *self._envelope(exchange, device, target, target),
                 number, self._kind(exchange), self.most_bytes, messages,
                 Handle("function", "MPI_Isend"), Handle("request bytes"),
                 Handle("function", "MPI_Testall"), Buffer("statuses"),
@@ -63,8 +63,10 @@ class Transfers:
         )  # fmt: skip
         return CallList((call,), (), 0, messages)
 
-    def _way(self, exchange: Exchange, source: int, target: int, other: int) -> tuple[Operand, ...]:
-        """Return process, tag, communicator and type of the messages; tags differ by channel."""
+    def _envelope(
+        self, exchange: Exchange, source: int, target: int, other: int
+    ) -> tuple[Operand, ...]:
+        """Return process, tag, communicator and type of messages; each channel has its own tags."""
         channels = _numbers([e.channel for e in self.exchanges if e.opcode in TRANSFERS])
         tags = self.processes.per_process**2
         tag = channels[exchange.channel] * tags + self.processes.tag(source, target)

@@ -19,7 +19,7 @@ from hloc.ops.folding import map_scalars
 from hloc.runtime.communicator.mpi.call_lists import (
     IN_ORDER,
     CallList,
-    Manner,
+    ExchangeOptions,
     call_list,
     rendezvous_numbers,
 )
@@ -153,14 +153,14 @@ def combiners_of(exchange: Exchange, inst: Instruction) -> Combiners:
     return {c.symbol: combiner(exchange.operands[c.operand].dtype) for c in exchange.combiners}
 
 
-def lists_of(exchange: Exchange, processes: Processes, manner: Manner) -> list[CallList]:
+def lists_of(exchange: Exchange, processes: Processes, manner: ExchangeOptions) -> list[CallList]:
     return [call_list(exchange, 0, device, processes, manner) for device in range(DEVICES)]
 
 
 MANNERS = {
-    "": Manner(checked=False),
-    "checked": Manner(checked=True),
-    "in-pieces": Manner(checked=False, most_bytes=8),
+    "": ExchangeOptions(checked=False),
+    "checked": ExchangeOptions(checked=True),
+    "in-pieces": ExchangeOptions(checked=False, most_bytes=8),
 }
 
 
@@ -186,7 +186,7 @@ def _marks(name: str, manner: str, per_process: int) -> list[pytest.MarkDecorato
     ],
 )
 def test_every_collective_gives_the_bits_of_the_evaluator(
-    name: str, manner: Manner, per_process: int
+    name: str, manner: ExchangeOptions, per_process: int
 ) -> None:
     module = module_of(name)
     exchange, arguments = exchange_in(module), arguments_of(module)
@@ -207,21 +207,23 @@ def test_every_collective_gives_the_bits_of_the_evaluator(
 
 
 def test_mpi_sums_itself_where_order_cannot_change_the_bits() -> None:
-    def called(name: str, manner: Manner = IN_ORDER, per_process: int = 1) -> list[str]:
+    def called(name: str, manner: ExchangeOptions = IN_ORDER, per_process: int = 1) -> list[str]:
         exchange = exchange_in(module_of(name))
         return functions(call_list(exchange, 0, 0, Processes(DEVICES, per_process), manner))
 
     assert called("integers") == ["MPI_Allreduce"]
     assert called("all-reduce of two") == ["MPI_Allreduce"]
     assert called("all-reduce") == ["MPI_Allgather", "combine"]
-    assert called("all-reduce", Manner(fast=True)) == ["MPI_Allreduce"]
-    assert called("maximum keeps NaN", Manner(fast=True)) == ["MPI_Allgather", "combine"]
-    assert called("bf16 in f32", Manner(fast=True)) == ["MPI_Allgather", "combine"]
+    assert called("all-reduce", ExchangeOptions(fast=True)) == ["MPI_Allreduce"]
+    assert called("maximum keeps NaN", ExchangeOptions(fast=True)) == ["MPI_Allgather", "combine"]
+    assert called("bf16 in f32", ExchangeOptions(fast=True)) == ["MPI_Allgather", "combine"]
     assert "MPI_Allreduce" not in called("integers", per_process=2)
 
 
 def test_large_sums_move_each_byte_twice_and_not_once_per_member() -> None:
-    (first, *_) = lists_of(exchange_in(module_of("large all-reduce")), Processes(4, 1), Manner())
+    (first, *_) = lists_of(
+        exchange_in(module_of("large all-reduce")), Processes(4, 1), ExchangeOptions()
+    )
     assert first.scratch_bytes < 1.1 * 4 * LARGE
     assert functions(first) == [
         *["MPI_Irecv"] * 3, *["MPI_Isend"] * 3, "MPI_Waitall",
@@ -263,7 +265,7 @@ def test_ragged_rows_go_where_their_sender_says(most_bytes: int) -> None:
         arrays = [
             [*(parts[d] for parts in arguments), np.zeros((9, 2), np.float32)] for d in range(4)
         ]
-        manner = Manner(checked=True, most_bytes=most_bytes)
+        manner = ExchangeOptions(checked=True, most_bytes=most_bytes)
         lists = lists_of(exchange_in(module), processes, manner)
         assert Job(processes).perform(lists, arrays, {}) == [None] * 4
         for d in range(4):
@@ -272,7 +274,7 @@ def test_ragged_rows_go_where_their_sender_says(most_bytes: int) -> None:
 
 def test_checked_devices_see_that_they_are_at_different_collectives() -> None:
     exchange = exchange_in(module_of("all-gather"))
-    processes, manner = Processes(DEVICES, 1), Manner(checked=True)
+    processes, manner = Processes(DEVICES, 1), ExchangeOptions(checked=True)
     lists = [call_list(exchange, int(d == 2), d, processes, manner) for d in range(DEVICES)]
     only_check = [replace(item, calls=item.calls[: 2 * 3 + 3]) for item in lists]
     arrays = [[np.zeros((2, 3), np.int32), np.zeros((8, 3), np.int32)] for _ in range(DEVICES)]
@@ -294,7 +296,7 @@ def test_branches_may_each_have_an_instruction_for_one_rendezvous() -> None:
 def test_parts_above_the_limit_of_a_message_go_in_pieces() -> None:
     def messages(name: str, most_bytes: int) -> list[tuple[int, int]]:
         """Return offset and bytes of what device 0 sends in the first round."""
-        exchange, manner = exchange_in(module_of(name)), Manner(most_bytes=most_bytes)
+        exchange, manner = exchange_in(module_of(name)), ExchangeOptions(most_bytes=most_bytes)
         calls = call_list(exchange, 0, 0, Processes(DEVICES, 1), manner)
         sent = [call.operands for call in calls.calls if call.function == "MPI_Isend"]
         return [(part[0].offset, part[1]) for part in sent if isinstance(part[0], Buffer)]  # type: ignore[misc]
