@@ -93,7 +93,7 @@ class Breakpoints:
 
     @property
     def look_inside(self) -> bool:
-        """A breakpoint may stop inside a pass."""
+        """True if a breakpoint may stop inside a pass."""
         return any(row.kind in ("rule", "op", "instruction", "if") for row in self.rows)
 
     def begin_pass(self, module: Module) -> None:

@@ -107,7 +107,7 @@ def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Appl
     warnings = [*replay.context.warnings, *_misreports(replay)]
     count = base.instructions
     if not replay.events:
-        if replay.left_all:
+        if replay.changed_nothing:
             session.spare = base, replay.module
         return Applied(
             name,

@@ -37,8 +37,8 @@ class Replay:
     wall_ms: float
 
     @property
-    def left_all(self) -> bool:
-        """The pass changed nothing, so the module is a copy of the one before still."""
+    def changed_nothing(self) -> bool:
+        """True if the pass changed nothing: the module equals the one before."""
         return not (self.said_changed or self.rules or self.module.log.events)
 
     @property

@@ -158,7 +158,7 @@ def _run(result: RunResult) -> Iterator[Text]:
     )
     if result.comparison is not None:
         yield from _verdict(result.comparison, result.compared_with)
-        yield from (_text(line) for line in conditioning_lines(result.made_by))
+        yield from (_text(line) for line in conditioning_lines(result.conditioning))
 
 
 def _stacked(arrays: Sequence[np.ndarray[Any, Any]], shapes: Sequence[ArrayShape]) -> list[int]:

@@ -64,7 +64,7 @@ class RunResult:
     Attributes:
         watched: values of the instructions that `watch` names.
         print_all: show all elements.
-        made_by: the conditioning of outputs that differ by more than a few ulp.
+        conditioning: the conditioning of outputs that differ by more than a few ulp.
     """
 
     state: State
@@ -75,7 +75,7 @@ class RunResult:
     inputs: str
     watched: tuple[Value, ...] = ()
     print_all: bool = False
-    made_by: tuple[Conditioning, ...] = ()
+    conditioning: tuple[Conditioning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
         wall_ms = session.seconds[state] * 1e3
     watched = tuple(_watched(session, arrays))
     comparison, compared_with = None, ""
-    made_by: list[Conditioning] = []
+    conditioning: list[Conditioning] = []
     if not (interpret and state is origin):
         large = is_too_large(origin.module)
         same = result_leaves(state.module) == result_leaves(origin.module)
@@ -210,7 +210,9 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
             want = runner(session, origin.module, arrays)
             comparison = compare(outputs, want, bounds_of(session))
             compared_with = f"{origin.label} {'compiled' if large else 'in the evaluator'}"
-            made_by = _made_by(comparison, origin.module, arrays, outputs, want)
+            conditioning = _conditioning_of_outputs(
+                comparison, origin.module, arrays, outputs, want
+            )
     return RunResult(
         state,
         tuple(outputs),
@@ -220,11 +222,11 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
         described,
         watched,
         print_all,
-        tuple(made_by),
+        tuple(conditioning),
     )
 
 
-def _made_by(
+def _conditioning_of_outputs(
     comparison: Comparison,
     module: Module,
     arrays: Sequence[Array],
@@ -346,5 +348,7 @@ def compare_xla(session: Session) -> RunResult:
         comparison,
         f"{session.origin.label} by XLA ({fastest:.2f} ms)",
         session.inputs.describe(session.origin.module),
-        made_by=tuple(_made_by(comparison, session.origin.module, arrays, outputs, want)),
+        conditioning=tuple(
+            _conditioning_of_outputs(comparison, session.origin.module, arrays, outputs, want)
+        ),
     )
