@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from hloc.errors import HloError
-from hloc.ir.events import Created, Event, Modified, Removed, Replaced
+from hloc.ir.events import Created, Event, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
@@ -133,6 +133,8 @@ def _touched(event: Event) -> Iterable[Instruction]:
         return (event.inst,)
     if isinstance(event, Replaced):
         return (event.old,)
+    if isinstance(event, OperandReplaced):
+        return (event.user,)
     if isinstance(event, Modified) and isinstance(event.target, Instruction):
         return (event.target,)
     return ()

@@ -15,7 +15,7 @@ from hloc.analysis.module_diff import Line, line_of
 from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
-from hloc.ir.events import Created, Event, Modified, Replaced
+from hloc.ir.events import Created, Event, Modified, OperandReplaced, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of, origins_of
@@ -246,6 +246,8 @@ def _parts_of(event: Event, inst: Instruction) -> Iterator[str]:
     """Yield which parts of `inst` an event has set."""
     if isinstance(event, Created) and event.inst.uid == inst.uid:
         yield "instruction"
+    if isinstance(event, OperandReplaced) and event.user.uid == inst.uid:
+        yield from (f"operand {place}" for place in event.places)
     if isinstance(event, Replaced) or not isinstance(event, Modified):
         return
     if event.target.uid != inst.uid or isinstance(event.target, Computation):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.ir.computation import Computation
-from hloc.ir.events import Created, Event, Modified, Removed, Replaced
+from hloc.ir.events import Created, Event, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.print_order import computation_order, instruction_order
@@ -251,6 +251,8 @@ def _causes(
             found.removed[event.inst.uid] = event.by
         elif isinstance(event, Replaced):
             found.replaced[event.old.uid] = (event.new.uid, event.by)
+        elif isinstance(event, OperandReplaced):
+            found.changed[event.user.uid] = event.by
         elif isinstance(event, Modified) and not isinstance(event.target, Computation):
             found.changed[event.target.uid] = event.by
     return found

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from hloc.analysis.module_diff import line_of
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
-from hloc.ir.events import Created, Event, Modified, Removed, Replaced
+from hloc.ir.events import Created, Event, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
@@ -101,6 +101,9 @@ def _about(event: Event, followed: set[int]) -> str:
         return f"{event.inst.name} was made"
     elif isinstance(event, Removed) and event.inst.uid in followed:
         return f"{event.inst.name} was removed"
+    elif isinstance(event, OperandReplaced) and event.user.uid in followed:
+        changes = [f"{place}: {event.old.name} → {event.new.name}" for place in event.places]
+        return f"{event.user.name}: operands {', '.join(changes)}"
     elif isinstance(event, Modified) and event.target.uid in followed:
         return f"{event.target.name}: {_change(event)}"
     return ""

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
-from hloc.ir.events import Created, Modified, Removed, Replaced
+from hloc.ir.events import Created, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
 from hloc.lazy_dataclass import dataclass
@@ -236,11 +236,15 @@ class Computation:
 
         This is a hot loop: a tuple of 2,000 results has all of them replaced one by one.
         """
-        operands = tuple([new if o is old else o for o in user.operands])
-        self._modified(user, "operands", user.operands, operands)
-        user.operands = operands
+        operands, log = list(user.operands), self.module.log
+        places = tuple([place for place, operand in enumerate(operands) if operand is old])
+        for place in places:
+            operands[place] = new
+        log.record(OperandReplaced(user, places, old, new, log.by))
+        user.operands = tuple(operands)
         del old.users[user]
         new.users[user] = None
+        self._changed()
 
     def remove(self, inst: Instruction) -> None:
         """Remove `inst`, which has no users and is not the root."""

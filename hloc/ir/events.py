@@ -36,6 +36,21 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class OperandReplaced:
+    """An instruction that read `old` reads `new` instead, as the operands numbered `places`.
+
+    Part of `Replaced`. It holds no list of all operands: the tuple of the results of a large module
+    has thousands, and each of them is replaced by several passes.
+    """
+
+    user: Instruction
+    places: tuple[int, ...]
+    old: Instruction
+    new: Instruction
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Removed:
     """An instruction without users was removed."""
 
@@ -71,7 +86,15 @@ class ComputationRemoved:
     by: str
 
 
-Event: TypeAlias = Created | Replaced | Removed | Modified | ComputationAdded | ComputationRemoved
+Event: TypeAlias = (
+    Created
+    | Replaced
+    | OperandReplaced
+    | Removed
+    | Modified
+    | ComputationAdded
+    | ComputationRemoved
+)
 
 
 @dataclass(eq=False, slots=True)

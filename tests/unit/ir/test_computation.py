@@ -7,7 +7,7 @@ import pytest
 import hloc.ops
 from hloc.ir.clone import clone_module, inline, outline
 from hloc.ir.computation import Computation
-from hloc.ir.events import Created, Modified, Removed, Replaced
+from hloc.ir.events import Created, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
@@ -60,6 +60,27 @@ def test_replace_moves_users_and_root_and_is_logged_with_its_rule() -> None:
     assert [type(e) for e in module.log.events] == [Created, Replaced, Modified, Removed]
     assert {e.by for e in module.log.events} == {"some-pass/some-rule"}
     assert module.log.by == ""
+
+
+def test_replace_logs_which_operands_of_each_user_changed() -> None:
+    module, entry = _module()
+    p, add = entry.instructions
+    user = entry.add(opcode_row("clamp"), F32_4, [add, p, add])
+    other = entry.add(opcode_row("negate"), F32_4, [add])
+    new = entry.add(opcode_row("abs"), F32_4, [add])
+    mark, version = len(module.log.events), entry.version
+    with module.log.acting("some-pass"):
+        entry.replace(add, new)
+    assert user.operands == (new, p, new)
+    assert other.operands == (new,)
+    assert new.operands == (add,)
+    assert list(new.users) == [user, other]
+    assert list(add.users) == [new]
+    assert entry.version > version
+    assert [e for e in module.log.since(mark) if isinstance(e, OperandReplaced)] == [
+        OperandReplaced(user, (0, 2), add, new, "some-pass"),
+        OperandReplaced(other, (0,), add, new, "some-pass"),
+    ]
 
 
 def test_an_instruction_in_use_cannot_be_removed() -> None:
