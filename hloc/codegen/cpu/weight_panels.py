@@ -1,7 +1,8 @@
 """Constant weights in panels: packed once, when the module is compiled, and not in every call.
 
 A gemm of few rows spends much of its time on packing its right-hand side. If that is a constant
-which nothing else reads, it is stored in the packed form (`memory/panels.py`).
+which nothing else reads, it is stored in the packed form (`memory/panels.py`), whatever the order
+of its dimensions was.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.memory.panels import in_panels
+from hloc.shapes import Layout
 
 MAX_ROWS = 512
 """Most rows of a gemm for which packing takes a noticeable part of the time.
@@ -49,14 +51,14 @@ def _lay_out(inst: Instruction, target: Target) -> None:
     width = tile_of(gemm, arithmetic_of(gemm, target), target).vectors
     width *= lanes(arithmetic_of(gemm, target), target)
     column, outer = _column_dimension(core)
-    order = shape.minor_to_major
     is_plain = shape.layout is None or not shape.layout.has_attributes
-    if not is_plain or order[0] != column or shape.dims[column] % width:
+    if not is_plain or column < 0 or shape.dims[column] % width:
         return
-    if set(order[shape.rank - len(outer) :]) != set(outer):
-        return
+    rest = [dim for dim in shape.minor_to_major if dim != column]
+    rest.sort(key=lambda dim: dim in outer)
+    by_columns = shape.with_layout(Layout((column, *rest)))
     for place in places:
-        place.computation.set_shape(place, in_panels(shape, len(outer), width))
+        place.computation.set_shape(place, in_panels(by_columns, len(outer), width))
     again = _product_of(inst)
     if again is None or not has_panels(again[1], arithmetic_of(again[1], target), target):
         for place in places:

@@ -54,6 +54,23 @@ ENTRY e {
 }
 """
 
+COLUMNS_ALONG_K = """HloModule m
+ENTRY e {
+  x = f32[100,96] parameter(0)
+  w = f32[256,96] WEIGHT
+  ROOT d = f32[100,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+}
+"""
+
+BATCHES_WITHIN = """HloModule m
+ENTRY e {
+  x = f32[3,100,96] parameter(0)
+  w = f32[160,3,96] WEIGHT
+  ROOT d = f32[3,100,160] dot(x, w), lhs_batch_dims={0}, lhs_contracting_dims={2},
+    rhs_batch_dims={1}, rhs_contracting_dims={2}
+}
+"""
+
 BATCHES = """HloModule m
 ENTRY e {
   x = f32[3,100,96] parameter(0)
@@ -87,7 +104,9 @@ TEXTS = {
     "blocks of k": dot_text(25, 900, 320),
     "layer": LAYER,
     "rows along m": ROWS_ALONG_M,
+    "columns along k": COLUMNS_ALONG_K,
     "batches": BATCHES,
+    "batches within": BATCHES_WITHIN,
     "window": WINDOW,
     "pointwise": POINTWISE,
 }
