@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["backend", "compile"]
 
 
-def compile(module: Any, examples: Sequence[Any], opt_level: int = 2) -> CompiledModule:
+def compile(
+    module: Any, examples: Sequence[Any], opt_level: int = 2, *, constant_weights: bool = False
+) -> CompiledModule:
     """Compile a `torch.nn.Module` for inputs like `examples`, for inference.
 
     Args:
-        module: the module; its weights are read at every call, so later changes take effect.
+        module: the module.
         examples: tensors of the shapes and types that calls will have.
         opt_level: 0 to 3.
+        constant_weights: compile the weights into the program, which packs their matrices once and
+            folds what depends on them alone. Otherwise they are read at every call, so later
+            changes take effect.
 
     Returns:
         A callable with the module's arguments; `.hlo()` is its HLO text.
@@ -32,7 +37,7 @@ def compile(module: Any, examples: Sequence[Any], opt_level: int = 2) -> Compile
     """
     from hloc.torch.exported import CompiledModule
 
-    return CompiledModule(module, tuple(examples), opt_level)
+    return CompiledModule(module, tuple(examples), opt_level, constant_weights=constant_weights)
 
 
 def backend(

@@ -7,15 +7,20 @@ from typing import Any
 from hloc.ir.module import Module
 from hloc.torch.running import CompiledGraph
 
+_MUTATIONS = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
+
 
 class CompiledModule:
     """A compiled `torch.nn.Module`; call it like the module. Gradients are not recorded.
 
     Attributes:
-        graph: the compiled graph; its parameters are the weights, then the inputs.
+        graph: the compiled graph; its parameters are the weights that are not constants, then the
+            inputs.
     """
 
-    def __init__(self, module: Any, examples: tuple[Any, ...], opt_level: int) -> None:
+    def __init__(
+        self, module: Any, examples: tuple[Any, ...], opt_level: int, *, constant_weights: bool
+    ) -> None:
         import torch
 
         with torch.no_grad():
@@ -23,10 +28,22 @@ class CompiledModule:
             self._program = program.run_decompositions()
         self._source = module
         self._weights = [_weight_of(spec, self._program) for spec in self._specs("input_specs")]
-        self.graph = CompiledGraph(self._program.graph, opt_level)
+        constants = self._constants() if constant_weights else {}
+        self.graph = CompiledGraph(self._program.graph, opt_level, constants)
 
     def _specs(self, name: str) -> list[Any]:
         return list(getattr(self._program.graph_signature, name))
+
+    def _constants(self) -> dict[int, Any]:
+        """Return the weights that no call changes, by number of the placeholder."""
+        changed = {s.target for s in self._specs("output_specs") if s.kind.name in _MUTATIONS}
+        return {
+            number: weight
+            for number, (weight, spec) in enumerate(
+                zip(self._weights, self._specs("input_specs"), strict=True)
+            )
+            if hasattr(weight, "shape") and spec.target not in changed
+        }
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on tensors of the shapes and types of the examples."""

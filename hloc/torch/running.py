@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from hloc import driver
@@ -13,14 +15,26 @@ from hloc.torch.tensors import dtype_of, to_array, to_tensor
 class CompiledGraph:
     """A compiled graph: takes the tensors of its placeholders and returns the list of its results.
 
+    Args:
+        graph: the `torch.fx.Graph`.
+        opt_level: 0 to 3.
+        constants: placeholder, by number -> its value, which never changes.
+
     Attributes:
         module: the module before the passes.
     """
 
-    def __init__(self, graph: Any, opt_level: int = 2) -> None:
+    def __init__(
+        self, graph: Any, opt_level: int = 2, constants: Mapping[int, Any] | None = None
+    ) -> None:
         self.module: Module = lowered(graph)
         self._takes = [n.meta.get("val") is not None and hasattr(n.meta["val"], "shape")
                        for n in graph.nodes if n.op == "placeholder"]  # fmt: skip
+        if constants:
+            numbers = list(accumulate(self._takes, initial=0))
+            arrays = {numbers[n]: to_array(value) for n, value in constants.items()}
+            self.module = self.module.bind(arrays)
+            self._takes = [takes and n not in constants for n, takes in enumerate(self._takes)]
         (output,) = (node for node in graph.nodes if node.op == "output")
         self._gives = [
             None if leaf is None else dtype_of(leaf.meta["val"].dtype)

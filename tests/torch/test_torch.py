@@ -123,6 +123,26 @@ def test_a_compiled_module_gives_the_results_of_pytorch(name: str) -> None:
         check_close(compiled(*arguments), module(*arguments))
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_constant_weights_give_the_results_of_pytorch(name: str) -> None:
+    arguments = inputs(name)
+    module = MODULES[name]().eval()
+    compiled = hloc.torch.compile(module, arguments, constant_weights=True)
+    assert len(compiled.module.entry.parameters) == len(arguments)
+    with torch.no_grad():
+        check_close(compiled(*arguments), module(*arguments))
+
+
+def test_buffers_that_a_call_changes_are_no_constants() -> None:
+    x = torch.randn(4, 3)
+    normal, other = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
+    compiled = hloc.torch.compile(normal, (x,), constant_weights=True)
+    with torch.no_grad():
+        for _ in range(2):
+            check_close(compiled(x), other(x))
+    assert len(compiled.module.entry.parameters) == 4  # mean, variance, count, x
+
+
 def test_later_changes_of_weights_count() -> None:
     module = nn.Linear(3, 2)
     x = torch.ones(1, 3)
