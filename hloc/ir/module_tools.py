@@ -37,7 +37,7 @@ class ModuleTools(NotebookView):
         found: Self = TOOLS["apply"](self, passes)
         return found
 
-    def bind(self, values: Mapping[int | str, Any]) -> Self:
+    def bind(self, values: Mapping[int, Any] | Mapping[str, Any]) -> Self:
         """Return a new module in which parameters are constants: weights that never change.
 
         The compiler lays them out once, as the kernels read them. The other parameters are numbered

@@ -18,7 +18,7 @@ from hloc.opt.make import make
 from hloc.shapes import ArrayShape
 
 
-def bind_parameters(module: Module, values: Mapping[int | str, Any]) -> Module:
+def bind_parameters(module: Module, values: Mapping[int, Any] | Mapping[str, Any]) -> Module:
     """Return a new module in which parameters of the entry computation are constants.
 
     The other parameters are numbered from 0 again, in their order. Arrays that can be written are

@@ -154,7 +154,7 @@ def graph(module: Module, before: Module | None) -> Graph:
     return Graph(module, before)
 
 
-def bind(module: Module, values: Mapping[int | str, Any]) -> Module:
+def bind(module: Module, values: Mapping[int, Any] | Mapping[str, Any]) -> Module:
     """Return a new module in which these parameters are constants."""
     return bind_parameters(module, values)
 
