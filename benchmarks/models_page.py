@@ -27,7 +27,7 @@ run operator by operator and by `torch.compile`, and exported for ONNX Runtime.
 Weights are arguments of the compiled function in all engines but ONNX Runtime: they may differ from
 call to call, so nothing can be packed or folded into them ahead of a call. ONNX Runtime holds them
 as constants, and packs and folds them when it loads the model. The column `constant` is hloc with
-the weights as constants of the module, too.
+the weights as constants of the module, too (`bind` in [python.md](python.md)).
 
 Times are medians of runs in which the engines take turns: of the processor on one core, by the
 clock on more. `run` and `best` are hloc's time over XLA's and over that of the fastest other
