@@ -45,9 +45,10 @@ PANEL_SHARE, SHORT_ROWS = 0.75, 256
 """Part of the second-level cache that these columns may fill, for at most this many rows.
 
 A larger panel goes to the third level and back, which counts where few rows use it. Time relative
-to 1 MB with a cache of 512 KB, AVX2: 0.78 for 64x1024x1024, 0.87 for 96x2048x512, 0.88 for
-24x768x3072, 0.93 for 128x768x3072, 0.95 for 128x512x2048; 1.0 for 300x768x3072; 1.04 for
-784x512x512, 1.06 for 2048x512x512, which read the rows more often.
+to 1 MB with a cache of 512 KB, AVX2: 0.86 for 96x2048x512, 0.91 for 49x2048x512 and
+128x1024x1024, 0.93 for 64x1024x1024, 0.94 for 128x2048x2048, 0.96 for 24x768x3072, 0.97 for
+128x768x3072; 1.0 for 128x512x2048 and 300x768x3072; 1.04 for 784x512x512, 1.06 for 2048x512x512,
+which read the rows more often.
 """
 
 MIN_WHOLE_COLUMNS = 128
@@ -56,7 +57,7 @@ MIN_WHOLE_COLUMNS = 128
 Time relative to blocks of k, f32: 0.84 for 1024x1024x1024, 0.97 for 2048x2048x2048. Rows must not
 be packed again for every block of columns: 1.3 for a transposed left-hand side, 1.2 to 1.4 with
 matrix registers. If the columns do not fit the second-level cache there must be twice as many:
-blocks of k take 0.94 to 1.0 for 1000x1100x900, 0.93 for 600x1200x600, 1.06 for 2048x1024x256.
+blocks of k take 0.98 for 600x1200x600, 1.0 for 1000x1100x900, but 1.06 for 2048x1024x256.
 """
 
 MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 1024, 1 << 20, 128
