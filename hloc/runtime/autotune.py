@@ -19,12 +19,16 @@ from hloc.codegen.cpu.kernel_tuning import KernelTuning
 from hloc.codegen.cpu.split_kernel import estimate_of
 from hloc.codegen.llvm.target import host_target, llvm_version
 from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
 from hloc.runtime.program_cache import source_digest
 from hloc.runtime.trial import Trial
 from hloc.runtime.tuning_file import Measured, finite, keep_tuning, kept_tuning, tuning_name
 
 LEAST_NANOSECONDS = 5_000
 """Kernels with a shorter estimated time are not measured: a call takes a part of that time."""
+
+MOST_BYTES = 1 << 30
+"""Kernels with larger arrays are not measured: the arguments would need as much again."""
 
 ROUNDS = 9
 """Each round runs every choice once, so that a slow moment of the machine slows all of them."""
@@ -61,7 +65,7 @@ def tuned(compiled: CpuModule) -> CpuModule:
     found: list[KernelTuning] = []
     chosen: dict[int, Hashable] = {}
     for number, request in enumerate(compiled.plan.kernels):
-        if estimate_of(request.inst).nanoseconds < LEAST_NANOSECONDS:
+        if not _is_measured(request.inst):
             continue
         choices = choices_of(request, compiled.machine)
         if len(choices) > 1:
@@ -71,6 +75,12 @@ def tuned(compiled: CpuModule) -> CpuModule:
     if not chosen:
         return compiled
     return replace(CpuBackend().with_choices(compiled, chosen), tuning=tuple(found))
+
+
+def _is_measured(inst: Instruction) -> bool:
+    """True if a kernel runs long enough, and its arrays are not too large."""
+    size = inst.shape.size_bytes + sum(operand.shape.size_bytes for operand in inst.operands)
+    return size <= MOST_BYTES and estimate_of(inst).nanoseconds >= LEAST_NANOSECONDS
 
 
 def _tuning(compiled: CpuModule, number: int, choices: Sequence[Hashable]) -> KernelTuning:
@@ -103,15 +113,20 @@ def _times_in_rounds(trial: Trial, count: int) -> list[float]:
 
     One whose results differ from those of the first, bit by bit, is not measured.
     """
-    wanted = trial.results(0)
+    wanted: list[bytes] = []
     times, spent, left = [math.inf] * count, 0.0, list(range(count))
     for turn in range(ROUNDS):
         for number in left:
             if spent > (MOST_SECONDS if turn else MOST_SECONDS / 2):
                 return times
-            if turn == 0 and trial.results(number) != wanted:
-                continue
-            calls = _calls(times[number] if turn else trial.seconds(number, 1))
+            once = times[number]
+            if turn == 0:
+                found, once = trial.results(number)
+                spent += once
+                wanted = wanted or found
+                if found != wanted:
+                    continue
+            calls = _calls(once)
             sample = trial.seconds(number, calls)
             times[number] = min(times[number], sample)
             spent += sample * calls

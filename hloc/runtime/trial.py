@@ -66,10 +66,13 @@ class Trial:
             call()
         return (time.thread_time() - started) / calls
 
-    def results(self, number: int) -> list[bytes]:
-        """Run one kernel once, and return its results."""
-        self._call(number)()
-        return [output.tobytes() for output in self._outputs]
+    def results(self, number: int) -> tuple[list[bytes], float]:
+        """Run one kernel once, and return its results and the processor time."""
+        call = self._call(number)
+        started = time.thread_time()
+        call()
+        seconds = time.thread_time() - started
+        return [output.tobytes() for output in self._outputs], seconds
 
     def _call(self, number: int) -> Callable[[], object]:
         """Return a call of one kernel; arguments that it overwrites are as at first."""

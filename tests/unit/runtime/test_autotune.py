@@ -148,10 +148,10 @@ def test_the_model_is_kept_where_the_fastest_is_hardly_faster(
 
 
 def test_one_lucky_sample_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    later = [USUAL / 2, USUAL]  # the last is the call that estimates the time
+    lucky = [USUAL / 2]
 
     def seconds(number: int) -> float:
-        return later.pop() if number == 5 and later else USUAL
+        return lucky.pop() if number == 5 and lucky else USUAL
 
     samples = timed_by(seconds, monkeypatch)
     assert tuned(module_of()).tuning[0].best == 0
@@ -161,19 +161,19 @@ def test_one_lucky_sample_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> No
 def test_slow_choices_are_dropped_and_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = timed_by(lambda number: 10 * USUAL if number in (1, 2) else USUAL, monkeypatch)
     tuned(module_of())
-    assert sum(number == 1 for number, _ in samples) == 2  # a call to estimate, and a sample
-    assert sum(number == 3 for number, _ in samples) == 1 + autotune.ROUNDS
-    samples = timed_by(lambda number: 0.6, monkeypatch)
+    assert sum(number == 1 for number, _ in samples) == 1
+    assert sum(number == 3 for number, _ in samples) == autotune.ROUNDS
+    timed_by(lambda number: autotune.MOST_SECONDS, monkeypatch)
     (tuning,) = tuned(module_of(PRODUCT.replace("192", "208"))).tuning
     assert tuning.best == 0
-    assert sum(seconds is not None for seconds in tuning.seconds) == 2
+    assert sum(seconds is not None for seconds in tuning.seconds) == 1
 
 
 def test_a_choice_with_other_bits_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     timed_by(lambda number: USUAL / 2 if number == 3 else USUAL, monkeypatch)
     results = Trial.results
     monkeypatch.setattr(
-        Trial, "results", lambda t, number: [b"other"] if number == 3 else results(t, number)
+        Trial, "results", lambda t, n: ([b"other"], USUAL) if n == 3 else results(t, n)
     )
     (tuning,) = tuned(module_of()).tuning
     assert tuning.best == 0
@@ -210,6 +210,16 @@ def test_without_a_fake_clock_results_are_the_same(cache: Path) -> None:
         (found,) = hloc.compile(PRODUCT, autotune=True)(*arrays)
         assert found.tobytes() == wanted.tobytes()
     assert len(list(cache.glob("tuning-*.json"))) == 1
+
+
+def test_small_and_huge_kernels_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = timed_by(lambda number: USUAL, monkeypatch)
+    small = PRODUCT.replace("128", "32").replace("500", "40").replace("192", "64")
+    assert len(choices(module_of(small))) > 1
+    assert not tuned(module_of(small)).tuning
+    monkeypatch.setattr(autotune, "MOST_BYTES", 1000)
+    assert not tuned(module_of()).tuning
+    assert not samples
 
 
 def test_a_module_without_choices_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
