@@ -206,7 +206,7 @@ def test_what_a_program_depends_on_is_in_its_name(
 ) -> None:
     _compile(ADD)
     if what == "sources":
-        monkeypatch.setattr(program_cache, "_source_digest", lambda: "of another version")
+        monkeypatch.setattr(program_cache, "source_digest", lambda: "of another version")
     if what == "targets":
         monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
     text = ADD.replace("4})", "5})") if what == "text" else ADD
