@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
+from hloc.codegen.cpu.emitters.gemm.gemv_resident import tile_of
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import GemvStreaming
 from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm
+from hloc.codegen.llvm.target import target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_products import narrower, product, tolerances
 
@@ -73,6 +75,14 @@ def test_sums_in_registers(bits: int, rows: int, dtype: str) -> None:
     assert isinstance(found, GemvStreaming)
     assert found.is_resident
     check_root(text, random_arrays(text), target=narrower(bits), pieces=2, **tolerances(dtype))
+
+
+def test_accumulators_fit_the_registers() -> None:
+    found = [tile_of(rows, target_for("x86_64", "haswell")) for rows in range(1, 12)]
+    assert [rows for rows, _ in found] == [1, 2, 3, 4, 5, 6, 4, 4, 5, 5, 6]
+    assert [vectors for _, vectors in found] == [8, 6, 4, 3, 2, 2, 3, 3, 2, 2, 2]
+    wide = [tile_of(rows, target_for("x86_64", "skylake-avx512")) for rows in (1, 7, 11)]
+    assert wide == [(1, 8), (7, 3), (11, 2)]
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
