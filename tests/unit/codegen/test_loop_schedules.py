@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, LoopSchedule
 from hloc.codegen.cpu.kernel import choices_of, emit_kernel
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.codegen.plan.kernel_request import KernelRequest
+from hloc.ops import OPCODES, names_of
 from tests.unit.codegen.harness import (
     emit,
     module_text,
@@ -47,6 +49,28 @@ def test_several_vectors_give_the_same_bits(
     for choice in LOOP_SCHEDULES:
         (found,) = run_instruction(root, arrays, target=target, choice=choice)
         assert found.tobytes() == wanted.tobytes(), str(choice)
+
+
+FUNCTIONS = names_of(lambda row: row.transcendental)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_every_function_has_the_same_bits_in_two_vectors(name: str, dtype: str) -> None:
+    """With the special values of floats in several lanes, and a size that vectors do not fill."""
+    size = 4099
+    operands = ["p0", "p1"][: OPCODES[name].arity]
+    operation = f"{name}({', '.join(operands)})"
+    text = module_text([f"{dtype}[{size}]"] * len(operands), f"{dtype}[{size}] {operation}")
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-40, 88.8, -103.9, 1e4, 3e38]
+    for number, array in enumerate(arrays):
+        for place in range(0, size - len(special), 97 + 4 * number):
+            array[place : place + len(special)] = special
+    assert choices(text)[0] == LoopSchedule(2)
+    (wanted,) = run_instruction(root, arrays, choice=LoopSchedule(1))
+    (found,) = run_instruction(root, arrays)
+    assert found.tobytes() == wanted.tobytes()
 
 
 def test_results_in_place_have_the_same_bits() -> None:
