@@ -95,7 +95,8 @@ def _tuning(compiled: CpuModule, number: int, choices: Sequence[Hashable]) -> Ke
     if kept is None:
         keep_tuning(name, measured)
     inst = compiled.plan.kernels[number].inst
-    return KernelTuning(inst.name, texts, measured.seconds, measured.best, kept is not None)
+    m = measured
+    return KernelTuning(inst.name, texts, m.seconds, m.best, m.gain, kept is not None)
 
 
 def _measured(compiled: CpuModule, number: int, choices: Sequence[Hashable]) -> Measured:
@@ -103,9 +104,10 @@ def _measured(compiled: CpuModule, number: int, choices: Sequence[Hashable]) -> 
     trial = Trial(compiled.plan.kernels[number], kernels, units, compiled.machine)
     times = _times_in_rounds(trial, len(choices))
     best = min(range(len(choices)), key=times.__getitem__)
-    if best and not _is_faster(trial, best, times):
-        best = 0
-    return Measured(best, finite(times))
+    gain = _gain(trial, best, times) if best else 1.0
+    if gain <= MARGIN:
+        return Measured(0, finite(times))
+    return Measured(best, finite(times), gain)
 
 
 def _times_in_rounds(trial: Trial, count: int) -> list[float]:
@@ -137,8 +139,8 @@ def _times_in_rounds(trial: Trial, count: int) -> list[float]:
     return times
 
 
-def _is_faster(trial: Trial, best: int, times: list[float]) -> bool:
-    """True if choice `best` is faster than the first in most pairs of samples; updates `times`."""
+def _gain(trial: Trial, best: int, times: list[float]) -> float:
+    """Return the median of the time of the first choice over that of `best`; updates `times`."""
     pair = (0, best)
     seconds = sum(_calls(times[number]) * times[number] for number in pair)
     ratios = []
@@ -146,7 +148,7 @@ def _is_faster(trial: Trial, best: int, times: list[float]) -> bool:
         first, other = (trial.seconds(number, _calls(times[number])) for number in pair)
         times[0], times[best] = min(times[0], first), min(times[best], other)
         ratios.append(first / other)
-    return statistics.median(ratios) > MARGIN
+    return statistics.median(ratios)
 
 
 def _calls(seconds: float) -> int:

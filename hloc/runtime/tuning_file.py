@@ -17,10 +17,17 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The times of the choices of a kernel, None for those without, and the number of the best."""
+    """The measured choices of a kernel.
+
+    Attributes:
+        best: number of the choice that is used.
+        seconds: time of each, None for those without.
+        gain: how many times longer the first choice takes, compared with the best in turn.
+    """
 
     best: int
     seconds: tuple[float | None, ...]
+    gain: float = 1.0
 
 
 def tuning_name(*facts: object) -> str:
@@ -31,7 +38,8 @@ def tuning_name(*facts: object) -> str:
 
 def keep_tuning(name: str, found: Measured) -> None:
     """Write a file."""
-    write_cached(name, json.dumps({"best": found.best, "seconds": found.seconds}).encode())
+    data = {"best": found.best, "seconds": found.seconds, "gain": found.gain}
+    write_cached(name, json.dumps(data).encode())
 
 
 def kept_tuning(name: str, count: int) -> Measured | None:
@@ -39,14 +47,19 @@ def kept_tuning(name: str, count: int) -> Measured | None:
     data = read_cached(name)
     try:
         result = json.loads(data) if data else {}
-        best, seconds = result["best"], result["seconds"]
+        best, seconds, gain = result["best"], result["seconds"], result["gain"]
     except (ValueError, TypeError, KeyError):
         return None
     is_number = type(best) is int and 0 <= best < count
     if not is_number or not isinstance(seconds, list) or len(seconds) != count:
         return None
-    are_times = all(x is None or (type(x) is float and math.isfinite(x) and x > 0) for x in seconds)
-    return Measured(best, tuple(seconds)) if are_times and seconds[best] is not None else None
+    are_times = _is_positive(gain) and all(x is None or _is_positive(x) for x in seconds)
+    is_valid = are_times and seconds[best] is not None
+    return Measured(best, tuple(seconds), gain) if is_valid else None
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value) and value > 0
 
 
 def finite(seconds: Sequence[float]) -> tuple[float | None, ...]:

@@ -17,6 +17,7 @@ class KernelTuning:
         choices: in words; the first is the choice of the model.
         seconds: least processor time of a run of each; None for one that was not measured.
         best: number of the choice that is used.
+        gain: how many times longer the choice of the model takes, compared with it in turn.
         is_kept: the times come from the cache.
     """
 
@@ -24,13 +25,8 @@ class KernelTuning:
     choices: tuple[str, ...]
     seconds: tuple[float | None, ...]
     best: int
+    gain: float
     is_kept: bool
-
-    @property
-    def gain(self) -> float:
-        """The time of the model's choice over that of the one that is used."""
-        first, used = self.seconds[0], self.seconds[self.best]
-        return first / used if first and used else 1.0
 
     @property
     def is_error(self) -> bool:

@@ -94,6 +94,7 @@ def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.Mo
     assert not tuning.is_kept
     assert tuning.choices == tuple(map(str, choices(compiled)))
     assert tuning.seconds[0] == USUAL
+    assert tuning.gain == pytest.approx(1.25)
     assert {number for number, _ in samples} == set(range(len(tuning.choices)))
     assert first.kernels[0].name == compiled.kernels[0].name
     assert first.kernels[0].text != compiled.kernels[0].text
@@ -102,7 +103,7 @@ def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.Mo
     assert not samples
     assert again.kernels == first.kernels
     assert again.tuning[0].is_kept
-    assert again.tuning[0].seconds == tuning.seconds
+    assert (again.tuning[0].seconds, again.tuning[0].gain) == (tuning.seconds, tuning.gain)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,12 @@ def test_a_damaged_file_is_measured_again(
     tuned(compiled)
     (file,) = cache.glob("tuning-*.json")
     found = json.loads(file.read_text())
-    for damage in (text, json.dumps({**found, "seconds": [-1.0, *found["seconds"][1:]]})):
+    times = [-1.0, *found["seconds"][1:]]
+    for damage in (
+        text,
+        json.dumps({**found, "seconds": times}),
+        json.dumps({**found, "gain": "x"}),
+    ):
         file.write_text(damage)
         samples.clear()
         assert tuned(compiled).tuning[0].best == 3
