@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from hloc import driver
 from hloc.cli.input_options import inputs_of
@@ -25,9 +25,15 @@ from hloc.report.json_report import json_report
 from hloc.report.kernel_times import kernel_data, kernel_lines
 from hloc.report.module_facts import headline
 from hloc.report.run_report import Timing
+from hloc.report.simulated_threads import simulated_data, simulated_lines
 from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import aligned, count_text, duration, plural
 from hloc.runtime.hardware_counters import CountersMissing, counting
+
+if TYPE_CHECKING:
+    from hloc.codegen.cpu.thread_simulation import SimulatedRun
+    from hloc.ir.module import Module
+    from hloc.options import CompileOptions
 
 Runs: TypeAlias = Callable[[int], Sequence[float]]
 """Runs a program the given number of times, and returns the seconds of each run."""
@@ -52,7 +58,7 @@ class Measured:
 
 
 def bench_file(arguments: Namespace, talk: Talk) -> int:
-    """`hloc bench FILE [-O2] [--against=xla] [--threads=N] [--profile] [--counters]`."""
+    """`hloc bench FILE [-O2] [--against=xla] [--threads=N] [--profile] [--counters] ...`."""
     a = arguments
     (file,) = need_files(a.files, exactly=1)
     load_plugins(a)
@@ -79,10 +85,14 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
         found = in_turn(engines, a.repeat or STRETCHES)
     counted, missing = _counted(ours) if a.counters else ({}, "")
     profile = None
-    if a.profile:
+    if a.profile or a.simulate_threads:
         optimised = clone_module(module)
         driver.optimise(optimised, options)
-        profile = cpu_profile(optimised, options)
+        if a.profile:
+            profile = cpu_profile(optimised, options)
+    simulated: list[SimulatedRun] = []
+    if a.simulate_threads:
+        simulated = _simulated(module, optimised, options, a.simulate_threads)
     if a.format == "json":
         data = {
             "file": shown_name(file),
@@ -94,7 +104,8 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
         kernels = {} if profile is None else {"kernels": kernel_data(*profile)}
         named = {name.replace(" ", "_"): count for name, count in counted.items()}
         counters = {"counters": named or None} if a.counters else {}
-        talk.product(json_report("bench", {**data, **counters, **kernels}))
+        threads = {"simulated_threads": simulated_data(simulated)} if simulated else {}
+        talk.product(json_report("bench", {**data, **counters, **kernels, **threads}))
         return Exit.OK
     cores = plural(a.threads, "thread") if a.threads else "all cores"
     lines = [f"{shown_name(file)}: {headline(module, flops)}, {given.describe(module)}, {cores}"]
@@ -104,6 +115,8 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
         lines.append(f"no hardware counters: {missing}" if missing else _counter_line(counted))
     if profile is not None:
         lines += kernel_lines(*profile)
+    if simulated:
+        lines += simulated_lines(simulated)
     talk.page("\n".join(lines))
     return Exit.OK
 
@@ -120,6 +133,19 @@ def in_turn(engines: dict[str, Runs], stretches: int) -> list[Measured]:
         for name, runs in engines.items():
             found[name].append(Timing(tuple(sorted(runs(counts[name])))))
     return [Measured(name, tuple(timings)) for name, timings in found.items()]
+
+
+def _simulated(
+    module: Module, optimised: Module, options: CompileOptions, most: int
+) -> list[SimulatedRun]:
+    """Simulate a module on 1, 2, 4 and so on up to `most` cores; `optimised` is changed."""
+    from hloc.codegen.cpu.backend import CpuModule
+    from hloc.codegen.cpu.thread_simulation import simulate_threads, thread_counts, trips_of
+
+    trips = trips_of(module) | trips_of(optimised)
+    compiled = driver.generate(optimised, options)
+    assert isinstance(compiled, CpuModule)
+    return [simulate_threads(compiled, threads, trips) for threads in thread_counts(most)]
 
 
 def _counted(runs: Runs) -> tuple[dict[str, float], str]:

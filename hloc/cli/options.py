@@ -383,6 +383,9 @@ OPTIONS: tuple[Option, ...] = (
            default=""),
     Option(("--counters",), "Run", ("bench",), "count cycles, instructions and misses of hloc's "
            "runs, where the machine shows them (Linux)"),
+    Option(("--simulate-threads",), "Run", ("bench",), "simulate the program on up to N cores, by "
+           "the cost model and the way in which threads share kernels", "N", convert=count(1),
+           default=0),
     Option(("--repeat",), "Run", ("bench",), "take N stretches of runs (default 12)", "N",
            convert=count(1), default=0),
     # ---- find bugs

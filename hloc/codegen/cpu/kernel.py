@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.split_kernel import Split, estimate_of, split_of
+from hloc.codegen.cpu.split_kernel import Estimate, Split, estimate_of, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
@@ -60,7 +60,7 @@ class Kernel:
         split: how threads share the outermost loop, None if one thread runs it.
         routines: functions of other units that it calls.
         level: LLVM's level for it, None if the module's.
-        nanoseconds: estimated time on one thread.
+        estimate: of its time.
     """
 
     name: str
@@ -71,7 +71,12 @@ class Kernel:
     split: Split | None = None
     routines: tuple[Routines, ...] = ()
     level: int | None = None
-    nanoseconds: int = 0
+    estimate: Estimate = Estimate(0, 0)
+
+    @property
+    def nanoseconds(self) -> int:
+        """The estimated time on one thread."""
+        return self.estimate.nanoseconds
 
 
 def routine_names(kernel: Kernel) -> Iterator[str]:
@@ -134,7 +139,7 @@ def emit_kernel(
         made = _written(request, planned.plan, name, target, stack_bytes, split, lanes, choice)
     except NeedsScalars:
         made = _written(request, planned.plan, name, target, stack_bytes, split, 0, choice)
-    return replace(made, nanoseconds=estimate.nanoseconds)
+    return replace(made, estimate=estimate)
 
 
 def choices_of(request: KernelRequest, target: Target) -> tuple[Hashable, ...]:

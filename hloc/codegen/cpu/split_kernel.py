@@ -102,6 +102,7 @@ class Split:
         most: the most threads that take part.
         nanoseconds: estimated time of the kernel on one thread.
         is_ordered: iterations begin in their order: all threads share one range.
+        repeated_nanoseconds: estimated time of the work that every part repeats.
     """
 
     grain: int
@@ -109,6 +110,7 @@ class Split:
     most: int
     nanoseconds: int
     is_ordered: bool = False
+    repeated_nanoseconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ def split_of(plan: KernelPlan[Any], estimate: Estimate) -> Split | None:
         copied = plan.repeated_bytes // _COPIED_BYTES_PER_NANOSECOND
         parts = nanoseconds // max(copied * _MOST_COPIED, _LEAST_NANOSECONDS)
         least = _multiple(-(-extent // max(parts, 1)), grain)
-        return Split(grain, least, -(-extent // grain), nanoseconds)
+        most = -(-extent // grain)
+        return Split(grain, least, most, nanoseconds, repeated_nanoseconds=copied)
     least = _multiple(-(-extent * _LEAST_NANOSECONDS // nanoseconds), grain)
     if least > _TILE > grain:
         grain, least = _TILE, _multiple(least, _TILE)
@@ -167,9 +170,16 @@ def estimate_of(inst: Instruction) -> Estimate:
     flops_per_nanosecond = _PRODUCT_FLOPS_PER_NANOSECOND if is_product else _FLOPS_PER_NANOSECOND
     moved = min(cost.bytes, cost.bytes_written + _read_bytes(inst))
     return Estimate(
-        min(moved, _CACHED_BYTES) // _CACHED_BYTES_PER_NANOSECOND
-        + max(moved - _CACHED_BYTES, 0) // _BYTES_PER_NANOSECOND,
+        moved_nanoseconds(moved),
         cost.flops // flops_per_nanosecond + cost.transcendentals // _FUNCTIONS_PER_NANOSECOND,
+    )
+
+
+def moved_nanoseconds(size_bytes: int) -> int:
+    """Estimate the time in which one thread reads or writes so many bytes."""
+    return (
+        min(size_bytes, _CACHED_BYTES) // _CACHED_BYTES_PER_NANOSECOND
+        + max(size_bytes - _CACHED_BYTES, 0) // _BYTES_PER_NANOSECOND
     )
 
 

@@ -36,7 +36,10 @@ MAX_THREADS = 256
 """Threads of a pool, the caller included."""
 
 _IDLE_LOOKS = 1000
-"""Polls of an idle thread before it sleeps: about 40 microseconds on x86."""
+"""Polls of an idle thread before it sleeps."""
+
+IDLE_NANOSECONDS = 40_000
+"""About how long they take, on x86."""
 
 _LOOKS_AWAKE = 750
 """Polls that an awakened thread has used up: it sleeps again sooner if it came too late."""
@@ -44,7 +47,7 @@ _LOOKS_AWAKE = 750
 _JOIN_LOOKS = 4000
 """Polls of the waiting caller before it yields its core."""
 
-_WAKE_NANOSECONDS = 80_000
+WAKE_NANOSECONDS = 80_000
 """Work without sleeping threads after which they are woken: twice the time until they run."""
 
 _LATE_NANOSECONDS = 100_000
@@ -159,7 +162,7 @@ share:
   %time = load i32, ptr %at.time
   %wide.time = zext i32 %time to i64
   %more = add i64 %missed, %wide.time
-  %is.much = icmp uge i64 %more, {_WAKE_NANOSECONDS}
+  %is.much = icmp uge i64 %more, {WAKE_NANOSECONDS}
   %creates = and i1 %few, %is.much
   br i1 %creates, label %create, label %open
 create:

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.dataflow import forwards
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction, host_function, library_function
@@ -201,6 +202,14 @@ class Plan:
         )
 
 
+def computation_numbers(module: Module) -> dict[Computation, int]:
+    """Return the number of each computation of a plan: the entry's is 0."""
+    numbers = {module.entry: 0}
+    for computation in control_flow_computations(module):
+        numbers.setdefault(computation, len(numbers))
+    return numbers
+
+
 def plan_module(
     module: Module,
     schedule: Schedule,
@@ -231,9 +240,7 @@ def plan_module(
         len(assignment.outputs),
         len(hosts),
     )
-    numbers = {module.entry: 0}
-    for computation in schedule:
-        numbers.setdefault(computation, len(numbers))
+    numbers = computation_numbers(module)
     planner = _Planner(assignment, table, numbers, keys, requests, exchanges)
     steps = {c: tuple(planner.steps(schedule.order(c))) for c in numbers}
     return Plan(
