@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated test-vscode coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated test-vscode coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-threads bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -124,6 +124,9 @@ bench-large: setup ## compile training steps of GPT of up to 30,000 instructions
 
 bench-start: setup ## processor time of commands from start to end, into benchmarks/history
 	$(BIN)/python benchmarks/bench_start.py
+
+bench-threads: setup ## fork and join, one and two threads, beside the simulation; NAMES="softmax models" of the suite (needs jax), ARGS="--busy 2" for busy cores
+	$(BIN)/python benchmarks/bench_threads.py $(NAMES) $(ARGS)
 
 bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is installed; FILES=...
 	$(BIN)/python benchmarks/bench_memory.py --cache build/xla_memory.json --json build/memory.json $(FILES)
