@@ -130,6 +130,22 @@ class _Access:
         )
 
 
+@dataclass(slots=True)
+class _Steps:
+    """The steps of a computation.
+
+    Attributes:
+        joins: by position, whether it is a kernel that may run beside others.
+        taken: positions of those in a group.
+        known: the memory of steps that has been looked at, by position.
+    """
+
+    steps: Sequence[Step]
+    joins: Sequence[bool]
+    taken: set[int] = field(default_factory=set)
+    known: dict[int, _Access | None] = field(default_factory=dict)
+
+
 class _Arranger:
     def __init__(self, plan: Plan, kernels: Sequence[Kernel]) -> None:
         self._plan, self._kernels = plan, kernels
@@ -143,40 +159,40 @@ class _Arranger:
 
     def arranged(self, steps: Sequence[Step]) -> Iterator[Step]:
         """Yield the steps; a group is where its first kernel was."""
-        taken: set[int] = set()
-        for i, step in enumerate(steps):
-            if i in taken:
+        state = _Steps(steps, [self._may_join(step) for step in steps])
+        for position, step in enumerate(steps):
+            if position in state.taken:
                 continue
-            members = self._group(steps, i, taken) if self._may_join(step) else []
-            times = sorted(self._kernels[kernel].nanoseconds for _, kernel in members)
+            members = self._group(state, position) if state.joins[position] else {}
+            times = sorted(self._kernels[member.kernel].nanoseconds for member in members.values())
             if sum(times) < _MIN_NANOSECONDS or sum(times[:-1]) < _GAIN_NANOSECONDS:
                 yield step
-                continue
-            taken.update(position for position, _ in members)
-            chosen = [steps[position] for position, _ in members]
-            yield self._side_by_side([s for s in chosen if isinstance(s, KernelStep)])
+            else:
+                state.taken.update(members)
+                yield self._side_by_side([*members.values()])
 
-    def _group(
-        self, steps: Sequence[Step], start: int, taken: Collection[int]
-    ) -> list[tuple[int, int]]:
-        """Return positions and kernels of the steps from `start` that may run side by side."""
+    def _group(self, state: _Steps, start: int) -> dict[int, KernelStep]:
+        """Return the steps from `start` that may run side by side, by position."""
         used = _Access()
-        members: list[tuple[int, int]] = []
+        members: dict[int, KernelStep] = {}
         passed = 0
-        for position in range(start, len(steps)):
-            step = steps[position]
-            if position in taken:
+        for position in range(start, len(state.steps)):
+            step = state.steps[position]
+            if position in state.taken:
                 continue
-            access = self._access(step)
+            if position not in state.known:
+                state.known[position] = self._access(step)
+            access = state.known[position]
             if access is None or len(members) == _MOST_MEMBERS:
                 break
-            if self._may_join(step) and used.is_independent(access):
-                assert isinstance(step, KernelStep)
-                members.append((position, step.kernel))
+            joins = state.joins[position] and used.is_independent(access)
+            if joins and isinstance(step, KernelStep):
+                members[position] = step
             else:
                 passed += 1
-                if passed > _MOST_PASSED:
-                    break
+            left = _MOST_PASSED - passed
+            if not any(state.joins[position + 1 : position + 2 + left]):
+                break
             used.add(access)
         return members
 
@@ -206,8 +222,8 @@ class _Arranger:
         return _Access(areas[:operands], written, scratch)
 
     def _area(self, place: Place, size: int) -> Area:
-        slot = self._same_memory.get(place.slot, place.slot)
-        return Area(replace(place, slot=slot), size)
+        slot = self._same_memory.get(place.slot)
+        return Area(place if slot is None else Place(slot, place.offset), size)
 
     def _side_by_side(self, steps: Sequence[KernelStep]) -> SideBySideStep:
         def time(step: KernelStep) -> int:
