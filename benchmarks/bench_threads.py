@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def fork_and_join(first: bool) -> None:
         call = ctypes.CFUNCTYPE(None, ctypes.c_int)(address)
         call(FORKS)
         with undisturbed(first):
-            found = sorted(seconds(lambda call=call: call(FORKS)) / FORKS for _ in range(300))
+            found = sorted(seconds(partial(call, FORKS)) / FORKS for _ in range(300))
         low, middle, high = (found[int(share * len(found))] * 1e9 for share in (0.05, 0.5, 0.9))
         print(f"fork and join, {name}: median {middle:.0f} ns, 5 % {low:.0f}, 90 % {high:.0f}")
     ctypes.CFUNCTYPE(None)(code.addresses[2])()
@@ -230,7 +231,7 @@ def measured(text: str, turns: int, first: bool) -> tuple[float, ...] | None:
                 run(*arrays)
                 end = time.perf_counter() + TURN_SECONDS
                 while time.perf_counter() < end:
-                    times[threads].append(seconds(lambda run=run: run(*arrays)))
+                    times[threads].append(seconds(partial(run, *arrays)))
     one, two = (sorted(found) for found in times.values())
     low = [found[len(found) // 20] for found in (one, two)]
     middle = [statistics.median(found) for found in (one, two)]
