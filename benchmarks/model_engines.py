@@ -78,7 +78,7 @@ def constant_engine(model: Model, threads: int) -> Engine:
     traced = jax.jit(model.function, keep_unused=True, donate_argnums=donated_arguments)
     program = hloc.from_jax(traced, weights, *inputs)
     leaves = jax.tree.leaves(weights)
-    bound: dict[int | str, Any] = {i: np.asarray(leaf) for i, leaf in enumerate(leaves)}
+    bound: dict[int, Any] = {i: np.asarray(leaf) for i, leaf in enumerate(leaves)}
     arguments = [np.asarray(leaf) for leaf in jax.tree.leaves(inputs)]
     taken = slice(0)
     if model.carried is not None:

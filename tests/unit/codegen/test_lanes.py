@@ -192,6 +192,7 @@ def test_coefficients_are_operands_in_memory_where_no_instruction_broadcasts_the
     root = parse_text(module_text(["f32[4096]"], "f32[4096] erf(p0)")).entry.root
     haswell, skylake = (target_for("x86_64", cpu) for cpu in ("haswell", "skylake-avx512"))
     made = emit(root, target=haswell)
+    assert made.level is not None
     lines = assembly_text(kernel_text(made), haswell, made.level).splitlines()
     (loop_end,) = (i for i, line in enumerate(lines) if line.split()[:1] == ["jl"])
     label = f"{lines[loop_end].split()[1]}:"
