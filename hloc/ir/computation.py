@@ -236,11 +236,11 @@ class Computation:
 
         This is a hot loop: a tuple of 2,000 results has all of them replaced one by one.
         """
-        operands, log = list(user.operands), self.module.log
-        places = tuple([place for place, operand in enumerate(operands) if operand is old])
-        for place in places:
-            operands[place] = new
-        log.record(OperandReplaced(user, places, old, new, log.by))
+        operands, places, log = list(user.operands), list[int](), self.module.log
+        for _ in range(operands.count(old)):
+            places.append(operands.index(old, places[-1] + 1 if places else 0))
+            operands[places[-1]] = new
+        log.record(OperandReplaced(user, tuple(places), old, new, log.by))
         user.operands = tuple(operands)
         del old.users[user]
         new.users[user] = None
