@@ -18,7 +18,7 @@ _HEAD = ("kernel", "measured", "model", "fastest", "model / fastest")
 def tuning_lines(tunings: Sequence[KernelTuning]) -> list[str]:
     """Return a table of the measured kernels, and the choices that differ from the model's."""
     if not tunings:
-        return ["autotune: no kernel has alternatives"]
+        return ["autotune: no kernel to measure"]
     kept = sum(tuning.is_kept for tuning in tunings)
     origin = f" ({kept} from the cache)" if kept else ""
     rows = [_HEAD, *map(_row, tunings)]

@@ -228,14 +228,14 @@ def test_small_and_huge_kernels_are_not_measured(monkeypatch: pytest.MonkeyPatch
     assert not samples
 
 
-def test_a_module_without_choices_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_with_nothing_to_measure_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = timed_by(lambda number: USUAL, monkeypatch)
     compiled = module_of(
         "HloModule m\nENTRY e { a = f32[64] parameter(0)\n ROOT n = f32[64] negate(a) }"
     )
     assert tuned(compiled) is compiled
     assert not samples
-    assert tuning_lines(compiled.tuning) == ["autotune: no kernel has alternatives"]
+    assert tuning_lines(compiled.tuning) == ["autotune: no kernel to measure"]
 
 
 def test_another_machine_is_refused() -> None:
