@@ -112,6 +112,7 @@ def test_two_accumulators_are_not_exchanged_for_one() -> None:
     [
         ((128, 768, 3072), 512, (128, 768)),  # 384 KiB of packed columns
         ((128, 768, 3072), 2048, (320, 768)),  # 1 MiB
+        ((128, 640, 384), 512, (384, 640)),  # one panel holds all columns
         ((128, 1024, 1024), 512, (1024, 352)),  # blocks of k
         ((128, 1024, 1024), 2048, (256, 1024)),
         ((1024, 768, 3072), 512, (320, 768)),  # packing counts less for many rows

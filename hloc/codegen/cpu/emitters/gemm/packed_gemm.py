@@ -44,7 +44,8 @@ PANEL_BYTES = 1 << 20
 PANEL_SHARE, SHORT_ROWS = 0.75, 256
 """Part of the second-level cache that these columns may fill, for at most this many rows.
 
-A larger panel goes to the third level and back, which counts where few rows use it. Time relative
+A larger panel goes to the third level and back, which counts where few rows use it, unless it holds
+all columns: 1.07 for 24x512x512, 1.1 for 24x600x400 and 128x640x384 otherwise. Time relative
 to 1 MB with a cache of 512 KB, AVX2: 0.86 for 96x2048x512, 0.91 for 49x2048x512 and
 128x1024x1024, 0.93 for 64x1024x1024, 0.94 for 128x2048x2048, 0.96 for 24x768x3072, 0.97 for
 128x768x3072; 1.0 for 128x512x2048 and 300x768x3072; 1.04 for 784x512x512, 1.06 for 2048x512x512,
@@ -252,8 +253,10 @@ def _vector_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
         most = STREAMED_DEPTH_BLOCK
     block = _even_part(depth, most, 16)
     bytes_ = 8 if p.result is F64 else 4
-    cached = int(PANEL_SHARE * l2_bytes)
-    most_bytes = min(PANEL_BYTES, cached) if p.sizes[0] <= SHORT_ROWS else PANEL_BYTES
+    rows, all_columns, _ = p.sizes
+    is_one_panel = all_columns * depth * bytes_ <= PANEL_BYTES
+    cached = PANEL_BYTES if is_one_panel else int(PANEL_SHARE * l2_bytes)
+    most_bytes = min(PANEL_BYTES, cached) if rows <= SHORT_ROWS else PANEL_BYTES
     columns = most_bytes // (depth * bytes_) // MAX_TILE * MAX_TILE
     fewest = MIN_WHOLE_COLUMNS if most_bytes <= cached else 2 * MIN_WHOLE_COLUMNS
     packs_once = _are_in_place(p) or columns >= p.sizes[1]
