@@ -47,9 +47,9 @@ PANEL_SHARE, SHORT_ROWS = 0.75, 256
 A larger panel goes to the third level and back, which counts where few rows use it, unless it holds
 all columns: 1.07 for 24x512x512, 1.1 for 24x600x400 and 128x640x384 otherwise. Time relative
 to 1 MB with a cache of 512 KB, AVX2: 0.73 to 0.91 for 49x2048x512, 0.86 to 0.89 for 96x2048x512,
-0.91 to 0.95 for 128x1024x1024, 0.94 to 0.98 for 128x2048x2048, 0.97 to 1.0 for 128x768x3072; 1.0 for
-128x512x2048 and 300x768x3072; 1.04 for 784x512x512, 1.06 for 2048x512x512, which read the rows more
-often.
+0.91 to 0.95 for 128x1024x1024, 0.94 to 0.98 for 128x2048x2048, 0.97 to 1.0 for 128x768x3072; 1.0
+for 128x512x2048 and 300x768x3072; 1.04 for 784x512x512, 1.06 for 2048x512x512, which read the rows
+more often.
 """
 
 MIN_WHOLE_COLUMNS = 128
