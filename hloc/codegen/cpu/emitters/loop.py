@@ -31,6 +31,9 @@ from hloc.shapes import ArrayShape, ShapeIndex, array_leaves, leaves
 
 _FEW_ELEMENTS = 16
 
+_FEW_APART = 4
+"""Most elements of a dimension that one iteration writes."""
+
 _MANY_ELEMENTS = 4096
 """Fewest elements for which a loop with elementary functions computes two vectors per iteration.
 
@@ -190,7 +193,15 @@ def _split_nest(
     first_range: tuple[IndexValue, IndexValue],
     write: Callable[[Index], None],
 ) -> None:
-    """Emit the loops, one for each range of a dimension between two of its `edges`."""
+    """Emit the loops, one for each range of a dimension between two of its `edges`.
+
+    A fastest dimension of few elements, such as the coordinates of points that were stacked, has no
+    loop: all its elements are written by one iteration, which LLVM vectorises with shuffles.
+    """
+    *slow, last = order
+    if slow and last in edges and dims[last] <= _FEW_APART:
+        order = slow
+        write = partial(_write_all, write, last, dims[last])
     stretches = [pairwise((0, *edges.get(dim, ()), dims[dim])) for dim in order]
     for parts in product(*stretches):
         index: list[IndexValue] = [0] * len(dims)
@@ -204,6 +215,12 @@ def _split_nest(
                 index[dim] = stack.enter_context(k.body.loop(start, stop))
                 k.math.bound(index[dim], range(low, high))
             write(tuple(index))
+
+
+def _write_all(write: Callable[[Index], None], dim: int, size: int, index: Index) -> None:
+    """Write the elements at all `size` positions of a dimension."""
+    for position in range(size):
+        write((*index[:dim], position, *index[dim + 1 :]))
 
 
 def _stream_rows(
