@@ -7,6 +7,7 @@ groups, by their members only.
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cached_property
 from typing import Any
 
@@ -138,3 +139,4 @@ class Library:
     def abort(self, code: int = 1) -> None:
         """End all processes of the job."""
         self.mpi.COMM_WORLD.Abort(code)
+        os._exit(code)  # MPICH comes back, and ends this process some time later
