@@ -10,6 +10,7 @@ import pytest
 
 import hloc
 from hloc.ir.verifier import verify
+from tests.tolerance import assert_close
 
 LAYER = """HloModule layer, entry_computation_layout={
   (f32[20,300]{1,0}, f32[300,64]{0,1}, f32[64]{0})->f32[20,64]{1,0}}
@@ -51,7 +52,7 @@ def test_the_results_are_those_with_arguments(bound: tuple[int, ...]) -> None:
     others = [value for number, value in enumerate(values) if number not in bound]
     (wanted,) = hloc.compile(LAYER)(*values)
     (found,) = hloc.compile(by_number)(*others)
-    assert np.allclose(found, wanted, rtol=1e-6, atol=1e-5)
+    assert_close(found, wanted)
     assert found.tobytes() == hloc.compile(by_name, threads=3)(*others)[0].tobytes()
     assert len(module.entry.parameters) == 3
 

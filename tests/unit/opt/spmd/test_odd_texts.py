@@ -16,21 +16,15 @@ from hloc.ir.verifier import verify
 from hloc.runtime.shards import cut_all, join_all
 from tests.inputs import inputs_for
 
-TOKEN_REGION = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh =
-#sdy.mesh<["x"=2]>}}
+TOKEN_REGION = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}
 
 body { ROOT t = token[] parameter(0) }
 
 ENTRY e {
   t = token[] parameter(0)
-  local = token[] custom-call(t), custom_call_target="xla.sdy.GlobalToLocalShape",
-  custom_call_has_side_effect=true,
-  frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh,
-  []>]>",xla.sdy.manual_axes="#sdy<manual_axes{\\"x\\"}>"} r = token[] call(local), to_apply=body
-  ROOT w = token[] custom-call(r), custom_call_target="xla.sdy.LocalToGlobalShape",
-  custom_call_has_side_effect=true,
-  frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\\"x\\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh,
-  []>]>"}
+  local = token[] custom-call(t), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, []>]>",xla.sdy.manual_axes="#sdy<manual_axes{\\"x\\"}>"}
+  r = token[] call(local), to_apply=body
+  ROOT w = token[] custom-call(r), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\\"x\\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, []>]>"}
 }
 """
 
@@ -47,9 +41,8 @@ INFEED = """HloModule m, num_partitions=2
 
 ENTRY e {
   t = token[] after-all(), sharding={maximal device=0}
-  i = ((f32[9,2], f32[2]), token[]) infeed(t), sharding={{devices=[2,1]0,1}, {replicated}, {maximal
-  device=0}} ROOT r = (f32[9,2], f32[2]) get-tuple-element(i), index=0,
-  sharding={{devices=[2,1]0,1}, {replicated}}
+  i = ((f32[9,2], f32[2]), token[]) infeed(t), sharding={{devices=[2,1]0,1}, {replicated}, {maximal device=0}}
+  ROOT r = (f32[9,2], f32[2]) get-tuple-element(i), index=0, sharding={{devices=[2,1]0,1}, {replicated}}
 }
 """
 
@@ -59,8 +52,7 @@ ENTRY e {
   x = f32[8,8] parameter(0)
   local = f32[1,8] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
   y = f32[1,8] add(local, local)
-  ROOT w = f32[8,8] custom-call(y), custom_call_target="SPMDShardToFullShape",
-  sharding={devices=[8,1]<=[8]}
+  ROOT w = f32[8,8] custom-call(y), custom_call_target="SPMDShardToFullShape", sharding={devices=[8,1]<=[8]}
 }
 """
 
@@ -69,12 +61,9 @@ PARTLY_MANUAL = """HloModule m, num_partitions=8
 ENTRY e {
   x = s32[8] parameter(0), sharding={devices=[8]<=[8]}
   c = s32[8] copy(x), sharding={devices=[4,2]<=[8] last_tile_dim_replicate}
-  local = s32[2] custom-call(c), custom_call_target="SPMDFullToShardShape",
-  sharding={devices=[1,4,2]<=[8] last_tile_dims={manual, replicated}},
-  backend_config="unspecified_dims=[0]" p = s32[2] collective-permute(local), channel_id=1,
-  source_target_pairs={{0,2},{2,4},{4,6},{6,0},{1,3},{3,5},{5,7},{7,1}} ROOT w = s32[8]
-  custom-call(p), custom_call_target="SPMDShardToFullShape", sharding={devices=[8]<=[8]},
-  backend_config="unspecified_dims=[0]"
+  local = s32[2] custom-call(c), custom_call_target="SPMDFullToShardShape", sharding={devices=[1,4,2]<=[8] last_tile_dims={manual, replicated}}, backend_config="unspecified_dims=[0]"
+  p = s32[2] collective-permute(local), channel_id=1, source_target_pairs={{0,2},{2,4},{4,6},{6,0},{1,3},{3,5},{5,7},{7,1}}
+  ROOT w = s32[8] custom-call(p), custom_call_target="SPMDShardToFullShape", sharding={devices=[8]<=[8]}, backend_config="unspecified_dims=[0]"
 }
 """
 
@@ -159,9 +148,9 @@ no {
 ENTRY e {
   x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
   q = pred[] parameter(1), sharding={replicated}
-  c = (f32[8,4], (f32[8,4], token[])) conditional(q, x, x), true_computation=yes,
-  false_computation=no, sharding={{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {replicated}} d =
-  (f32[8,4], token[]) get-tuple-element(c), index=1 ROOT r = f32[8,4] get-tuple-element(d), index=0
+  c = (f32[8,4], (f32[8,4], token[])) conditional(q, x, x), true_computation=yes, false_computation=no, sharding={{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {replicated}}
+  d = (f32[8,4], token[]) get-tuple-element(c), index=1
+  ROOT r = f32[8,4] get-tuple-element(d), index=0
 }
 """
 
@@ -185,8 +174,7 @@ add {
 ENTRY e {
   x = s32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
   y = s32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
-  ROOT s = s32[8,4] all-reduce(y), channel_id=1, replica_groups={{0,1,2,3}},
-  use_global_device_ids=true, to_apply=add
+  ROOT s = s32[8,4] all-reduce(y), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
 }
 """
 
@@ -240,13 +228,11 @@ def test_custom_calls_that_do_not_fit_are_refused(line: str, words: str) -> None
 
 def test_shardings_that_attributes_have_carried_to_other_instructions_do_not_count() -> None:
     """XLA hands attributes on; Shardy's sharding counts on parameters and custom calls."""
-    text = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh =
-    #sdy.mesh<["x"=2]>}}
+    text = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}
 
     ENTRY e {
-      x = f32[4,2] parameter(0), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh,
-      [{\\"x\\"}, {}]>"} ROOT y = f32[8] reshape(x),
-      frontend_attributes={xla.sdy.sharding="#sdy.sharding<@other, [{\\"x\\"}, {}]>"}
+      x = f32[4,2] parameter(0), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"x\\"}, {}]>"}
+      ROOT y = f32[8] reshape(x), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@other, [{\\"x\\"}, {}]>"}
     }
     """
     local = hloc.partition(text)
