@@ -125,8 +125,8 @@ body { t = (s32[], s32[], f32[2]) parameter(0)
   j = s32[] add(i, one)
   n = s32[] get-tuple-element(t), index=1
   v = f32[2] get-tuple-element(t), index=2
-  w = f32[2] all-reduce(v), channel_id=1, use_global_device_ids=true, replica_groups=GROUPS,
-  to_apply=sum ROOT r = (s32[], s32[], f32[2]) tuple(j, n, w) }
+  w = f32[2] all-reduce(v), channel_id=1, use_global_device_ids=true, replica_groups=GROUPS, to_apply=sum
+  ROOT r = (s32[], s32[], f32[2]) tuple(j, n, w) }
 """
 LOOP_ENTRY = """p = u32[] partition-id()
   two = u32[] constant(2)

@@ -258,13 +258,10 @@ def test_a_program_without_exchanges_takes_whole_arrays_too() -> None:
 def test_results_that_come_out_of_a_loop_are_joined() -> None:
     """The loop itself becomes the root, and keeps the sharding of the tuple that was it."""
     text = """HloModule m, num_partitions=4
-below { t = (f32[8], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=1 n = s32[]
-constant(3) ROOT c = pred[] compare(i, n), direction=LT } body { t = (f32[8], s32[]) parameter(0) x
-= f32[8] get-tuple-element(t), index=0 y = f32[8] add(x, x)
-  i = s32[] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one) ROOT r =
-  (f32[8], s32[]) tuple(y, j) }
-ENTRY main { a = f32[8] parameter(0), sharding={devices=[4]<=[4]} z = s32[] constant(0) t = (f32[8],
-s32[]) tuple(a, z)
+below { t = (f32[8], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=1 n = s32[] constant(3) ROOT c = pred[] compare(i, n), direction=LT }
+body { t = (f32[8], s32[]) parameter(0) x = f32[8] get-tuple-element(t), index=0 y = f32[8] add(x, x)
+  i = s32[] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one) ROOT r = (f32[8], s32[]) tuple(y, j) }
+ENTRY main { a = f32[8] parameter(0), sharding={devices=[4]<=[4]} z = s32[] constant(0) t = (f32[8], s32[]) tuple(a, z)
   w = (f32[8], s32[]) while(t), condition=below, body=body
   x = f32[8] get-tuple-element(w), index=0 i = s32[] get-tuple-element(w), index=1
   ROOT r = (f32[8], s32[]) tuple(x, i), sharding={{devices=[4]<=[4]}, {replicated}} }

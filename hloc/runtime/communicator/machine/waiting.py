@@ -18,14 +18,14 @@ _FUTEX = """
 declare i64 @syscall(i64, ...)
 define internal i64 @sleep(i64 %address, i64 %value) nounwind {
   %low = and i64 %value, 4294967295
-  %done = call i64 (i64, ...) @syscall(i64 NUMBER, i64 %address, i64 WAIT, i64 %low, i64 0, i64 0,
-  i64 0) ret i64 0
+  %done = call i64 (i64, ...) @syscall(i64 NUMBER, i64 %address, i64 WAIT, i64 %low, i64 0, i64 0, i64 0)
+  ret i64 0
 }
 define internal i64 @wake(i64 %address, i64 %count) nounwind {
-  %done = call i64 (i64, ...) @syscall(i64 NUMBER, i64 %address, i64 WAKE, i64 %count, i64 0, i64 0,
-  i64 0) ret i64 0
+  %done = call i64 (i64, ...) @syscall(i64 NUMBER, i64 %address, i64 WAKE, i64 %count, i64 0, i64 0, i64 0)
+  ret i64 0
 }
-"""
+"""  # noqa: E501
 
 _CONDITION = """
 @sleep.mutex = internal global [16 x i64] zeroinitializer, align 64
@@ -38,8 +38,8 @@ entry:
   %same = icmp eq i64 %now, %value
   br i1 %same, label %wait, label %done
 wait:
-  %b = call i64 @pthread_cond_wait(i64 ptrtoint (ptr @sleep.condition to i64), i64 ptrtoint (ptr
-  @sleep.mutex to i64)) br label %done
+  %b = call i64 @pthread_cond_wait(i64 ptrtoint (ptr @sleep.condition to i64), i64 ptrtoint (ptr @sleep.mutex to i64))
+  br label %done
 done:
   %c = call i64 @pthread_mutex_unlock(i64 ptrtoint (ptr @sleep.mutex to i64))
   ret i64 0
@@ -50,7 +50,7 @@ define internal i64 @wake(i64 %address, i64 %count) nounwind {
   %c = call i64 @pthread_mutex_unlock(i64 ptrtoint (ptr @sleep.mutex to i64))
   ret i64 0
 }
-"""
+"""  # noqa: E501
 """All zeros is a valid mutex and condition variable on Linux, the only system that uses this."""
 
 

@@ -111,13 +111,13 @@ body {
 
 ENTRY e {
   x = s32[4,8] parameter(0), sharding={devices=[2,2]<=[4]}
-  c = s32[4,8] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4]
-  last_tile_dim_replicate}, backend_config="unspecified_dims=[0,1]" l = s32[2,8] custom-call(c),
-  custom_call_target="SPMDFullToShardShape", sharding={devices=[1,1,2,2]<=[4]
-  last_tile_dims={manual, replicated}} z = s32[] constant(0) s = (s32[], s32[2,8]) tuple(z, l) w =
-  (s32[], s32[2,8]) while(s), condition=more, body=body r = s32[2,8] get-tuple-element(w), index=1
-  ROOT o = s32[4,8] custom-call(r), custom_call_target="SPMDShardToFullShape",
-  sharding={devices=[2,2]<=[4]}
+  c = s32[4,8] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, backend_config="unspecified_dims=[0,1]"
+  l = s32[2,8] custom-call(c), custom_call_target="SPMDFullToShardShape", sharding={devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}
+  z = s32[] constant(0)
+  s = (s32[], s32[2,8]) tuple(z, l)
+  w = (s32[], s32[2,8]) while(s), condition=more, body=body
+  r = s32[2,8] get-tuple-element(w), index=1
+  ROOT o = s32[4,8] custom-call(r), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,2]<=[4]}
 }
 """
 
