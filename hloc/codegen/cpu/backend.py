@@ -251,6 +251,7 @@ class CpuBackend:
         """Return kernel `number` emitted in several ways, each with a name, and their code."""
         plan, machine, options = compiled.plan, compiled.machine, compiled.options
         symbol, with_lanes = kernel_symbol(plan.keys[number]), _has_lanes(plan, number, machine)
+        is_repeated = number not in _called_once(plan)
         kernels = [
             emit_kernel(
                 plan.kernels[number],
@@ -258,6 +259,7 @@ class CpuBackend:
                 machine,
                 stack_bytes=self.stack_bytes,
                 with_lanes=with_lanes,
+                is_repeated=is_repeated,
                 choice=choice,
             )
             for i, choice in enumerate(choices)
@@ -307,6 +309,7 @@ def _emit_kernels(
                     machine,
                     stack_bytes=stack_bytes,
                     with_lanes=with_lanes,
+                    is_repeated=number not in once,
                     choice=choices.get(number),
                 )
             )

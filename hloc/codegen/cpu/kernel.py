@@ -105,6 +105,7 @@ def emit_kernel(
     *,
     stack_bytes: int = 0,
     with_lanes: bool = True,
+    is_repeated: bool = False,
     choice: Hashable = None,
 ) -> Kernel:
     """Emit the kernel of a request as the LLVM function `name`.
@@ -115,6 +116,7 @@ def emit_kernel(
         target: the machine.
         stack_bytes: scratch memory of at most this many bytes is on the stack.
         with_lanes: its loops may be over lanes; otherwise vectorisation is left to LLVM.
+        is_repeated: the program may run it many times: its time matters more than its compilation.
         choice: one of `choices_of`, None for the first.
 
     Raises:
@@ -135,10 +137,12 @@ def emit_kernel(
         inst, planned, split, lanes * choice.vectors
     ):
         lanes *= choice.vectors
+    form = _Form(lanes, is_repeated, choice)
     try:
-        made = _written(request, planned.plan, name, target, stack_bytes, split, lanes, choice)
+        made = _written(request, planned.plan, name, target, stack_bytes, split, form)
     except NeedsScalars:
-        made = _written(request, planned.plan, name, target, stack_bytes, split, 0, choice)
+        form = replace(form, lanes=0)
+        made = _written(request, planned.plan, name, target, stack_bytes, split, form)
     return replace(made, estimate=estimate)
 
 
@@ -193,6 +197,15 @@ def _cuts_vectors(
     return planned.plan.extent == array_leaves(inst.shape)[0].elements
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a kernel is emitted: see `KernelContext`."""
+
+    lanes: int
+    is_repeated: bool
+    choice: Hashable
+
+
 def _written(
     request: KernelRequest,
     plan: KernelPlan[KernelContext],
@@ -200,10 +213,9 @@ def _written(
     target: Target,
     stack_bytes: int,
     split: Split | None,
-    lanes: int,
-    choice: Hashable,
+    form: _Form,
 ) -> Kernel:
-    """Emit the kernel with loops over this many lanes.
+    """Emit the kernel in a form.
 
     Raises:
         NeedsScalars: it has an operation without a vector form.
@@ -213,8 +225,8 @@ def _written(
     on_stack = 0 < scratch <= stack_bytes
     has_scratch = scratch > 0 and not on_stack
     function = plan.library_function
-    k = KernelContext(inst, request.aliased, name, target, has_scratch, lanes, function)
-    k.choice = choice
+    k = KernelContext(inst, request.aliased, name, target, has_scratch, form.lanes, function)
+    k.choice, k.is_repeated = form.choice, form.is_repeated
     if split is None and plan.extent <= _FEW_TRIPS:
         k.begin, k.end = 0, plan.extent
     if on_stack:

@@ -43,6 +43,7 @@ class KernelContext:
         routines: functions of other units that it calls.
         level: LLVM's level for the kernel, None for that of the module.
         choice: one of the plan's alternative ways to emit it, None for the usual one.
+        is_repeated: the program may run it many times.
         is_final: the code so far has nothing that LLVM should vectorise.
     """
 
@@ -88,6 +89,7 @@ class KernelContext:
         self.routines: dict[str, Routines] = {}
         self.level: int | None = None
         self.choice: Hashable = None
+        self.is_repeated = False
         self.is_final = lanes > 0
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:

@@ -7,11 +7,14 @@ import random
 import numpy as np
 import pytest
 
+import hloc
+from hloc.codegen.cpu.backend import CpuBackend
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS, InnerGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm, stays_in_rows
 from hloc.codegen.llvm import matrix_registers
 from hloc.codegen.llvm.target import host_target, target_for
+from hloc.options import CompileOptions
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_matrix_registers import needs_amx, routine_text
 from tests.unit.codegen.test_products import dims, narrower, product, tolerances
@@ -145,3 +148,57 @@ def test_random_sizes(seed: int) -> None:
     )
     text = module_text([f"{dtype}[{b}{lhs[1:]}", f"{dtype}[{b}{rhs[1:]}"], root)
     check(text, dtype, pieces=r.choice((1, 2, 3)), bits=r.choice((256, 512, 512)))
+
+
+STEP = """
+  d = f32[8,48] dot(s, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+"""
+ONCE = f"""HloModule m
+ENTRY e {{
+  s = f32[8,48] parameter(0)
+  w = f32[48,48] parameter(1){STEP}  ROOT r = f32[8,48] copy(d)
+}}
+"""
+LOOP = f"""HloModule m
+below {{
+  t = (s32[], f32[8,48], f32[48,48]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+body {{
+  t = (s32[], f32[8,48], f32[48,48]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  s = f32[8,48] get-tuple-element(t), index=1
+  w = f32[48,48] get-tuple-element(t), index=2{STEP}
+  ROOT r = (s32[], f32[8,48], f32[48,48]) tuple(j, d, w)
+}}
+ENTRY e {{
+  s = f32[8,48] parameter(0)
+  w = f32[48,48] parameter(1)
+  z = s32[] constant(0)
+  t = (s32[], f32[8,48], f32[48,48]) tuple(z, s, w)
+  l = (s32[], f32[8,48], f32[48,48]) while(t), condition=below, body=body
+  ROOT r = f32[8,48] get-tuple-element(l), index=1
+}}
+"""
+
+
+def multiplications(text: str) -> int:
+    """Return how many multiplications the code of all kernels of a module writes."""
+    compiled = CpuBackend().compile(parse_text(text), CompileOptions())
+    return sum(kernel.text.count("fmul") for kernel in compiled.kernels)
+
+
+def test_in_a_loop_four_rows_share_a_pass_over_four_steps_of_k() -> None:
+    """A product that runs once has short code, which takes 3 times as long in such a loop."""
+    assert multiplications(ONCE) == 1
+    assert multiplications(LOOP) == 16
+    state, weights = random_arrays(ONCE)
+    step, steps = hloc.compile(ONCE), hloc.compile(LOOP)
+    expected = state
+    for _ in range(3):
+        (expected,) = step(expected, weights)
+    np.testing.assert_array_equal(steps(state, weights)[0], expected)
