@@ -250,11 +250,12 @@ class CpuBackend:
     ) -> tuple[list[Kernel], tuple[Unit, ...]]:
         """Return kernel `number` emitted in several ways, each with a name, and their code."""
         plan, machine, options = compiled.plan, compiled.machine, compiled.options
-        symbol, with_lanes = kernel_symbol(plan.keys[number]), _has_lanes(plan, number, machine)
+        request, symbol = plan.kernels[number], kernel_symbol(plan.keys[number])
         is_repeated = number not in _called_once(plan)
+        with_lanes = _has_lanes(request.inst, machine, is_repeated=is_repeated)
         kernels = [
             emit_kernel(
-                plan.kernels[number],
+                request,
                 f"{symbol}_c{i}",
                 machine,
                 stack_bytes=self.stack_bytes,
@@ -264,10 +265,10 @@ class CpuBackend:
             )
             for i, choice in enumerate(choices)
         ]
-        inst, mode = plan.kernels[number].inst, _float_mode(machine, options)
+        mode = _float_mode(machine, options)
         text = _unit_text(kernels)
         text = text if mode is None else with_attributes(text, ATTRIBUTE)
-        level = _llvm_level(kernels[0], inst, max(options.opt_level, 1))
+        level = _llvm_level(kernels[0], request.inst, max(options.opt_level, 1))
         routines = dict.fromkeys(routine for kernel in kernels for routine in kernel.routines)
         units = (Unit(text, level), *(Unit(r.source, r.level, r.name) for r in routines))
         return kernels, units
@@ -287,9 +288,9 @@ class CpuBackend:
         )
 
 
-def _has_lanes(plan: Plan, number: int, machine: Target) -> bool:
+def _has_lanes(inst: Instruction, machine: Target, *, is_repeated: bool) -> bool:
     """True if the loops of a kernel may be over lanes."""
-    return number in _called_once(plan) or not _is_short(plan.kernels[number].inst, machine)
+    return not is_repeated or not _is_short(inst, machine)
 
 
 def _emit_kernels(
@@ -300,7 +301,8 @@ def _emit_kernels(
     faults: list[Diagnostic] = []
     once = _called_once(plan)
     for number, (request, key) in enumerate(zip(plan.kernels, plan.keys, strict=True)):
-        with_lanes = number in once or not _is_short(request.inst, machine)
+        is_repeated = number not in once
+        with_lanes = _has_lanes(request.inst, machine, is_repeated=is_repeated)
         try:
             kernels.append(
                 emit_kernel(
@@ -309,7 +311,7 @@ def _emit_kernels(
                     machine,
                     stack_bytes=stack_bytes,
                     with_lanes=with_lanes,
-                    is_repeated=number not in once,
+                    is_repeated=is_repeated,
                     choice=choices.get(number),
                 )
             )
