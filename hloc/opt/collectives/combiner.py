@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.divergence import divergent_collectives
+from hloc.analysis.structures import Structures, without_channel
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -13,7 +14,6 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
-from hloc.opt.cse import Structures, without_channel
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, TupleShape
 

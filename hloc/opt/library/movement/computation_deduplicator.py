@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hloc.analysis.structures import Structures
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, live_computations
-from hloc.opt.cse import Structures
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 

@@ -1,0 +1,58 @@
+"""Which instructions and computations are equal but for their operands and names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order
+
+
+def without_channel(inst: Instruction) -> Any:
+    """Return the attributes, without the number of a collective's channel."""
+    attributes = inst.attributes
+    if inst.opcode.exchange is None or not attributes.channel_id:
+        return attributes
+    return replace(attributes, channel_id=1)
+
+
+class Structures:
+    """Keys that are equal for instructions of equal value, if their operands are merged."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._of: dict[tuple[Computation, int], int] = {}
+
+    def key(self, inst: Instruction) -> Hashable:
+        operands = [operand.uid for operand in inst.operands]
+        return self._key(inst, operands)
+
+    def _key(self, inst: Instruction, operands: list[int]) -> Hashable:
+        if inst.opcode.commutative:
+            operands.sort()
+        return (
+            inst.opcode.name,
+            inst.shape,
+            tuple(operands),
+            without_channel(inst),
+            tuple([self.structure(called) for called in inst.called]) if inst.called else (),
+            inst.common.result_accuracy,
+            inst.common.backend_config,
+        )
+
+    def structure(self, computation: Computation) -> int:
+        """Return a number that is equal exactly for structurally equal computations."""
+        found = self._of.get((computation, computation.version))
+        if found is None:
+            places: dict[Instruction, int] = {}
+            rows: list[Hashable] = []
+            for inst in post_order(computation):
+                places[inst] = len(rows)
+                rows.append(self._key(inst, [places[o] for o in inst.operands]))
+            text = (places[computation.root], tuple(rows))
+            found = self._numbers.setdefault(text, len(self._numbers))
+            self._of[computation, computation.version] = found
+        return found
