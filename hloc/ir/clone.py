@@ -134,17 +134,28 @@ def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Co
     return copy
 
 
-def inline(call: Instruction) -> Instruction:
+def inline(
+    call: Instruction, known: Mapping[Instruction, Instruction] | None = None
+) -> Mapping[Instruction, Instruction]:
     """Replace `call` (a `call` or `fusion`) by a copy of the computation it calls.
 
-    Returns the instruction with its value, which gets the sharding of `call`.
-    `call` itself is removed.
+    Elements of a tuple that it returns are replaced by their values; the value itself gets the
+    sharding of `call`. `call` is removed.
+
+    Args:
+        call: the instruction.
+        known: instructions of the called computation that need no copy, and what stands for them.
+
+    Returns:
+        All instructions of the called computation, and what stands for them.
     """
     (body,) = call.called
     computation = call.computation
-    values = dict(zip(body.parameters, call.operands, strict=True))
+    values = dict(known or ()) | dict(zip(body.parameters, call.operands, strict=True))
     found = copy_instructions(body, computation, values, caller=call.common)
     result = found[body.root]
+    if body.root.opcode.name == "tuple":
+        _replace_elements(call, [found[element] for element in body.root.operands])
     sharding = call.common.sharding
     if sharding is not None and result.common.sharding is None and result not in call.operands:
         computation.set_common(result, replace(result.common, sharding=sharding))
@@ -156,7 +167,19 @@ def inline(call: Instruction) -> Instruction:
             )
     computation.replace(call, result)
     computation.remove(call)
-    return result
+    return found
+
+
+def _replace_elements(call: Instruction, elements: Sequence[Instruction]) -> None:
+    """Replace what reads single elements of the tuple that `call` returns."""
+    computation = call.computation
+    pinned = {p for inst in computation.controlled for p in inst.control_predecessors}
+    for user in tuple(call.users):
+        if user.opcode.name != "get-tuple-element" or user in pinned:
+            continue
+        if not user.control_predecessors:
+            computation.replace(user, elements[user.attributes.index])
+            computation.remove(user)
 
 
 def outline(

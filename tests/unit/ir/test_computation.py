@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hloc.ops
+from hloc.dtypes import F32
 from hloc.ir.clone import clone_module, inline, outline
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Modified, OperandReplaced, Removed, Replaced
@@ -13,6 +14,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.ir.verifier import check
 from hloc.ops import opcode_row
+from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape, array_shape
 
 F32_4: ArrayShape = array_shape("f32", 4)
@@ -125,7 +127,7 @@ def test_inline_puts_the_body_in_place_of_the_call() -> None:
     body.set_root(body.add(opcode_row("negate"), F32_4, [q]))
     call = entry.add(opcode_row("call"), F32_4, [entry.root], called=[body])
     entry.set_root(call)
-    result = inline(call)
+    result = inline(call)[body.root]
     assert entry.root is result
     assert result.opcode.name == "negate"
     assert not body.callers
@@ -152,3 +154,20 @@ def test_post_order_walks_3000_levels_without_recursion() -> None:
     order = post_order(entry)
     assert len(order) == 3002
     assert order[-1] is inst
+
+
+def test_inline_resolves_elements_and_needs_no_copy_of_what_is_known() -> None:
+    module, entry = _module()
+    body = module.add_computation("body")
+    b, outer = Builder(body), Builder(entry)
+    constant = b.iota(F32, (4,), 0)
+    body.set_root(b.tuple([b.negate(b.parameter(0, F32_4)), constant]))
+    known: dict[Instruction, Instruction] = {}
+    for _ in range(2):
+        call = outer.instruction("call", [entry.root], called=[body])
+        element = outer.instruction("get-tuple-element", [call], shape=F32_4, index=1)
+        entry.set_root(outer.add(entry.root, element))
+        found = inline(call, known)
+        assert entry.root.operands[1] is found[constant]
+        assert element not in entry
+        assert found[constant] is known.setdefault(constant, found[constant])
