@@ -27,8 +27,11 @@ class Structures:
         self._of: dict[tuple[Computation, int], int] = {}
 
     def key(self, inst: Instruction) -> Hashable:
-        operands = [operand.uid for operand in inst.operands]
-        return self._key(inst, operands)
+        return self._key(inst, [operand.uid for operand in inst.operands])
+
+    def kind(self, inst: Instruction) -> Hashable:
+        """Return what is left of the key without the operands."""
+        return self._key(inst, [])
 
     def _key(self, inst: Instruction, operands: list[int]) -> Hashable:
         if inst.opcode.commutative:

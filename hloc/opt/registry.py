@@ -27,6 +27,8 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "known-scatter-rewriter",
         "lapack-rewriter",
         "late-binding-expander",
+        "layer-inliner",
+        "layer-outliner",
         "layout-assignment",
         "map-inliner",
         "rng-expander",

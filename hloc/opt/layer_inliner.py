@@ -1,0 +1,27 @@
+"""Inline the layers that were outlined."""
+
+from __future__ import annotations
+
+from hloc.ir.module import Module
+from hloc.opt.call_inliner import inline_calls
+from hloc.opt.layers import LAYER
+from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.walk import each_instruction
+
+
+class LayerInliner(RewritingPass):
+    """Inline the calls that `layer-outliner` made.
+
+    What a layer computes without its operands, a mask for instance, is copied once for all layers.
+    Leaves the called computations to `dce`. Cost: O(instructions made).
+    """
+
+    acts_on = frozenset({"call"})
+
+    def rewrite(self, module: Module, context: PassContext) -> None:
+        """Inline every call that is marked as a layer."""
+        calls = each_instruction(module, context, "call")
+        layers = (
+            call for call in calls if call.common.frontend_attributes == LAYER.frontend_attributes
+        )
+        inline_calls(layers, context, self.name)

@@ -1,0 +1,129 @@
+"""Outline the equal layers of a model, so that passes optimise them once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.structures import Structures
+from hloc.ir.attributes import Metadata
+from hloc.ir.clone import outline
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
+from hloc.ops.builder import Builder
+from hloc.opt.layers import LAYER, Cheap, Layer, equal_layers, shallow_results_first
+from hloc.opt.make import make
+from hloc.opt.pass_base import PassContext, RewritingPass
+
+
+@dataclass(frozen=True)
+class LayerOutliner(RewritingPass):
+    """Replace equal layers by calls of one computation; `layer-inliner` inlines them again.
+
+    The passes between the two see each kind of layer once: a training step of GPT with 32 blocks
+    has two kinds, one for the values and one for the gradients. Layers are what repeats in an order
+    of the instructions, operands included. One begins where the fewest values that fusion
+    could join are made before and read behind. Constants, and cheap functions of what a layer
+    reads or returns in any case, are computed on both sides instead of being stored. Names of
+    operations that differ from layer to layer get `*` for the part that differs. Instructions with
+    side effects or control predecessors, and collectives, are in no layer. Cost: O(instructions).
+
+    Attributes:
+        min_length: smallest number of instructions in a layer; a shorter one may well share kernels
+            with its neighbours.
+        min_layers: how often a layer must repeat.
+        min_instructions: how many instructions the passes must be spared, in all layers of one
+            kind but the first.
+    """
+
+    min_length: int = 32
+    min_layers: int = 3
+    min_instructions: int = 1_000
+
+    def rewrite(self, module: Module, context: PassContext) -> None:
+        """Outline in the entry and in the bodies of loops, branches and calls."""
+        structures = Structures()
+        for computation in control_flow_computations(module):
+            if len(computation) < self.min_instructions:
+                continue
+            order = shallow_results_first(computation)
+            cheap = Cheap(order)
+            for layers in equal_layers(order, structures, cheap, self.min_length, self.min_layers):
+                first, *others = layers
+                if len(first.members) * len(others) < self.min_instructions:
+                    continue
+                if context.spent:
+                    return
+                context.at = first.members[0]
+                with context.rewriting(module, self.name):
+                    _outline(computation, layers, cheap)
+
+
+def _outline(computation: Computation, layers: Sequence[Layer], cheap: Cheap) -> None:
+    """Replace `layers`, which are equal, by calls of one computation."""
+    first, returned = layers[0], _returned(layers, cheap)
+    results = [first.members[number] for number in returned]
+    body, _ = outline(computation, [*first.borrowed, *first.members], results, name="layer")
+    _take_common_metadata(body, layers)
+    builder = Builder(computation)
+    calls: dict[Instruction, Instruction] = {}
+    for layer in layers:
+        operands = [calls.get(operand, operand) for operand in layer.operands]
+        call = builder.instruction("call", operands, called=(body,))
+        computation.set_common(call, LAYER)
+        for index, number in enumerate(returned):
+            member, value = layer.members[number], call
+            if len(returned) > 1:
+                value = make(computation, "get-tuple-element", member.shape, call, index=index)
+            computation.replace(member, value)
+            calls[member] = value
+        for member in reversed(layer.members):
+            if not member.users:
+                computation.remove(member)
+
+
+def _returned(layers: Sequence[Layer], cheap: Cheap) -> list[int]:
+    """Return the numbers of the members that are results of a layer.
+
+    Those that others read, but for cheap functions of the others and of what the layer reads: these
+    stay outside, too, where they are read.
+    """
+    members = layers[0].members
+    numbers = sorted({number for layer in layers for number in layer.read_outside()})
+    known = {*layers[0].operands, *(members[number] for number in numbers)}
+    return [n for n in numbers if not cheap.is_function_of(known, members[n])]
+
+
+def _take_common_metadata(body: Computation, layers: Sequence[Layer]) -> None:
+    copies = [inst for inst in body.instructions if inst.opcode.name != "parameter"]
+    own = copies[len(layers[0].borrowed) :]
+    for copy, *same in zip(own, *(layer.members for layer in layers), strict=False):
+        metadata = _common_metadata([inst.common.metadata for inst in same])
+        body.set_common(copy, copy.common.with_metadata(metadata))
+
+
+def _common_metadata(found: Sequence[Metadata | None]) -> Metadata | None:
+    """Return what all of `found` have in common; parts of the name that differ become `*`."""
+    first, *others = dict.fromkeys(found)
+    if first is None or not others:
+        return first
+    known = [metadata for metadata in others if metadata is not None]
+    if len(known) < len(others):
+        return None
+    same = {
+        field: value
+        for field, value in first._asdict().items()
+        if all(getattr(metadata, field) == value for metadata in known)
+    }
+    return Metadata(**same | {"op_name": _common_name(first.op_name, [m.op_name for m in known])})
+
+
+def _common_name(first: str, others: Sequence[str]) -> str:
+    paths = [name.split("/") for name in others]
+    parts = [
+        part if all(path[place : place + 1] == [part] for path in paths) else "*"
+        for place, part in enumerate(first.split("/"))
+    ]
+    return "/".join(parts)

@@ -1,0 +1,132 @@
+"""Equal layers become calls of one computation, and the results stay bit for bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hloc
+from hloc.ir.clone import clone_module
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import live_computations
+from hloc.ir.verifier import verify
+from hloc.ops.builder import Builder
+from hloc.opt.pipeline import Pipeline
+from hloc.shapes import array_shape
+from tests.inputs import inputs_for
+
+OUTLINE = "layer-outliner{min-length=6,min-layers=3,min-instructions=8},dce"
+
+
+def drawn_model(seed: int, layers: int) -> Module:
+    """Return a module of equal layers, each of random operations, then one that reads some results.
+
+    A layer reads the results of the layer before it, arrays of its own and arrays that all read.
+    """
+    random = np.random.default_rng(seed)
+    module = Module("m")
+    entry = module.add_computation("entry")
+    module.set_entry(entry)
+    b = Builder(entry)
+    shape = array_shape("f32", 4, 4)
+    steps = [
+        (random.choice(["add", "dot", "multiply", "tanh", "splat", "transpose"]), *random.random(2))
+        for _ in range(random.integers(14, 28))
+    ]
+    results = random.choice(range(4, 4 + len(steps)), random.integers(3), replace=False)
+    shared = [b.parameter(0, shape)]
+    state, kept = [b.parameter(1, shape), b.parameter(2, shape)], []
+    for number in range(layers):
+        values = [*shared, *state, b.parameter(3 + number, shape)]
+        for name, left, right in steps:
+            x, y = values[int(left * len(values))], values[int(right * len(values))]
+            if name == "splat":
+                values.append(b.add(x, b.splat(0.5, shape)))
+            elif name == "dot":
+                values.append(b.dot(x, y, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,)))
+            elif name == "transpose":
+                values.append(b.transpose(x, dimensions=(1, 0)))
+            else:
+                values.append(getattr(b, name)(*((x,) if name == "tanh" else (x, y))))
+        state = values[-2:]
+        kept += [values[place] for place in results]
+    entry.set_root(b.tuple([*kept, *state]))
+    module.log.recording = True
+    verify(module)
+    return module
+
+
+def run(module: Module, passes: str) -> Module:
+    copy = clone_module(module)
+    Pipeline.parse(passes, check_changed=True).run(copy)
+    verify(copy)
+    return copy
+
+
+def calls_of(module: Module) -> list[Instruction]:
+    return [inst for inst in module.entry.instructions if inst.is_a("call")]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32), st.integers(3, 7))
+def test_results_are_the_same(seed: int, layers: int) -> None:
+    module = run(drawn_model(seed, layers), "dce")
+    inputs = inputs_for(module)
+    want = hloc.evaluate(module, *inputs)
+    outlined = run(module, OUTLINE)
+    for other in (outlined, run(outlined, "layer-inliner,dce")):
+        for got, wanted in zip(hloc.evaluate(other, *inputs), want, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_layers_of_random_models_are_found() -> None:
+    """Not in every model: random steps may leave a few live instructions only."""
+    outlined = [run(drawn_model(seed, 6), f"dce,{OUTLINE}") for seed in range(30)]
+    assert sum(bool(calls_of(module)) for module in outlined) > 15
+
+
+def chain(layers: int, end: str = "sine({value})") -> str:
+    """Return the text of a model whose layers have 37 instructions, the last one `end`."""
+    lines = ["HloModule m", "sum { a = f32[] parameter(0) b = f32[] parameter(1)"]
+    lines += ["ROOT s = f32[] add(a, b) }", "ENTRY e {", "x.0 = f32[8] parameter(0)"]
+    for k in range(layers):
+        value = f"x.{k}"
+        for step in range(12):
+            name, at = f"{k}.{step}", f', metadata={{op_name="net/block_{k}/{step}" source_line=9}}'
+            lines += [
+                f"c.{name} = f32[] constant({step}.5)",
+                f"b.{name} = f32[8] broadcast(c.{name}), dimensions={{}}",
+                f"v.{name} = f32[8] multiply({value}, b.{name}){at}",
+            ]
+            value = f"v.{name}"
+        lines.append(f"x.{k + 1} = f32[8] " + end.format(value=value))
+    return "\n".join([*lines, f"ROOT r = f32[8] negate(x.{layers})", "}"])
+
+
+def test_parts_of_names_that_differ_become_stars() -> None:
+    module = run(hloc.parse(chain(5)), OUTLINE)
+    (layer,) = {call.called[0] for call in calls_of(module)}
+    found = {inst.common.metadata for inst in layer.instructions if inst.common.metadata}
+    assert {m.op_name for m in found} == {f"net/*/{step}" for step in range(12)}
+    assert {m.source_line for m in found} == {9}
+
+
+@pytest.mark.parametrize(
+    "end", ["all-reduce({value}), to_apply=sum", "sine({value}), control-predecessors={{x.0}}"]
+)
+def test_collectives_and_ordered_instructions_are_in_no_layer(end: str) -> None:
+    assert calls_of(run(hloc.parse(chain(5)), OUTLINE))
+    assert not calls_of(run(hloc.parse(chain(5, end)), OUTLINE))
+
+
+def test_a_deep_model_is_optimised_once() -> None:
+    """40 layers of 37 instructions: -O2 finds them, and the results have the same bits."""
+    text = chain(40)
+    inputs = inputs_for(hloc.parse(text))
+    plain = hloc.compile(text, disabled_passes=("layer-outliner",))
+    (want,), (got,) = plain(*inputs), hloc.compile(text)(*inputs)
+    np.testing.assert_array_equal(got, want)
+    module = run(hloc.parse(text), "layer-outliner,dce")
+    assert len(calls_of(module)) >= 38
+    assert len(live_computations(module)) == 2
