@@ -24,4 +24,4 @@ class LayerInliner(RewritingPass):
         layers = (
             call for call in calls if call.common.frontend_attributes == LAYER.frontend_attributes
         )
-        inline_calls(layers, context, self.name)
+        inline_calls(module, layers, context, self.name)

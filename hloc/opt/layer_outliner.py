@@ -28,7 +28,7 @@ class LayerOutliner(RewritingPass):
     could join are made before and read behind. Constants, and cheap functions of what a layer
     reads or returns in any case, are computed on both sides instead of being stored. Names of
     operations that differ from layer to layer get `*` for the part that differs. Instructions with
-    side effects or control predecessors, and collectives, are in no layer. Cost: O(instructions).
+    side effects or control predecessors are in no layer. Cost: O(instructions).
 
     Attributes:
         min_length: smallest number of instructions in a layer; a shorter one may well share kernels

@@ -155,7 +155,7 @@ def _numbers(order: Sequence[Instruction], structures: Structures) -> list[int]:
 def _may_move(inst: Instruction) -> bool:
     """True if `inst` may be an instruction of another computation."""
     row, common = inst.opcode, inst.common
-    tied = row.exchange is not None or row.ended_by or row.name == "after-all"
+    tied = row.ended_by or row.name == "after-all"
     marked = common.sharding is not None or common.frontend_attributes
     return not (tied or marked or inst.is_root or inst.control_predecessors)
 

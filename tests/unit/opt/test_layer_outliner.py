@@ -1,11 +1,11 @@
 """Equal layers become calls of one computation, and the results stay bit for bit."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hloc
+from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.clone import clone_module
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -112,12 +112,24 @@ def test_parts_of_names_that_differ_become_stars() -> None:
     assert {m.source_line for m in found} == {9}
 
 
-@pytest.mark.parametrize(
-    "end", ["all-reduce({value}), to_apply=sum", "sine({value}), control-predecessors={{x.0}}"]
-)
-def test_collectives_and_ordered_instructions_are_in_no_layer(end: str) -> None:
+def test_ordered_instructions_are_in_no_layer() -> None:
     assert calls_of(run(hloc.parse(chain(5)), OUTLINE))
-    assert not calls_of(run(hloc.parse(chain(5, end)), OUTLINE))
+    ordered = hloc.parse(chain(5, "sine({value}), control-predecessors={{x.0}}"))
+    assert not calls_of(run(ordered, OUTLINE))
+
+
+def test_collectives_of_layers_keep_channels_of_their_own() -> None:
+    end = "all-reduce({value}), to_apply=sum, channel_id=7, use_global_device_ids=true, "
+    text = chain(5, end + "replica_groups={{{{0,1}}}}")
+    module = hloc.parse(text.replace("HloModule m", "HloModule m, num_partitions=2"))
+    outlined = run(module, OUTLINE)
+    assert len(calls_of(outlined)) >= 4
+    inlined = run(outlined, "layer-inliner,dce")
+    found = [inst for inst in inlined.entry.instructions if inst.is_a("all-reduce")]
+    assert len({inst.attributes.channel_id for inst in found}) >= len(calls_of(outlined))
+    arguments = [(array, 1 - array) for array in inputs_for(module)]
+    (got,), (want,) = evaluate_devices(inlined, arguments), evaluate_devices(module, arguments)
+    np.testing.assert_array_equal(got, want)
 
 
 def test_a_deep_model_is_optimised_once() -> None:
