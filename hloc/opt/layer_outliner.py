@@ -31,8 +31,8 @@ class LayerOutliner(RewritingPass):
     side effects or control predecessors are in no layer. Cost: O(instructions).
 
     Attributes:
-        min_length: smallest number of instructions in a layer; a shorter one may well share kernels
-            with its neighbours.
+        min_length: smallest number of instructions in a layer, with the parameters among them; a
+            shorter one may well share kernels with its neighbours.
         min_layers: how often a layer must repeat.
         min_instructions: how many instructions the passes must be spared, in all layers of one
             kind but the first.
@@ -88,12 +88,12 @@ def _returned(layers: Sequence[Layer], cheap: Cheap) -> list[int]:
     """Return the numbers of the members that are results of a layer.
 
     Those that others read, but for cheap functions of the others and of what the layer reads: these
-    stay outside, too, where they are read.
+    stay outside, too, where they are read. If all are cheap, all are results.
     """
     members = layers[0].members
     numbers = sorted({number for layer in layers for number in layer.read_outside()})
     known = {*layers[0].operands, *(members[number] for number in numbers)}
-    return [n for n in numbers if not cheap.is_function_of(known, members[n])]
+    return [n for n in numbers if not cheap.is_function_of(known, members[n])] or numbers
 
 
 def _take_common_metadata(body: Computation, layers: Sequence[Layer]) -> None:

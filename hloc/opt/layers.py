@@ -19,8 +19,8 @@ from hloc.opt.fusion.fusible import EXPENSIVE, Role, role_of, weight_of
 LAYER = CommonAttributes(frontend_attributes=(("layer", '"true"'),))
 """Attributes of a call of a layer."""
 
-_MOST_STEPS = 8
-"""Instructions that compute a value again, at most."""
+_MOST_STEPS, _MOST_CONSTANT_STEPS = 8, 16
+"""Instructions that compute a value again, at most; a causal mask takes about ten."""
 
 _PRODUCTS = ("convolution", "custom-call", "dot")
 """Their results are in memory in any case: where one layer ends with them no fusion is lost."""
@@ -78,10 +78,12 @@ class Cheap:
 
     def __init__(self, order: Sequence[Instruction]) -> None:
         """Look for those that need only constants; `order` has operands before users."""
-        self._constants: set[Instruction] = set()
+        self._constants: dict[Instruction, int] = {}
         for inst in order:
-            if self._constants.issuperset(inst.operands) and _is_cheap(inst):
-                self._constants.add(inst)
+            if self._constants.keys() >= set(inst.operands) and _is_cheap(inst):
+                steps = 1 + sum(self._constants[operand] for operand in inst.operands)
+                if steps <= _MOST_CONSTANT_STEPS:
+                    self._constants[inst] = steps
 
     def is_function_of(self, known: Container[Instruction], inst: Instruction) -> bool:
         """True if a few cheap instructions compute `inst` from constants and the values `known`."""

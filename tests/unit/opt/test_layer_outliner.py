@@ -142,3 +142,16 @@ def test_a_deep_model_is_optimised_once() -> None:
     module = run(hloc.parse(text), "layer-outliner,dce")
     assert len(calls_of(module)) >= 38
     assert len(live_computations(module)) == 2
+
+
+def test_long_computations_from_constants_are_not_copied_into_layers() -> None:
+    """A short one is: it costs less than an array in memory."""
+    for steps, copied in ((5, True), (40, False)):
+        lines = ["c.0 = f32[8] iota(), iota_dimension=0"]
+        lines += [f"c.{k + 1} = f32[8] add(c.{k}, c.0)" for k in range(steps)]
+        text = chain(5, f"maximum({{value}}, c.{steps})")
+        text = text.replace(
+            "x.0 = f32[8] parameter(0)", "\n".join(["x.0 = f32[8] parameter(0)", *lines])
+        )
+        (layer,) = {call.called[0] for call in calls_of(run(hloc.parse(text), OUTLINE))}
+        assert any(inst.is_a("iota") for inst in layer.instructions) == copied
