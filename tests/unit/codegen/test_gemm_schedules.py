@@ -70,9 +70,11 @@ TEXTS = [*map(text_of, CASES), EPILOGUE, CONVOLUTION]
 
 @pytest.mark.parametrize(("text", "pieces"), [*((text, 1) for text in TEXTS), (TEXTS[2], 3)])
 def test_every_schedule_gives_the_same_bits(text: str, pieces: int) -> None:
+    """Matrix registers leave no choice."""
     root, arrays = parse_text(text).entry.root, random_arrays(text)
-    choices = choices_of(KernelRequest(root, (None,)), host_target())
-    assert len(choices) > 2
+    target = host_target()
+    choices = choices_of(KernelRequest(root, (None,)), target)
+    assert len(choices) > 2 or target.has("amx-tile")
     (wanted,) = run_instruction(root, arrays, pieces=pieces)
     for choice in choices:
         (found,) = run_instruction(root, arrays, pieces=pieces, choice=choice)

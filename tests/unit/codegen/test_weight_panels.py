@@ -65,8 +65,8 @@ ENTRY e {
 BATCHES_WITHIN = """HloModule m
 ENTRY e {
   x = f32[3,100,96] parameter(0)
-  w = f32[160,3,96] WEIGHT
-  ROOT d = f32[3,100,160] dot(x, w), lhs_batch_dims={0}, lhs_contracting_dims={2},
+  w = f32[192,3,96] WEIGHT
+  ROOT d = f32[3,100,192] dot(x, w), lhs_batch_dims={0}, lhs_contracting_dims={2},
     rhs_batch_dims={1}, rhs_contracting_dims={2}
 }
 """
@@ -74,8 +74,8 @@ ENTRY e {
 BATCHES = """HloModule m
 ENTRY e {
   x = f32[3,100,96] parameter(0)
-  w = f32[3,96,160] WEIGHT
-  ROOT d = f32[3,100,160] dot(x, w), lhs_batch_dims={0}, lhs_contracting_dims={2},
+  w = f32[3,96,192] WEIGHT
+  ROOT d = f32[3,100,192] dot(x, w), lhs_batch_dims={0}, lhs_contracting_dims={2},
     rhs_batch_dims={0}, rhs_contracting_dims={1}
 }
 """
@@ -83,24 +83,25 @@ ENTRY e {
 WINDOW = """HloModule m
 ENTRY e {
   x = f32[1,14,14,32] parameter(0)
-  w = f32[3,3,32,64] WEIGHT
-  c = f32[1,14,14,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  w = f32[3,3,32,192] WEIGHT
+  c = f32[1,14,14,192] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
   z = f32[] constant(0)
-  zs = f32[1,14,14,64] broadcast(z), dimensions={}
-  ROOT r = f32[1,14,14,64] maximum(c, zs)
+  zs = f32[1,14,14,192] broadcast(z), dimensions={}
+  ROOT r = f32[1,14,14,192] maximum(c, zs)
 }
 """
 
 POINTWISE = """HloModule m
 ENTRY e {
   x = f32[1,14,14,96] parameter(0)
-  w = f32[1,1,96,64] WEIGHT
-  ROOT c = f32[1,14,14,64] convolution(x, w), window={size=1x1}, dim_labels=b01f_01io->b01f
+  w = f32[1,1,96,192] WEIGHT
+  ROOT c = f32[1,14,14,192] convolution(x, w), window={size=1x1}, dim_labels=b01f_01io->b01f
 }
 """
 
+# Panels of every machine divide 192 and 256 columns.
 TEXTS = {
-    "small": dot_text(37, 100, 48),
+    "small": dot_text(37, 100, 256),
     "blocks of k": dot_text(25, 900, 320),
     "layer": LAYER,
     "rows along m": ROWS_ALONG_M,
