@@ -7,6 +7,7 @@ from collections.abc import Container, Hashable, Iterator, Sequence
 from itertools import count
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.epilogue import PRODUCTS
 from hloc.analysis.repeats import Run, periodic_runs
 from hloc.analysis.structures import Structures
 from hloc.ir.attributes import CommonAttributes
@@ -21,9 +22,6 @@ LAYER = CommonAttributes(frontend_attributes=(("layer", '"true"'),))
 
 _MOST_STEPS, _MOST_CONSTANT_STEPS = 8, 16
 """Instructions that compute a value again, at most; a causal mask takes about ten."""
-
-_PRODUCTS = ("convolution", "custom-call", "dot")
-"""Their results are in memory in any case: where one layer ends with them no fusion is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,8 @@ def _may_move(inst: Instruction) -> bool:
 def _best_cut(order: Sequence[Instruction], run: Run) -> int:
     """Return how far behind the start of `run` a layer begins.
 
-    That is where the fewest values that fusion could join are made before and read behind.
+    That is where the fewest values that fusion could join are made before and read behind. Results
+    of products do not count: they are in memory in any case.
     """
     period = run.period
     begin = run.start + ((run.end - run.start) // period - 2) // 2 * period
@@ -174,7 +173,7 @@ def _best_cut(order: Sequence[Instruction], run: Run) -> int:
     for inst in order[begin : begin + period]:
         place = places[inst]
         last = max([places.get(user, place) for user in inst.users], default=place)
-        if last - place < period and not inst.is_a(*_PRODUCTS, "parameter"):
+        if last - place < period and not inst.is_a(*PRODUCTS, "parameter"):
             changes[place + 1] += 1
             changes[last + 1] -= 1
     crossing, cost = 0, [0] * period
