@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import mmap
 import os
 import signal
 import time
@@ -32,6 +33,9 @@ _MODULES: tuple[ModuleType, ...] = (
     targets,
 )
 """The modules with the Python functions of the C API."""
+
+HUGE_PAGE_BYTES = 2 << 20
+"""The size of Linux's transparent huge pages on x86-64 and on ARM64 with pages of 4 KB."""
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -120,6 +124,8 @@ def _start() -> None:
     shared.element_bytes = keep(words(sizes.get(i, 0) for i in range(max(*sizes, TOKEN) + 9)))
     shared.layouts = row_major_layouts()
     shared.kept = keep(words([0] * 4))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        shared.huge_page_bytes, shared.huge_page_advice = HUGE_PAGE_BYTES, mmap.MADV_HUGEPAGE
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         code.function("hloc_pjrt_start")()  # the worker inherits the signal mask

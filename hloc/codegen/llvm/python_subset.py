@@ -20,7 +20,7 @@ from hloc.lazy_dataclass import dataclass
 
 C_FUNCTIONS = {
     "malloc": 1, "aligned_alloc": 2, "free": 1, "memcpy": 3, "memset": 3, "sched_yield": 0,
-    "clock_gettime": 2,
+    "clock_gettime": 2, "madvise": 3,
     "pthread_mutex_init": 2, "pthread_mutex_lock": 1, "pthread_mutex_unlock": 1,
     "pthread_cond_init": 2, "pthread_cond_wait": 2, "pthread_cond_signal": 1,
     "pthread_cond_broadcast": 1, "pthread_create": 4, "pthread_sigmask": 3, "sigfillset": 1,

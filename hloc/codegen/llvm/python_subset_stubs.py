@@ -42,7 +42,7 @@ text = _built_in
 stack = _built_in
 """`stack(n)`: n words on the stack of this call."""
 
-malloc = aligned_alloc = free = memcpy = memset = clock_gettime = sched_yield = _built_in
+malloc = aligned_alloc = free = memcpy = memset = madvise = clock_gettime = sched_yield = _built_in
 pthread_create = pthread_sigmask = sigfillset = _built_in
 pthread_mutex_init = pthread_mutex_lock = pthread_mutex_unlock = _built_in
 pthread_cond_init = pthread_cond_wait = pthread_cond_signal = pthread_cond_broadcast = _built_in

@@ -11,6 +11,7 @@ from hloc.codegen.llvm.python_subset_stubs import (
     cast,
     exchange,
     free,
+    madvise,
     malloc,
     memcpy,
     size_of,
@@ -38,7 +39,7 @@ def allocate(size_bytes: int) -> Storage:
     elif size_bytes >= 1048576:
         storage = recycled(size_bytes)
     if storage is None:
-        storage = cast(Storage, aligned_alloc(64, (size_of(Storage) + size_bytes + 63) // 64 * 64))
+        storage = cast(Storage, fresh(size_of(Storage) + size_bytes))
     if storage is None:
         return None
     storage.refs = 1
@@ -54,6 +55,21 @@ def allocate(size_bytes: int) -> Storage:
         atomic_max(state.largest_bytes, size_bytes)
     atomic_add(state.allocations, 1)
     return storage
+
+
+def fresh(size_bytes: int) -> Address:
+    """Return memory that begins at a cache line; null if there is none.
+
+    Large memory lies in large pages where the system has them: a gemm of few rows reads its weights
+    once, a line of columns after another, each in pages of its own.
+    """
+    huge: int = state.huge_page_bytes
+    if huge == 0 or size_bytes < huge:
+        return aligned_alloc(64, (size_bytes + 63) // 64 * 64)
+    memory = aligned_alloc(huge, (size_bytes + 63) // 64 * 64)
+    if memory is not None:
+        madvise(memory, size_bytes, state.huge_page_advice)
+    return memory
 
 
 def recycled(size_bytes: int) -> Storage:

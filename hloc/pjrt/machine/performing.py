@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hloc.codegen.llvm.python_subset_stubs import (
     Words,
-    aligned_alloc,
     at,
     atomic_add,
     call,
@@ -16,6 +15,7 @@ from hloc.codegen.llvm.python_subset_stubs import (
     stack,
     state,
 )
+from hloc.pjrt.machine.memory import fresh
 from hloc.pjrt.machine.stubs import PJRT_Executable, Threads
 
 
@@ -27,7 +27,7 @@ def perform(executable: PJRT_Executable, table: Words) -> int:
     """
     arena = exchange(executable.arena, 0)
     if arena is None:
-        arena = aligned_alloc(64, executable.arena_bytes)
+        arena = fresh(executable.arena_bytes)
     table[0] = arena
     table[1] = at(state.stop)
     threads = cast(Threads, stack(4))
