@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +161,21 @@ def test_memory_goes_back() -> None:
     assert device.memory_stats()["bytes_in_use"] - before == array.nbytes
     del array
     assert device.memory_stats()["bytes_in_use"] == before
+
+
+def test_large_buffers_lie_in_large_pages() -> None:
+    maps = Path("/proc/self/smaps")
+    if not hasattr(mmap, "MADV_HUGEPAGE") or "VmFlags" not in maps.read_text():
+        pytest.skip("the system has no transparent huge pages")
+    array = jax.device_put(np.ones((5 << 20,), np.uint8))
+    address, inside = array.unsafe_buffer_pointer(), False
+    for line in maps.read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            assert "hg" in line.split()
+            return
+    raise AssertionError("no mapping holds the buffer")
 
 
 def test_dlpack_shares_memory() -> None:
