@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from hloc.analysis.cost import elements_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.fusion.fusible import EXPENSIVE, producer_of, weight_of
+from hloc.opt.fusion.fusible import EXPENSIVE, Role, producer_of, role_of, weight_of
 from hloc.opt.fusion.group import ROOT_INDEX, SCALAR, Group, Maps
 
 _KERNEL = 500
@@ -22,6 +22,10 @@ _MAX_MAPS = 12
 _MAX_CONCATENATED = 4
 _MAX_COPIES = 16
 _MAX_OUTPUTS = 8
+_MAX_TRACED = 64
+"""Instructions searched for reads of an array that is updated in place."""
+
+_UPDATES = ("dynamic-update-slice", "scatter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
         return None
     if any(_changes_what_it_reads(inst, group) for group in reads):
         return Refusal("a user changes its operand in place")
+    if any(_reads_array_it_updates(inst, group) for group in reads):
+        return Refusal("it reads an array in several places that a user changes in place")
     if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
         return Refusal("a branch for every element would slow its users down")
     return _why_not_worth_it(inst, reads)
@@ -91,11 +97,33 @@ def _has_room(inst: Instruction, group: Group, limits: Limits) -> bool:
 def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
     """True if an in-place update would read its buffer elsewhere or compute it in the fusion."""
     root = group.root
-    if root.opcode.name not in ("dynamic-update-slice", "scatter"):
+    if root.opcode.name not in _UPDATES:
         return False
     return inst is root.operands[0] or producer_of(root.operands[0]) in map(
         producer_of, inst.operands
     )
+
+
+def _reads_array_it_updates(inst: Instruction, group: Group) -> bool:
+    """True if `inst` is the update of an array, computed from several reads of the same array.
+
+    None of these reads could join the fusion, so each would be stored, as in a stencil with a
+    fixed border. On its own `inst` is one array to store.
+    """
+    root = group.root
+    if root.opcode.name not in _UPDATES or inst not in root.operands:
+        return False
+    array = producer_of(root.operands[0])
+    members, reads = [inst], 0
+    for member in members:
+        for source in dict.fromkeys(map(producer_of, member.operands)):
+            if source is array:
+                reads += 1
+            elif source not in members and role_of(source) is Role.LOOP:
+                members.append(source)
+        if len(members) > _MAX_TRACED:
+            return False
+    return reads > 1
 
 
 def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:

@@ -153,3 +153,36 @@ ENTRY main {
         "e": "s reads it, and this sort is not fused with what it reads",
         "n": "d reads it, and this dot is not fused with what it reads",
     }
+
+
+STENCIL = """
+HloModule stencil
+
+ENTRY e {{
+  x = f32[100,100] parameter(0)
+  up = f32[98,98] slice(x), slice={{[0:98], [1:99]}}
+  down = f32[98,98] slice(x), slice={{[2:100], [1:99]}}
+  other = f32[98,98] parameter(1)
+  sum = f32[98,98] add(up, {second})
+  half = f32[98,98] multiply(sum, sum)
+  one = s32[] constant(1)
+  ROOT updated = f32[100,100] dynamic-update-slice(x, half, one, one)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "kernels"),
+    [
+        ("down", {"fusion": 2}),  # the new middle from both slices, and the update
+        ("other", {"fusion": 1, "slice": 1}),  # a slice, and the update with the arithmetic
+    ],
+)
+def test_an_update_leaves_at_most_one_read_of_its_array_to_other_kernels(
+    second: str, kernels: dict[str, int]
+) -> None:
+    module = parse(SourceFile(STENCIL.format(second=second), "stencil"))
+    fused(module, module.entry.root)
+    found = [i.opcode.name for i in module.entry.instructions]
+    kinds = {name: found.count(name) for name in ("fusion", "slice") if name in found}
+    assert kinds == kernels
