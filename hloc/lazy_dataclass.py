@@ -3,16 +3,18 @@
 The standard decorator compiles up to eight functions when a class is defined, 0.7 ms for
 a frozen one. A command of hloc loads some 300 classes and instantiates a third of them, so this
 took more than a third of its start. Here a class gets its fields and slots at once, and `__init__`,
-`__eq__` and `__hash__` at their first call. Otherwise it is a dataclass: `fields`, `replace`,
-`asdict`, pickling and type checkers treat it as one.
+`__eq__` and `__hash__` at their first call; classes with as many fields of the same kind share
+compiled code. Otherwise it is a dataclass: `fields`, `replace`, `asdict`, pickling and type checkers
+treat it as one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from functools import cache
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -101,45 +103,54 @@ def _compile_when_called(cls: Any, name: str, compiled: Callable[[], Any]) -> No
 
 def _init(cls: Any, frozen: bool) -> Any:
     names: dict[str, Any] = {"_factory": object(), "_set": object.__setattr__}
-    before, after = ["self"], list[str]()
-    lines: list[str] = []
-    for field in dataclasses.fields(cls):
-        name, value = field.name, field.name
+    before, after, lines = ["self"], list[str](), list[str]()
+    defaults, keyword_defaults = list[Any](), dict[str, Any]()
+    for field, name in _numbered(dataclasses.fields(cls)):
+        value = name
         made_here = field.default_factory is not dataclasses.MISSING
-        default = f"_default_{name}"
-        names[default] = field.default_factory if made_here else field.default
+        default = names["_factory"] if made_here else field.default
+        names[f"_default_{name}"] = field.default_factory if made_here else field.default
         if field.init:
-            has_default = made_here or field.default is not dataclasses.MISSING
-            given = "=_factory" if made_here else f"={default}" if has_default else ""
-            (after if field.kw_only else before).append(name + given)
+            (after if field.kw_only else before).append(name)
+            if default is dataclasses.MISSING:
+                pass
+            elif field.kw_only:
+                keyword_defaults[field.name] = default
+            else:
+                defaults.append(default)
             if made_here:
-                value = f"{default}() if {name} is _factory else {name}"
+                value = f"_default_{name}() if {name} is _factory else {name}"
         elif made_here:
-            value = f"{default}()"
+            value = f"_default_{name}()"
         elif field.default is not dataclasses.MISSING:
-            value = default
+            value = f"_default_{name}"
         else:
             continue
-        lines.append(_assignment(cls, name, value, names, frozen))
+        lines.append(_assignment(cls, field.name, name, value, names, frozen))
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = [*before, "*", *after] if after else before
-    return _function(cls, "__init__", parameters, lines or ["pass"], names)
+    method = _function(cls, "__init__", parameters, lines or ["pass"], names)
+    method.__defaults__, method.__kwdefaults__ = tuple(defaults), keyword_defaults
+    return method
 
 
-def _assignment(cls: Any, name: str, value: str, names: dict[str, Any], frozen: bool) -> str:
+def _assignment(
+    cls: Any, real: str, name: str, value: str, names: dict[str, Any], frozen: bool
+) -> str:
     """Return the line that sets a field, in a frozen class bypassing its `__setattr__`."""
     if not frozen:
         return f"self.{name} = {value}"
-    slot = getattr(cls, name, None)
+    slot = getattr(cls, real, None)
     if isinstance(slot, MemberDescriptorType):
         names[f"_set_{name}"] = slot.__set__
         return f"_set_{name}(self, {value})"
-    return f"_set(self, {name!r}, {value})"
+    names[f"_name_{name}"] = real
+    return f"_set(self, _name_{name}, {value})"
 
 
 def _eq(cls: Any) -> Any:
-    names = [field.name for field in dataclasses.fields(cls) if field.compare]
+    names = [name for field, name in _numbered(dataclasses.fields(cls)) if field.compare]
     lines = [
         "if other.__class__ is self.__class__:",
         f"    return {_tuple('self', names)} == {_tuple('other', names)}",
@@ -149,8 +160,8 @@ def _eq(cls: Any) -> Any:
 
 
 def _hash(cls: Any) -> Any:
-    fields = dataclasses.fields(cls)
-    names = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
+    fields = _numbered(dataclasses.fields(cls))
+    names = [name for f, name in fields if (f.compare if f.hash is None else f.hash)]
     return _function(cls, "__hash__", ["self"], [f"return hash({_tuple('self', names)})"], {})
 
 
@@ -158,15 +169,34 @@ def _tuple(of: str, names: Iterable[str]) -> str:
     return "(" + "".join(f"{of}.{name}, " for name in names) + ")"
 
 
+def _numbered(fields: Iterable[dataclasses.Field[Any]]) -> list[tuple[dataclasses.Field[Any], str]]:
+    """Return each field with its name in the text of a method: `field0`, `field1` ..."""
+    return [(field, f"field{number}") for number, field in enumerate(fields)]
+
+
 def _function(
     cls: Any, name: str, parameters: list[str], lines: list[str], names: dict[str, Any]
 ) -> Any:
-    """Compile a method; its text contains only names of fields."""
+    """Return a method; `names` are its globals, and its text names fields by number."""
     body = "\n".join(f"    {line}" for line in lines)
-    exec(f"def {name}({', '.join(parameters)}):\n{body}", names)
-    method = names[name]
-    method.__qualname__ = f"{cls.__qualname__}.{name}"
-    return method
+    code = _compiled(f"def method({', '.join(parameters)}):\n{body}")
+    real = {number: field.name for field, number in _numbered(dataclasses.fields(cls))}
+    code = code.replace(
+        co_name=name,
+        co_qualname=f"{cls.__qualname__}.{name}",
+        co_names=tuple(real.get(used, used) for used in code.co_names),
+        co_varnames=tuple(real.get(used, used) for used in code.co_varnames),
+    )
+    return FunctionType(code, names)
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    """Return the code of a method; classes with fields alike share it but for the names."""
+    names: dict[str, Any] = {}
+    exec(text, names)
+    code: CodeType = names["method"].__code__
+    return code
 
 
 @recursive_repr()
