@@ -4,8 +4,8 @@ The standard decorator compiles up to eight functions when a class is defined, 0
 a frozen one. A command of hloc loads some 300 classes and instantiates a third of them, so this
 took more than a third of its start. Here a class gets its fields and slots at once, and `__init__`,
 `__eq__` and `__hash__` at their first call; classes with as many fields of the same kind share
-compiled code. Otherwise it is a dataclass: `fields`, `replace`, `asdict`, pickling and type checkers
-treat it as one.
+compiled code. Otherwise it is a dataclass: `fields`, `replace`, `asdict`, pickling and type
+checkers treat it as one.
 """
 
 from __future__ import annotations
