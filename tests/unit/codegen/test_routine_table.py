@@ -83,6 +83,16 @@ def test_products_call_routines_of_the_table(
         assert _is_same(known[routine.name], routine)
 
 
+@pytest.mark.parametrize("columns", [4, 8, 16, 24, 100])
+def test_products_of_rows_side_by_side_call_routines_of_the_table(
+    known: dict[str, Routines], columns: int
+) -> None:
+    """Rows that are contiguous in the left-hand side are packed, however few columns there are."""
+    called = _called(_dot(("f32", "f32", "f32"), (512, 96, columns), (0, 0)))
+    assert called
+    assert all(_is_same(known[routine.name], routine) for routine in called)
+
+
 def test_convolutions_call_routines_of_the_table(known: dict[str, Routines]) -> None:
     called = _called(CONVOLUTION)
     assert called

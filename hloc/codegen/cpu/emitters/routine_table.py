@@ -80,8 +80,9 @@ def packed_routines(target: Target) -> Iterator[Routines]:
             if not (sources[0] is arithmetic.operand is arithmetic.total):
                 continue
             for tile in tiles_of(arithmetic, target, direct=True):
-                for in_place, form in product(IN_PLACE, forms):
-                    found = gemm_routines(arithmetic, tile, sources, (in_place, form), target)
+                # Rows that are contiguous in memory are packed, with these tiles too.
+                for rows, form in product((*IN_PLACE, LINES), forms):
+                    found = gemm_routines(arithmetic, tile, sources, (rows, form), target)
                     yield from found.units
 
 
