@@ -15,7 +15,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm, stays_in_rows
 from hloc.codegen.llvm import matrix_registers
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.options import CompileOptions
-from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
+from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_matrix_registers import needs_amx, routine_text
 from tests.unit.codegen.test_products import dims, narrower, product, tolerances
 
@@ -193,8 +193,8 @@ def multiplications(text: str) -> int:
 
 
 def test_in_a_loop_four_rows_share_a_pass_over_four_steps_of_k() -> None:
-    """A product that runs once has short code, which takes 3 times as long in such a loop."""
-    assert multiplications(ONCE) == 1
+    """A product that runs once calls a routine, with the same bits."""
+    assert multiplications(ONCE) == 0
     assert multiplications(LOOP) == 16
     state, weights = random_arrays(ONCE)
     step, steps = hloc.compile(ONCE), hloc.compile(LOOP)
@@ -202,3 +202,31 @@ def test_in_a_loop_four_rows_share_a_pass_over_four_steps_of_k() -> None:
     for _ in range(3):
         (expected,) = step(expected, weights)
     np.testing.assert_array_equal(steps(state, weights)[0], expected)
+
+
+SMALL = [
+    ("[6,6]", "[6,6]", "[6,6]", ""),
+    ("[33,65]", "[65,9]", "[33,9]", ""),
+    ("[5,200]", "[200,3]", "[5,3]", ""),
+    ("[11,7,6]", "[11,6,19]", "[11,7,19]", "lhs_batch_dims={0}, rhs_batch_dims={0}, "),
+    ("[3,4,7,5]", "[3,4,5,6]", "[3,4,7,6]", "lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, "),
+    ("[2,3,4,5]", "[5,17]", "[2,3,4,17]", ""),
+]
+
+
+@pytest.mark.parametrize("sizes", SMALL, ids=lambda sizes: sizes[2])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("bits", [256, 512])
+def test_small_products_that_run_once_call_a_routine(
+    sizes: tuple[str, str, str, str], dtype: str, pieces: int, bits: int
+) -> None:
+    """Vectors of all lengths, tiles of 8, 4, 2 and 1 rows, batches inside and outside."""
+    lhs, rhs, result, batches = sizes
+    left, right = lhs.count(","), rhs.count(",") - 1
+    root = f"{batches}lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}"
+    text = module_text([dtype + lhs, dtype + rhs], f"{dtype}{result} dot(p0, p1), {root}")
+    kernel = emit(parse_text(text).entry.root, target=narrower(bits))
+    assert [routine.name for routine in kernel.routines] == [f"small_gemm_{dtype}"]
+    assert kernel.level == 0
+    check(text, dtype, pieces=pieces, bits=bits)

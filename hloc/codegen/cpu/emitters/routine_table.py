@@ -12,7 +12,7 @@ from itertools import product
 
 from hloc.codegen.cpu.emitters.convolution import grouped_routine, padding_routine
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
-from hloc.codegen.cpu.emitters.gemm import gemm_loops
+from hloc.codegen.cpu.emitters.gemm import gemm_loops, small_gemm_routine
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
     IN_PLACE,
@@ -135,6 +135,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     grouped_routine.listed_routines,
     streaming_routines,
     inner_product_routines,
+    small_gemm_routine.listed_routines,
     fft_routines.listed_routines,
     first_pass.listed_routines,
     plain_reduction.listed_routines,

@@ -28,6 +28,7 @@ from hloc.codegen.cpu.emitters.gemm.matrix_rows_gemm import emit_rows, reads_row
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm, small_packed_gemm
+from hloc.codegen.cpu.emitters.gemm.small_gemm import SmallGemm, emit_small, small_gemm
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
@@ -88,9 +89,10 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
         extent = _outermost(*p.batch, *p.rows, *p.columns)
         return KernelPlan(partial(_emit_inner, p), extent, computed, computed)
     p, exchanged = oriented(p)
+    small = small_gemm(p, *_types(root_of(inst)))
     panel = _packed_panel_bytes(p, accumulator_dtype(root_of(inst).array.dtype))
     loops = p.batch if panel else (*p.batch, *p.rows[:-1])  # all rows use a packed panel
-    emit = partial(_emit_panels, p, exchanged, computed if panel else None)
+    emit = partial(_emit_panels, p, exchanged, small, bool(loops), computed, bool(panel))
     return KernelPlan(emit, _outermost(*loops), computed + panel, computed)
 
 
@@ -105,9 +107,14 @@ def micro_gemm(inst: Instruction) -> RoutineGemm | None:
 
 def _routine_gemm(inst: Instruction, p: GemmProblem) -> RoutineGemm | None:
     root = root_of(inst)
-    sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
     algorithm = root.attributes.algorithm if root.is_a("dot") else ""
-    return _first_routine(p, sources, root.array.dtype, algorithm)
+    return _first_routine(p, *_types(root), algorithm)
+
+
+def _types(root: Instruction) -> tuple[tuple[DType, DType], DType]:
+    """Return the element types of both sides and of the result."""
+    left, right = root.operands[:2]
+    return (left.array.dtype, right.array.dtype), root.array.dtype
 
 
 @lru_cache(maxsize=256)
@@ -160,11 +167,27 @@ def _emit_inner(p: GemmProblem, k: KernelContext) -> None:
     _Writer(k, p, lhs, rhs).inner_gemms()
 
 
-def _emit_panels(p: GemmProblem, exchanged: bool, pack_at: int | None, k: KernelContext) -> None:
-    """Write the loops over panels; they are packed to `pack_at` in scratch memory if given."""
+def _emit_panels(
+    p: GemmProblem,
+    exchanged: bool,
+    small: SmallGemm | None,
+    shared: bool,
+    offset: int,
+    packs: bool,
+    k: KernelContext,
+) -> None:
+    """Write the loops over panels, or the call of the routine of small gemms.
+
+    Threads share the outermost loop if `shared`; packed panels lie at `offset` in scratch memory.
+    """
     arrays = operand_arrays(k)
     lhs, rhs = reversed(arrays) if exchanged else arrays
-    _Writer(k, p, lhs, rhs).panels(pack_at)
+    if small is None or k.is_repeated:
+        _Writer(k, p, lhs, rhs).panels(offset if packs else None)
+        return
+    if not offset:
+        k.level = 0  # little runs outside the routine
+    emit_small(k, small, lhs, rhs, shared=shared)
 
 
 def _emit_zeros(k: KernelContext) -> None:
