@@ -41,6 +41,7 @@ def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(left) == len(table.EMITTERS) - len(BY_ROUTINES)
     monkeypatch.setattr(table, "EMITTERS", left)
     monkeypatch.setattr(dot, "_routine_gemm", lambda inst, p: None)
+    monkeypatch.setattr(dot, "small_gemm", lambda p, sources, result: None)
     monkeypatch.setattr(direct_convolution, "group_form", lambda *arguments: None)
     for module in (reduce, row_region):
         monkeypatch.setattr(module, "plain_reduction", lambda inst: None)
