@@ -11,8 +11,8 @@ from hloc.ir.clone import outline
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.builder import Builder
 from hloc.opt.layers import LAYER, Cheap, Layer, equal_layers, shallow_results_first
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -67,12 +67,12 @@ def _outline(computation: Computation, layers: Sequence[Layer], cheap: Cheap) ->
     results = [first.members[number] for number in returned]
     body, _ = outline(computation, [*first.borrowed, *first.members], results, name="layer")
     _take_common_metadata(body, layers)
-    builder = Builder(computation)
+    row, shape = opcode_row("call"), body.root.shape
+    assert row.attributes is not None
     calls: dict[Instruction, Instruction] = {}
     for layer in layers:
         operands = [calls.get(operand, operand) for operand in layer.operands]
-        call = builder.instruction("call", operands, called=(body,))
-        computation.set_common(call, LAYER)
+        call = computation.add(row, shape, operands, row.attributes(), (body,), common=LAYER)
         for index, number in enumerate(returned):
             member, value = layer.members[number], call
             if len(returned) > 1:
