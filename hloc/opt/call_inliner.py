@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.clone import inline
@@ -21,7 +22,7 @@ from hloc.opt.walk import each_instruction
 class CallInliner(RewritingPass):
     """Inline every `call`, callees first.
 
-    What the callee computes without its parameters is copied once for all calls in one computation.
+    What two calls in one computation compute from the same operands, or from none, is copied once.
     Collectives get channels of their own where a callee is copied again.
     Calls stay once this has added `max-instructions` to the module: nested calls can grow a module
     exponentially. Leaves the called computations to `dce`. Cost: O(instructions made).
@@ -49,43 +50,53 @@ def inline_calls(
     """Inline `calls` of `module`, a rewrite of pass `by` each."""
     effectful = effectful_computations(module)
     bodies: dict[Computation, _Body] = {}
-    known: dict[tuple[Computation, Computation], dict[Instruction, Instruction]] = {}
     channels: Iterator[int] | None = None
     for call in calls:
         (called,) = call.called
-        place = (call.computation, called)
         body = bodies.get(called)
+        is_first = body is None
+        body = body or bodies.setdefault(called, _Body(called, effectful))
         with context.rewriting(module, by):
-            found = inline(call, known.get(place))
-            if body is not None and body.exchanging:
+            found = inline(call, body.known(call))
+            if body.exchanging and not is_first:
                 channels = channels or count(_last_channel(module) + 1)
                 _take_channels([found[inst] for inst in body.exchanging], channels)
-        if body is None:
-            body = bodies[called] = _Body.of(called, effectful)
-        if place not in known:
-            known[place] = {inst: found[inst] for inst in body.free}
+        body.note(call.computation, found)
 
 
-@dataclass(frozen=True, slots=True)
 class _Body:
-    """What an inlined computation computes without its parameters, and what exchanges data."""
+    """A computation that is inlined, and the copies of its instructions so far.
 
-    free: tuple[Instruction, ...]
-    exchanging: tuple[Instruction, ...]
+    Attributes:
+        pure: instructions that give the same value for the same operands, operands first.
+        exchanging: instructions that exchange data between devices.
+    """
 
-    @staticmethod
-    def of(body: Computation, effectful: frozenset[Computation]) -> _Body:
-        free: dict[Instruction, None] = {}
-        for inst in post_order(body):
-            row = inst.opcode
-            if row.name == "parameter" or row.control_flow or row.exchange is not None:
-                continue
-            if inst.control_predecessors or has_side_effect(inst, effectful):
-                continue
-            if all(operand in free for operand in inst.operands):
-                free[inst] = None
-        exchanging = tuple(inst for inst in body.instructions if _channel(inst))
-        return _Body(tuple(free), exchanging)
+    def __init__(self, body: Computation, effectful: frozenset[Computation]) -> None:
+        self.parameters = body.parameters
+        self.pure = [inst for inst in post_order(body) if _is_pure(inst, effectful)]
+        self.exchanging = [inst for inst in body.instructions if _channel(inst)]
+        self._copies: dict[tuple[Any, ...], Instruction] = {}
+
+    def known(self, call: Instruction) -> dict[Instruction, Instruction]:
+        """Return the instructions of which there is a copy with the operands that `call` gives."""
+        found = dict(zip(self.parameters, call.operands, strict=True))
+        for inst in self.pure:
+            copy = self._copies.get((call.computation, inst, *map(found.get, inst.operands)))
+            if copy is not None:
+                found[inst] = copy
+        return {inst: found[inst] for inst in self.pure if inst in found}
+
+    def note(self, into: Computation, found: Mapping[Instruction, Instruction]) -> None:
+        """Remember the copies that were made."""
+        for inst in self.pure:
+            self._copies[into, inst, *map(found.get, inst.operands)] = found[inst]
+
+
+def _is_pure(inst: Instruction, effectful: frozenset[Computation]) -> bool:
+    row = inst.opcode
+    tied = row.name == "parameter" or row.control_flow or row.exchange is not None
+    return not (tied or inst.control_predecessors or has_side_effect(inst, effectful))
 
 
 def _channel(inst: Instruction) -> int:

@@ -12,7 +12,7 @@ from hloc.opt.walk import each_instruction
 class LayerInliner(RewritingPass):
     """Inline the calls that `layer-outliner` made.
 
-    What a layer computes without its operands, a mask for instance, is copied once for all layers.
+    What layers compute from the same operands, or from none, is copied once: a mask, for instance.
     Leaves the called computations to `dce`. Cost: O(instructions made).
     """
 

@@ -14,8 +14,9 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.layers import LAYER, Cheap, Layer, equal_layers, shallow_results_first
-from hloc.opt.make import make
+from hloc.opt.make import make, reshaped
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LayerOutliner(RewritingPass):
 
     min_length: int = 32
     min_layers: int = 3
-    min_instructions: int = 1_000
+    min_instructions: int = 300
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Outline in the entry and in the bodies of loops, branches and calls."""
@@ -67,16 +68,22 @@ def _outline(computation: Computation, layers: Sequence[Layer], cheap: Cheap) ->
     results = [first.members[number] for number in returned]
     body, _ = outline(computation, [*first.borrowed, *first.members], results, name="layer")
     _take_common_metadata(body, layers)
+    _drop_last_ones(body)
     row, shape = opcode_row("call"), body.root.shape
     assert row.attributes is not None
     calls: dict[Instruction, Instruction] = {}
     for layer in layers:
-        operands = [calls.get(operand, operand) for operand in layer.operands]
+        operands = [
+            reshaped(computation, calls.get(operand, operand), _without_last_ones(operand.shape))
+            for operand in layer.operands
+        ]
         call = computation.add(row, shape, operands, row.attributes(), (body,), common=LAYER)
         for index, number in enumerate(returned):
             member, value = layer.members[number], call
             if len(returned) > 1:
-                value = make(computation, "get-tuple-element", member.shape, call, index=index)
+                short = _without_last_ones(member.shape)
+                value = make(computation, "get-tuple-element", short, call, index=index)
+            value = reshaped(computation, value, member.shape)
             computation.replace(member, value)
             calls[member] = value
         for member in reversed(layer.members):
@@ -94,6 +101,35 @@ def _returned(layers: Sequence[Layer], cheap: Cheap) -> list[int]:
     numbers = sorted({number for layer in layers for number in layer.read_outside()})
     known = {*layers[0].operands, *(members[number] for number in numbers)}
     return [n for n in numbers if not cheap.is_function_of(known, members[n])] or numbers
+
+
+def _drop_last_ones(body: Computation) -> None:
+    """Let parameters and results of `body` have no last dimensions of size 1.
+
+    Sums with `keepdims=True` have them; between their reduction and its readers in the same
+    computation, simplification removes them.
+    """
+    for parameter in body.parameters:
+        short = _without_last_ones(parameter.shape)
+        if short != parameter.shape:
+            view = make(body, "reshape", parameter.shape, parameter)
+            body.replace(parameter, view)
+            body.set_shape(parameter, short)
+    root = body.root
+    results = root.operands if root.opcode.name == "tuple" else (root,)
+    short_results = [reshaped(body, result, _without_last_ones(result.shape)) for result in results]
+    if root.opcode.name == "tuple":
+        body.set_operands(root, short_results)
+        body.set_shape(root, TupleShape(tuple(result.shape for result in short_results)))
+    elif short_results[0] is not root:
+        body.set_root(short_results[0])
+
+
+def _without_last_ones(shape: Shape) -> Shape:
+    if not isinstance(shape, ArrayShape) or shape.layout is not None or shape.dynamic:
+        return shape
+    rank = max((dim + 1 for dim, size in enumerate(shape.dims) if size != 1), default=0)
+    return ArrayShape(shape.dtype, shape.dims[:rank])
 
 
 def _take_common_metadata(body: Computation, layers: Sequence[Layer]) -> None:

@@ -16,12 +16,17 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import live_order, post_order_from
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import EXPENSIVE, Role, role_of, weight_of
+from hloc.shapes import ArrayShape
 
 LAYER = CommonAttributes(frontend_attributes=(("layer", '"true"'),))
 """Attributes of a call of a layer."""
 
 _MOST_STEPS, _MOST_CONSTANT_STEPS = 8, 16
 """Instructions that compute a value again, at most; a causal mask takes about ten."""
+
+
+_MOST_ELEMENTS = 16
+"""Elements of a constant that layers may have each for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ class Cheap:
 
 
 def _is_cheap(inst: Instruction) -> bool:
+    if inst.is_a("constant"):
+        return isinstance(inst.shape, ArrayShape) and inst.shape.elements <= _MOST_ELEMENTS
     if inst.is_a("parameter") or weight_of(inst) >= EXPENSIVE:
         return False
     return role_of(inst) in (Role.LOOP, Role.VIEW)

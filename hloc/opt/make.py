@@ -38,6 +38,6 @@ def splat(computation: Computation, shape: ArrayShape, value: Any) -> Instructio
     return Builder(computation).splat(value, shape)
 
 
-def reshaped(computation: Computation, inst: Instruction, shape: ArrayShape) -> Instruction:
+def reshaped(computation: Computation, inst: Instruction, shape: Shape) -> Instruction:
     """Return `inst` reshaped, itself if it has that shape."""
     return inst if inst.shape == shape else make(computation, "reshape", shape, inst)

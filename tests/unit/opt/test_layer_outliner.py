@@ -13,7 +13,7 @@ from hloc.ir.traversal import live_computations
 from hloc.ir.verifier import verify
 from hloc.ops.builder import Builder
 from hloc.opt.pipeline import Pipeline
-from hloc.shapes import array_shape
+from hloc.shapes import array_leaves, array_shape
 from tests.inputs import inputs_for
 
 OUTLINE = "layer-outliner{min-length=6,min-layers=3,min-instructions=8},dce"
@@ -155,3 +155,32 @@ def test_long_computations_from_constants_are_not_copied_into_layers() -> None:
         )
         (layer,) = {call.called[0] for call in calls_of(run(hloc.parse(text), OUTLINE))}
         assert any(inst.is_a("iota") for inst in layer.instructions) == copied
+
+
+def test_results_of_layers_have_no_last_dimensions_of_one() -> None:
+    lines = ["HloModule m", "sum { a = f32[] parameter(0) b = f32[] parameter(1)"]
+    lines += ["ROOT s = f32[] add(a, b) }", "ENTRY e {", "x.0 = f32[4,8] parameter(0)"]
+    for k in range(6):
+        lines += [
+            f"zero.{k} = f32[] constant(0)",
+            f"s.{k} = f32[4] reduce(x.{k}, zero.{k}), dimensions={{1}}, to_apply=sum",
+            f"k.{k} = f32[4,1] reshape(s.{k})",
+            f"t.{k} = f32[4,1] tanh(k.{k})",
+            f"r.{k} = f32[4] reshape(t.{k})",
+            f"b.{k} = f32[4,8] broadcast(r.{k}), dimensions={{0}}",
+            f"x.{k + 1} = f32[4,8] subtract(x.{k}, b.{k})",
+        ]
+    kept = ", ".join(f"t.{k}" for k in range(6))
+    types = ", ".join(["f32[4,1]"] * 6)
+    module = hloc.parse("\n".join([*lines, f"ROOT r = ({types}) tuple({kept})", "}"]))
+    outlined = run(module, OUTLINE)
+    calls = calls_of(outlined)
+    assert len(calls) >= 4
+    for call in calls:
+        assert {str(leaf) for leaf in call.operand_arrays} == {"f32[4,8]{1,0}"}
+        assert "f32[4]{0}" in {str(leaf) for leaf in array_leaves(call.shape)}
+        assert "f32[4,1]{1,0}" not in {str(leaf) for leaf in array_leaves(call.shape)}
+    inputs = inputs_for(module)
+    results = zip(hloc.evaluate(outlined, *inputs), hloc.evaluate(module, *inputs), strict=True)
+    for got, want in results:
+        np.testing.assert_array_equal(got, want)
