@@ -44,7 +44,7 @@ class LaneBuilder(LlvmBuilder):
         lanes: 0 if there are no vectors.
         is_inside: stack slots for one value are requested by code whose values may be lanes.
         streams: stores of lanes are aligned and non-temporal.
-        part: only this many leading lanes are in memory; 0 for all.
+        mask: of the lanes that are in memory, as LLVM text; "" for all.
         reads_apart: elements with a large stride are loaded one by one; otherwise that is refused,
             since a loop that does little else should run in another order.
     """
@@ -54,7 +54,7 @@ class LaneBuilder(LlvmBuilder):
         self.lanes = lanes
         self.is_inside = False
         self.streams = False
-        self.part = 0
+        self.mask = ""
         self.reads_apart = False
         self._divisors: dict[str, Divisor] = {}
         self._reads_constants = target.has("avx2") and not target.has("avx512vl")
@@ -69,13 +69,24 @@ class LaneBuilder(LlvmBuilder):
             self.streams = False
 
     @contextmanager
-    def first_lanes(self, count: int) -> Iterator[None]:
+    def first_lanes(self, count: Value | int) -> Iterator[None]:
         """A region in which only `count` lanes are loaded and stored; the others are undefined."""
-        self.part = count
+        self.mask = self._first_lanes(count)
         try:
             yield
         finally:
-            self.part = 0
+            self.mask = ""
+
+    def _first_lanes(self, count: Value | int) -> str:
+        """Return the mask of the first `count` lanes; any number that is large is all of them."""
+        if isinstance(count, int):
+            bits = ("true" if lane < count else "false" for lane in range(self.lanes))
+            return f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
+        kind = self.vector_type("i64")
+        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(self.lanes))}>"
+        first = self.fn.value(f"insertelement {kind} poison, i64 {count.text}, i64 0")
+        limit = self._picked(kind, first, "poison", [0] * self.lanes)
+        return self.fn.value(f"icmp slt {kind} {numbers}, {limit}")
 
     # ---- vectors of values
 
@@ -244,8 +255,8 @@ class LaneBuilder(LlvmBuilder):
         r = REPRESENTATIONS[dtype]
         memory = self.vector_type(r.memory)
         is_apart = isinstance(index, LaneIndex) and 1 < index.stride <= _MOST_APART
-        at = self._neighbours(pointer, dtype, index) if not is_apart or self.part else ""
-        if self.part:
+        at = self._neighbours(pointer, dtype, index) if not is_apart or self.mask else ""
+        if self.mask:
             loaded = self._load_part(memory, at, r)
         elif isinstance(index, LaneIndex) and is_apart:
             loaded = self._load_apart(pointer, dtype, index)
@@ -309,7 +320,7 @@ class LaneBuilder(LlvmBuilder):
         if r.is_part:
             text = self.fn.value(f"zext {self.kind(value.dtype)} {text} to {memory}")
         at = self._neighbours(pointer, value.dtype, index)
-        if self.part:
+        if self.mask:
             self._store_part(memory, text, at, r)
             return
         if not self.streams:
@@ -319,19 +330,15 @@ class LaneBuilder(LlvmBuilder):
         whole = self.lanes * r.bytes
         self.fn.line(f"store {memory} {text}, ptr {at}, align {whole}, !nontemporal !2")
 
-    def _part_mask(self) -> tuple[str, str]:
-        bits = ("true" if lane < self.part else "false" for lane in range(self.lanes))
-        return self.vector_type("i1"), f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
-
     def _load_part(self, memory: str, at: str, r: Representation) -> str:
         name = f"@llvm.masked.load.{suffix_of(r.memory, self.lanes)}.p0"
         others = (memory, "zeroinitializer")
-        place = ("ptr", at), ("i32", str(r.bytes)), self._part_mask()
+        place = ("ptr", at), ("i32", str(r.bytes)), (self.vector_type("i1"), self.mask)
         return self.fn.call(memory, name, *place, others)
 
     def _store_part(self, memory: str, text: str, at: str, r: Representation) -> None:
         name = f"@llvm.masked.store.{suffix_of(r.memory, self.lanes)}.p0"
-        place = ("ptr", at), ("i32", str(r.bytes)), self._part_mask()
+        place = ("ptr", at), ("i32", str(r.bytes)), (self.vector_type("i1"), self.mask)
         self.fn.call("void", name, (memory, text), *place)
 
     # ---- complex numbers: real parts and imaginary parts in vectors of their own
@@ -352,13 +359,13 @@ class LaneBuilder(LlvmBuilder):
     def load(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
         if (
             isinstance(index, LaneIndex)
-            and (self.reads_apart and not self.part)
+            and (self.reads_apart and not self.mask)
             and not 0 < index.stride <= _MOST_APART
         ):
             return self.load_each(pointer, dtype, index)
         if not dtype.is_complex or not isinstance(index, VARYING):
             return super().load(pointer, dtype, index)
-        if self.part:
+        if self.mask:
             raise NeedsScalars("complex numbers in some of the lanes")
         part = component_of(dtype)
         r = REPRESENTATIONS[part]
@@ -375,7 +382,7 @@ class LaneBuilder(LlvmBuilder):
         if not value.dtype.is_complex or not isinstance(index, VARYING):
             super().store(pointer, index, value)
             return
-        if self.part:
+        if self.mask:
             raise NeedsScalars("complex numbers in some of the lanes")
         r = REPRESENTATIONS[component_of(value.dtype)]
         half, lanes = self.vector_type(r.memory), self.lanes

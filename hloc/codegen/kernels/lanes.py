@@ -146,6 +146,10 @@ class Lanes:
         is_part = self.count < size * _LEAST_PART < self.count * _LEAST_PART
         return is_part and has_masks(self.k.target)
 
+    def fit_masked(self, size: int) -> bool:
+        """True if vectors of which the last is partial compute `size` elements faster."""
+        return size > self.count and has_masks(self.k.target)
+
     @contextmanager
     def inside(self) -> Iterator[None]:
         """A region in which values of one element are kept per lane."""
@@ -166,6 +170,15 @@ class Lanes:
             if size % self.count:
                 first = self.k.math.minimum(first, size - self.count)
             yield self.at(first)
+
+    @contextmanager
+    def masked_loop(self, start: IndexValue, stop: IndexValue) -> Iterator[LaneIndex]:
+        """Run the region for all vectors from `start` to `stop`, part of the last one included."""
+        math = self.k.math
+        with self.k.body.loop(start, stop, self.count) as first:
+            left = math.sub(stop, first)
+            with self.inside(), self.b.first_lanes(left):
+                yield self.at(first)
 
 
 def lanes_of(k: KernelContext) -> Lanes | None:
@@ -201,13 +214,16 @@ def positions(
     The parts of threads begin at multiples of a vector (`split_kernel.py`).
     """
     lanes = lanes_of(k)
-    if lanes is None or not lanes.fit(size):
+    if lanes is not None and lanes.fit(size):
+        with lanes.loop(start, stop, size) as position:
+            yield position
+    elif lanes is not None and lanes.fit_masked(size):
+        with lanes.masked_loop(start, stop) as position:
+            yield position
+    else:
         k.is_final = False
         with k.body.loop(start, stop) as position:
             yield position
-        return
-    with lanes.loop(start, stop, size) as position:
-        yield position
 
 
 @contextmanager
