@@ -73,14 +73,6 @@ Measured: depthwise convolutions take 0.6 of the time, histograms 0.8, sorts 0.9
 normalisations, prefix sums and similar kernels would take 1.2 to 1.4 times as long.
 """
 
-_UNROLLED_NANOSECONDS = 25_000
-"""Kernels that run once are not unrolled below level 3 if their estimated time is less.
-
-A filter of 7x7 over an image of 128x128 then compiles in 27 ms instead of 62, and runs in 81 us
-instead of 73; depthwise convolutions of 16 channels of 14x14 run in 156 us instead of 22, an eighth
-of the time of XLA.
-"""
-
 STAGES = (
     Stage("hlo", "the module after all passes, in the order it runs", ".hlo"),
     Stage("buffers", "bytes of memory by kind, and the place and time of every buffer", ".txt"),
@@ -349,7 +341,7 @@ def _units(
         if number not in inlined:
             kernel_level = _llvm_level(kernel, request.inst, level)
             if number in runs_once:
-                kernel_level = _level_once(kernel, request.inst, kernel_level, level)
+                kernel_level = 0 if _is_tiny(kernel, request.inst) else kernel_level
             elif kernel_level == 2 and _is_short(request.inst, machine):
                 kernel_level = SHORT_LOOPS
             by_level.setdefault(kernel_level, []).append(kernel)
@@ -422,11 +414,10 @@ def _is_short(inst: Instruction, machine: Target) -> bool:
     return all(shape.size_bytes <= most for _, shape in data_leaves(inst.shape))
 
 
-def _level_once(kernel: Kernel, inst: Instruction, kernel_level: int, level: int) -> int:
-    """Return LLVM's level for a kernel that runs once: small ones cost more than they gain."""
-    if root_of(inst).opcode.name not in _UNROLLED_FROM:
-        return 0 if kernel.nanoseconds <= _TINY_NANOSECONDS else kernel_level
-    return min(kernel_level, level) if kernel.nanoseconds < _UNROLLED_NANOSECONDS else kernel_level
+def _is_tiny(kernel: Kernel, inst: Instruction) -> bool:
+    """True if a kernel is so small that LLVM's passes cost more time than they save."""
+    is_plain = root_of(inst).opcode.name not in _UNROLLED_FROM
+    return is_plain and kernel.nanoseconds <= _TINY_NANOSECONDS
 
 
 def _unit_text(kernels: Sequence[Kernel]) -> str:
