@@ -39,7 +39,7 @@ def _given() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("page", "containing"), [("README.md", "hloc.from_jax"), ("docs/jax.md", "hloc.from_jax")]
+    ("page", "containing"), [("README.md", "hloc.from_jax"), ("docs/jax.md", "from_jax(jax.grad")]
 )
 def test_a_function_is_looked_at_and_run(
     page: str, containing: str, capsys: pytest.CaptureFixture[str]
