@@ -53,6 +53,9 @@ def main() -> None:
     text = "".join(f"- {sentence(content)}\n" for content, _ in tables)
     for path in (harness.ROOT / "README.md", docs / "status.md"):
         harness.write_between_marks(path, "bench-suite", text)
+    if past["large"]:
+        readme = harness.ROOT / "README.md"
+        harness.write_between_marks(readme, "bench-large", large_sentence(past["large"]))
 
 
 def sentence(content: dict[str, Any]) -> str:
@@ -149,6 +152,19 @@ def past_section(past: dict[str, list[history.Record]]) -> str:
         lines += ["`run again` finds the kept program.", ""]
         lines += history.table(start, {name: name for name in start[-1]["means"]})
     return "\n".join(lines) + "\n"
+
+
+def large_sentence(past: list[history.Record]) -> str:
+    """Return what README says of the largest module."""
+    rows = {n: row for n, row in history.newest(past)["rows"].items() if bench_large.ratios(row)}
+    name, row = max(rows.items(), key=lambda item: item[1]["hloc"]["instructions"])
+    found, hloc = bench_large.ratios(row), row["hloc"]
+    return (
+        f"`{name}`, a training step of {hloc['instructions']:,.0f} instructions with small arrays, "
+        f"has its first result {hloc['first']:.1f} s after its text: {found['first']:.2f} of "
+        f"XLA:CPU's time, in {found['memory']:.2f} of its memory "
+        "([large modules](docs/performance.md#large-modules)).\n"
+    )
 
 
 def large_section(past: list[history.Record]) -> list[str]:

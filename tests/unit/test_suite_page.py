@@ -54,3 +54,14 @@ def test_each_machine_has_a_table_of_its_own() -> None:
     assert second.startswith("a processor\n")
     assert "| dot | 1 | 2 | 0.50 |" in second
     assert suite_page.sentence(other).startswith("another: 1 of 1 programs: ")
+
+
+def test_the_largest_module_that_ran_is_told_of() -> None:
+    def measured(instructions: int) -> dict[str, Any]:
+        hloc = {"instructions": instructions, "passes": 0.1, "first": 1.5, "memory": 3e7}
+        return {"hloc": hloc, "xla": {"first": 30.0, "memory": 6e8}}
+
+    rows = {"small": measured(900), "large": measured(12_000), "wrong": {"hloc": {"fault": "x"}}}
+    found = suite_page.large_sentence([HEAD | {"rows": {"1": rows}}])
+    assert "`large`, a training step of 12,000 instructions" in found
+    assert "1.5 s after its text: 0.05 of XLA:CPU's time, in 0.05 of its memory" in found
