@@ -15,7 +15,15 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm, stays_in_rows
 from hloc.codegen.llvm import matrix_registers
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.options import CompileOptions
-from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
+from tests.unit.codegen.harness import (
+    assert_close,
+    check_root,
+    emit,
+    module_text,
+    parse_text,
+    random_arrays,
+)
+from tests.unit.codegen.processors import IS_X86
 from tests.unit.codegen.test_matrix_registers import needs_amx, routine_text
 from tests.unit.codegen.test_products import dims, narrower, product, tolerances
 
@@ -230,3 +238,20 @@ def test_small_products_that_run_once_call_a_routine(
     assert [routine.name for routine in kernel.routines] == [f"small_gemm_{dtype}"]
     assert kernel.level == 0
     check(text, dtype, pieces=pieces, bits=bits)
+
+
+@pytest.mark.parametrize("cpu", ["", *(["x86-64-v3"] if IS_X86 else [])])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_operands_may_lie_anywhere(cpu: str, dtype: str, width: int) -> None:
+    """Columns that lie as packing would leave them are read in place, aligned to an element."""
+    root = "lhs_contracting_dims={1}, rhs_contracting_dims={1}"
+    shapes = [f"{dtype}[50,9]", f"{dtype}[60,9,{width}]"]
+    text = module_text(shapes, f"{dtype}[50,60,{width}] dot(p0, p1), {root}")
+    arrays = []
+    for array in random_arrays(text):
+        moved = np.empty(array.size + 1, array.dtype)[1:].reshape(array.shape)
+        moved[...] = array
+        arrays.append(moved)
+    (found,), (expected,) = hloc.compile(text, cpu=cpu)(*arrays), hloc.evaluate(text, *arrays)
+    assert_close(found, expected, **tolerances(dtype))

@@ -271,8 +271,9 @@ class MicroKernel:
         return new
 
     def _load_panel(self, pointer: str, j: int) -> str:
+        """Load a vector of a panel, which is aligned to an element if it is an operand."""
         place = self.fn.value(f"getelementptr {self.vector}, ptr {pointer}, i64 {j}")
-        return self.fn.value(f"load {self.bits}, ptr {place}, align {self.lanes * self.bytes}")
+        return self.fn.value(f"load {self.bits}, ptr {place}, align {self.bytes}")
 
     def _broadcast(self, pointer: str, i: int) -> str:
         fn = self.fn
