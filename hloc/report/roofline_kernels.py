@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from hloc import driver
@@ -49,15 +49,15 @@ def measured_kernels(
     fingerprints = Fingerprints()
     if found:
         fingerprints.add(found[0][0].computation.module)
-    known: dict[int, float | None] = {}
+    known: dict[Hashable, float | None] = {}
     result = []
     stop = time.perf_counter() + _MOST_SECONDS
     for inst, kernel in found:
-        number = fingerprints.local[inst]
+        key = fingerprints.local[inst], *(operand.shape for operand in inst.operands)
         may_run = len(known) < _MOST_MEASURED and time.perf_counter() < stop
-        if number not in known and may_run:
-            known[number] = _seconds(inst, warn)
-        seconds = known.get(number)
+        if key not in known and may_run:
+            known[key] = _seconds(inst, warn)
+        seconds = known.get(key)
         result.append(
             (inst, kernel if seconds is None else replace(kernel, seconds=seconds, measured=True))
         )
