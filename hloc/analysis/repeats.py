@@ -10,9 +10,10 @@ from operator import eq
 from hloc.lazy_dataclass import dataclass
 
 _GRAM = 12
-"""Neighbours that are looked up together: fewer repeat within a layer, too."""
+"""Neighbours that are looked up together; shorter sequences also repeat within a layer."""
 
 _MOST_PERIODS = 16
+"""Periods that are tried, the most frequent distances first."""
 
 
 @dataclass(frozen=True, slots=True)

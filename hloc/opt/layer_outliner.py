@@ -24,19 +24,19 @@ class LayerOutliner(RewritingPass):
     """Replace equal layers by calls of one computation; `layer-inliner` inlines them again.
 
     The passes between the two see each kind of layer once: a training step of GPT with 32 blocks
-    has two kinds, one for the values and one for the gradients. Layers are what repeats in an order
-    of the instructions, operands included. One begins where the fewest values that fusion
-    could join are made before and read behind. Constants, and cheap functions of what a layer
-    reads or returns in any case, are computed on both sides instead of being stored. Names of
-    operations that differ from layer to layer get `*` for the part that differs. Instructions with
-    side effects or control predecessors are in no layer. Cost: O(instructions).
+    has two kinds, one for the values and one for the gradients. Layers are found as instructions
+    that repeat, with the same connections, in an order of the computation. A layer begins where the
+    fewest values that fusion could join cross from one layer to the next. Constants, and cheap
+    functions of values that a layer reads or returns anyway, are computed on both sides instead of
+    being stored. In the names of operations, `*` stands for the parts that differ between layers.
+    Instructions with side effects or control dependencies are in no layer. Cost: O(instructions).
 
     Attributes:
-        min_length: smallest number of instructions in a layer, with the parameters among them; a
-            shorter one may well share kernels with its neighbours.
-        min_layers: how often a layer must repeat.
-        min_instructions: how many instructions the passes must be spared, in all layers of one
-            kind but the first.
+        min_length: smallest number of instructions in a layer, parameters included; a shorter one
+            may well share kernels with its neighbours.
+        min_layers: smallest number of layers of one kind.
+        min_instructions: smallest number of instructions that the passes need not see: those of all
+            layers of one kind but the first.
     """
 
     min_length: int = 32
@@ -94,8 +94,8 @@ def _outline(computation: Computation, layers: Sequence[Layer], cheap: Cheap) ->
 def _returned(layers: Sequence[Layer], cheap: Cheap) -> list[int]:
     """Return the numbers of the members that are results of a layer.
 
-    Those that others read, but for cheap functions of the others and of what the layer reads: these
-    stay outside, too, where they are read. If all are cheap, all are results.
+    They are the members that others read, except cheap functions of the others and of what the
+    layer reads: those also stay outside, where they are read. If all are cheap, all are results.
     """
     members = layers[0].members
     numbers = sorted({number for layer in layers for number in layer.read_outside()})
@@ -133,6 +133,7 @@ def _without_last_ones(shape: Shape) -> Shape:
 
 
 def _take_common_metadata(body: Computation, layers: Sequence[Layer]) -> None:
+    """Give the copies in `body`, which are in the order of the members, what all layers share."""
     copies = [inst for inst in body.instructions if inst.opcode.name != "parameter"]
     own = copies[len(layers[0].borrowed) :]
     for copy, *same in zip(own, *(layer.members for layer in layers), strict=False):

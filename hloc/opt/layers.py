@@ -24,7 +24,6 @@ LAYER = CommonAttributes(frontend_attributes=(("layer", '"true"'),))
 _MOST_STEPS, _MOST_CONSTANT_STEPS = 8, 16
 """Instructions that compute a value again, at most; a causal mask takes about ten."""
 
-
 _MOST_ELEMENTS = 16
 """Elements of a constant that layers may have each for themselves."""
 
@@ -34,7 +33,7 @@ class Layer:
     """A part of a computation that reads its operands only.
 
     Attributes:
-        borrowed: what it reads from outside and computes again, operands first: constants, and
+        borrowed: outside instructions that it computes again, operands first: constants, and
             cheap functions of its operands.
         members: its instructions, operands first.
         operands: what else it reads, in the order of `borrowed` and `members`.
@@ -145,7 +144,8 @@ def shallow_results_first(computation: Computation) -> list[Instruction]:
 def _numbers(order: Sequence[Instruction], structures: Structures) -> list[int]:
     """Return a number for each instruction, equal where two may be the same part of a layer."""
     effectful = effectful_computations(order[0].computation.module)
-    pinned = {p for inst in order for p in inst.control_predecessors}
+    controlled = order[0].computation.controlled
+    pinned = {p for inst in controlled for p in inst.control_predecessors}
     known: dict[Hashable, int] = {}
     unique = count(-1, -1)
     numbers: list[int] = []
@@ -168,10 +168,10 @@ def _may_move(inst: Instruction) -> bool:
 
 
 def _best_cut(order: Sequence[Instruction], run: Run) -> int:
-    """Return how far behind the start of `run` a layer begins.
+    """Return how far after the start of `run` a layer begins.
 
-    That is where the fewest values that fusion could join are made before and read behind. Results
-    of products do not count: they are in memory in any case.
+    Fusion joins no kernels of two layers, so a layer begins where the fewest values cross from one
+    to the next. Results of products do not count: they are stored anyway.
     """
     period = run.period
     begin = run.start + ((run.end - run.start) // period - 2) // 2 * period

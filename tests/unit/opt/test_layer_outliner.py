@@ -118,6 +118,17 @@ def test_ordered_instructions_are_in_no_layer() -> None:
     assert not calls_of(run(ordered, OUTLINE))
 
 
+def test_what_a_side_effect_waits_for_is_in_no_layer() -> None:
+    """An outfeed that no result needs runs after an instruction of each block."""
+    text = chain(5)
+    for k in range(5):
+        wait = f"x.{k}.t = token[] after-all()\nx.{k}.o = token[] outfeed(x.0, x.{k}.t)"
+        line = f"x.{k + 1} = f32[8] sine(v.{k}.11)"
+        text = text.replace(line, f"{line}\n{wait}, control-predecessors={{x.{k + 1}}}")
+    assert text.count("outfeed") == 5
+    assert not calls_of(run(hloc.parse(text), OUTLINE))
+
+
 def test_collectives_of_layers_keep_channels_of_their_own() -> None:
     end = "all-reduce({value}), to_apply=sum, channel_id=7, use_global_device_ids=true, "
     text = chain(5, end + "replica_groups={{{{0,1}}}}")
