@@ -81,6 +81,11 @@ class IndexMath:
             return x // y
         return x if y == 1 else self._emit("div", x, y)
 
+    def ceiling_div(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        """Return `x / y`, rounded up."""
+        raised = self.sub(self.add(x, y), 1)
+        return self.div(raised, y) if isinstance(y, int) else self._emit("div", raised, y)
+
     def rem(self, x: IndexValue, y: int) -> IndexValue:
         if isinstance(x, int):
             return x % y

@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH, prefetched_range
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import DIRECT_RUNS, LINES
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
     modelled_schedule,
+    prefetches,
     schedules,
     scratch_of,
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Tile
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.cpu.kernel import choices_of
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.codegen.plan.kernel_request import KernelRequest
@@ -114,10 +117,12 @@ def test_two_accumulators_are_not_exchanged_for_one() -> None:
     ("case", "l2_kib", "expected"),
     [
         ((128, 768, 3072), 512, (128, 768)),  # 384 KiB of packed columns
-        ((128, 768, 3072), 2048, (320, 768)),  # 1 MiB
+        ((128, 768, 3072), 2048, (224, 384)),  # the next block of as many is prefetched
         ((128, 640, 384), 512, (384, 640)),  # one panel holds all columns
         ((128, 1024, 1024), 512, (1024, 352)),  # blocks of k
-        ((128, 1024, 1024), 2048, (256, 1024)),
+        ((128, 1024, 1024), 2048, (240, 352)),
+        ((300, 768, 3072), 1024, (320, 768)),  # too many rows for that
+        ((300, 768, 3072), 2048, (224, 384)),
         ((1024, 768, 3072), 512, (320, 768)),  # packing counts less for many rows
         ((1000, 1100, 900), 512, (912, 368)),
         ((1000, 1100, 900), 2048, (192, 1100)),
@@ -134,6 +139,37 @@ def test_few_rows_have_packed_columns_that_fit_the_cache(
     found = modelled_schedule(gemm, target)
     assert (found.block, found.span) == expected
     assert scratch_of(found, gemm, arithmetic_of(gemm, target)) <= gemm.scratch_bytes
+
+
+@pytest.mark.parametrize(
+    ("case", "is_expected"),
+    [
+        (("f32[128,768]", "f32[768,3072]", "f32[128,3072]", 1, 0), True),
+        (("f32[49,2048]", "f32[2048,512]", "f32[49,512]", 1, 0), True),
+        (("f32[1024,768]", "f32[768,3072]", "f32[1024,3072]", 1, 0), False),  # too many rows
+        (("f32[128,768]", "f32[3072,768]", "f32[128,3072]", 1, 1), False),  # columns along k
+        (("bf16[128,768]", "bf16[768,3072]", "f32[128,3072]", 1, 0), False),  # converted
+    ],
+)
+def test_columns_are_prefetched_where_packing_moves_them(case: Case, is_expected: bool) -> None:
+    target = replace(target_for("x86_64", "haswell"), l2_bytes=2 << 20)
+    gemm = gemm_of(case)
+    found = modelled_schedule(gemm, target)
+    assert prefetches(found, gemm, arithmetic_of(gemm, target), target) == is_expected
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(128, 768), (49, 200), (13, 1000), (130, 33)])
+def test_row_tiles_prefetch_every_step_of_the_next_columns(rows: int, depth: int) -> None:
+    """Shares of the tiles follow each other; only the last ones reach beyond the end."""
+    math = RoutineWriter("f", (), host_target()).math
+    tiles, stretches = -(-rows // 6), -(-depth // STRETCH)
+    covered = 0
+    for tile in range(tiles):
+        start, share = prefetched_range(math, tile, tiles, depth, STRETCH)
+        assert start == covered
+        assert isinstance(share, int)
+        covered += share * stretches
+    assert covered >= depth
 
 
 def test_a_schedule_says_what_it_does() -> None:

@@ -29,14 +29,14 @@ class CarriedLoop:
         self._slots = [w.fn.reserve_line() for _ in carried]
 
     def close(self, later: Sequence[str], again: str) -> None:
-        """End the body, which has no branches: repeat it with `later` while `again` is true."""
-        fn = self._fn
+        """End the body: repeat it with `later` while `again` is true."""
+        fn, end = self._fn, self._fn.block
         fn.branch(again, self._head, self._after)
         phis = zip(self._slots, self.values, self._carried, later, strict=True)
         for slot, name, (kind, first), following in phis:
             fn.fill_line(
                 slot,
-                f"{name} = phi {kind} [ {first}, %{self._before} ], [ {following}, %{self._head} ]",
+                f"{name} = phi {kind} [ {first}, %{self._before} ], [ {following}, %{end} ]",
             )
         fn.start_block(self._after)
 

@@ -139,8 +139,11 @@ class PanelSide:
         steps, row, columns = sizes
         units = self.math.div(self.padded(steps), self.multiple)
         flag = f"i1 {self.math.compare('NE', adds, 0).text}"
+        nothing_ahead = ("ptr null", 0, 0)
         numbers = (units, 4 * row, self.height, columns)
-        self.k.b.call_routine(self.routines.tiles, (*rows, panels, out), *numbers, flag)
+        self.k.b.call_routine(
+            self.routines.tiles, (*rows, panels, out), *numbers, flag, *nothing_ahead
+        )
 
 
 def _column_form(p: PackedGemm, arithmetic: Arithmetic) -> str:

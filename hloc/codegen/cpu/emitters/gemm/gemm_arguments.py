@@ -27,6 +27,9 @@ class GemmArguments:
         row_distance: row stride of the result in elements.
         panel, panels: offsets of packed rows and columns, in bytes after the tables.
         part_bytes: size of a panel of rows.
+        ahead_row_bytes: distance of steps of k in memory if the columns that are packed next are
+            prefetched, else 0.
+        stretch: steps of k between prefetches.
     """
 
     rows: int
@@ -53,6 +56,8 @@ class GemmArguments:
     panel: int
     panels: int
     part_bytes: int
+    ahead_row_bytes: int
+    stretch: int
 
 
 FIELDS = tuple(field.name for field in fields(GemmArguments))

@@ -23,6 +23,7 @@ from itertools import product
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.gemm import offset_table
+from hloc.codegen.cpu.emitters.gemm.columns_ahead import prefetched_range
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import AXES, FIELDS
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
@@ -205,9 +206,7 @@ class _Nest:
 
     def _units(self, steps: IndexValue) -> Value:
         """Return the number of iterations of the micro-kernel, `multiple` steps each."""
-        n, math = self.n, self.math
-        more = math.value(math.sub(math.add(steps, n["multiple"]), 1)).text
-        return Value(S64, self.fn.index_arithmetic("div", more, n["multiple"].text))
+        return self.math.value(self.math.ceiling_div(steps, self.n["multiple"]))
 
     def _tiles(
         self,
@@ -233,6 +232,9 @@ class _Nest:
         result_row = math.mul(row, n["row_distance"])
         to = self.math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
         adds = math.compare("NE", step, 0).text
+        ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
+        if self.form.columns == LINES:
+            ahead = self._ahead(rhs, columns, rows, block)
         for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
             source = [self.math.moved(self.panel, math.mul(n["part_bytes"], left))]
             if self.form.is_direct:
@@ -245,16 +247,66 @@ class _Nest:
                     panel = self._panel_in_memory(rhs, math.add(first, column), step)
                     tile = math.moved(to, math.mul(column, n["result_bytes"]))
                     pointers = [*source, panel, tile]
-                    self._call("tiles", pointers, [*numbers, n["width"]], f", i1 {adds}")
+                    self._tile_row(pointers, [*numbers, n["width"]], adds, ahead)
                 continue
             panels = self._panels_at(step, start, right)
-            self._call("tiles", [*source, panels, to], [*numbers, count], f", i1 {adds}")
+            self._tile_row([*source, panels, to], [*numbers, count], adds, ahead)
             adds = "true"
         is_last = math.compare("GE", math.add(step, n["deep"]), n["depth"])
         is_wanted = Value(PRED, self.fn.value("icmp ne ptr %finish, null"))
         with self.body.when(self.w.b.and_(is_last, is_wanted)):
             begin = math.add(math.add(place, result_row), first)
             self._call("finish", ["%context"], [begin, height, count])
+
+    def _tile_row(
+        self,
+        pointers: list[str],
+        numbers: list[IndexValue],
+        adds: str,
+        ahead: tuple[str, IndexValue, IndexValue],
+    ) -> None:
+        """Call the micro-kernel; `ahead` are its `AHEAD_PARAMETERS`."""
+        place, row_bytes, rows = (ahead[0], *(self.math.value(x).text for x in ahead[1:]))
+        rest = f", i1 {adds}, ptr {place}, i64 {row_bytes}, i64 {rows}"
+        self._call("tiles", pointers, numbers, rest)
+
+    def _ahead(
+        self,
+        rhs: str,
+        columns: tuple[IndexValue, IndexValue],
+        rows: tuple[IndexValue, IndexValue],
+        block: tuple[IndexValue, IndexValue],
+    ) -> tuple[str, IndexValue, IndexValue]:
+        """Return what a row of tiles prefetches: a share of the block that is packed next.
+
+        That is the next block of k of these columns, or the first one of the next columns.
+        """
+        n, math, b = self.n, self.math, self.w.b
+        (first, _), (row, _), (step, start) = columns, rows, block
+        (first_row, last_row), (_, last_column) = (
+            self._part(side, n[f"{side}s"]) for side in ("row", "column")
+        )
+        steps, _ = self._steps(step)
+        next_step = math.add(step, n["span"])
+        is_deepest = math.compare("GE", next_step, n["depth"])
+        at = math.minimum(next_step, math.sub(n["depth"], steps))
+        at = b.select(is_deepest, math.value(math.sub(step, start)), math.value(at))
+        column = b.select(is_deepest, math.value(math.add(first, n["block"])), math.value(first))
+        within, share = prefetched_range(
+            math,
+            math.ceiling_div(math.sub(row, first_row), n["height"]),
+            math.ceiling_div(math.sub(last_row, first_row), n["height"]),
+            steps,
+            n["stretch"],
+        )
+        is_needed = b.and_(
+            math.compare("LT", column, last_column), math.compare("LT", within, steps)
+        )
+        is_needed = b.and_(is_needed, math.compare("NE", n["ahead_row_bytes"], 0))
+        offset = math.mul(math.add(at, within), n["ahead_row_bytes"])
+        place = math.moved(rhs, math.add(offset, math.mul(column, n["rhs_bytes"])))
+        count = b.select(is_needed, math.value(share), math.value(0))
+        return place, n["ahead_row_bytes"], count
 
     def _panels_at(self, step: IndexValue, start: IndexValue, part: int) -> str:
         """Return the address of the packed columns of the block of k from `step` on."""

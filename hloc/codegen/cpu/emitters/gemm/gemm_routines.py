@@ -193,10 +193,9 @@ def _row_lanes(rows: int) -> int:
 def _packer(side: str, p: Packing, form: str, width: int, target: Target) -> Routines:
     """Return the packing of one side for vectors of `width` lanes."""
     name = _pack_name(side, p, form)
-    # Columns are packed once for all rows, and blocks that only move cost the same at any level.
+    # Blocks of columns that only move cost the same at any level; they are packed once.
     is_move = p.source is p.packed and p.group == 1
-    is_cheap = side == "columns" and form in (LINES, LONG) and is_move
-    level = 0 if is_cheap else FINAL_FORM
+    level = 0 if side == "columns" and form == LONG and is_move else FINAL_FORM
     if form == LINES:
         return routine_unit(name, ROW_PARAMETERS, lambda w: pack_rows(w, p, width), target, level)
     by_lanes = side == "columns" and form in (ANY, PIECES) and can_gather(p, width, target)

@@ -27,6 +27,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     COLUMN_BLOCK,
     PackedGemm,
     blocks_of,
+    moves_columns,
 )
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.llvm.target import Target
@@ -41,6 +42,10 @@ Time over that of 1,024 columns, with 16 columns a panel: 0.88 for 128x768x768, 
 128x3072x768, 0.89 for 128x768x3072, 0.86 for 49x512x4608; 1.3 for 3136x64x256, which has too many
 rows.
 """
+
+AHEAD_SHARE = 0.6
+"""Most of the second-level cache that a block of k of the rows and two blocks of the columns may
+fill for the second of these to be prefetched."""
 
 _BLOCKS = (64, 128, 256, 512, COLUMN_BLOCK, 4 * COLUMN_BLOCK)
 """Columns that may be packed at a time."""
@@ -131,6 +136,15 @@ def _is_equal(found: GemmSchedule, first: GemmSchedule, target: Target) -> bool:
 def _whole_tiles(columns: int, width: int, p: PackedGemm) -> int:
     """Return `columns` in whole tiles, at least one and no more than the gemm has."""
     return min(max(columns // width, 1), -(-p.sizes[1] // width)) * width
+
+
+def prefetches(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
+    """True if micro-kernels prefetch the columns that are packed next, as the cache holds them."""
+    if s.columns != LINES or arithmetic.is_matrix or not moves_columns(p):
+        return False
+    rows_bytes = p.sizes[0] * s.deep * p.sources[0].storage_bytes
+    columns_bytes = panel_sizes(s, p, arithmetic)[2]
+    return rows_bytes + 2 * columns_bytes <= AHEAD_SHARE * target.l2_bytes
 
 
 def panel_sizes(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, int]:

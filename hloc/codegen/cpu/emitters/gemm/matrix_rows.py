@@ -12,7 +12,7 @@ from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, MatrixTiles
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import PACKED_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.micro_kernel import TILE_PARAMETERS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
@@ -21,9 +21,9 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S8
 
 _PARAMETERS = (
-    PACKED_PARAMETERS[0],
+    TILE_PARAMETERS[0],
     "ptr noalias %edge",
-    *PACKED_PARAMETERS[1:],
+    *TILE_PARAMETERS[1:],
     "i64 %depth_bytes",
     "i64 %a_row_bytes",
 )

@@ -1,6 +1,6 @@
 """Micro-kernels: a tile of the result stays in registers over the loop along k in packed panels.
 
-    tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
+    tiles(a, panels, out, steps, row_bytes, rows, columns, adds, ahead ...)
 
 `a` has one unit per row and step, each panel several vectors per step; a unit is one element of k,
 or the few that one instruction multiplies and sums. Tile after tile along a row of panels is added
@@ -9,7 +9,7 @@ to `out`, or stored if `adds` is false; edge tiles write only `rows` and `column
     direct_tiles(lhs, rows_at, lhs_steps, panels, out, ...)
 
 reads rows in place, at the sum of two table entries, which is faster than packing for few columns.
-Contiguous steps of k share a table entry.
+Contiguous steps of k share a table entry. Both prefetch what `columns_ahead` describes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
+from hloc.codegen.cpu.emitters.gemm.columns_ahead import AHEAD_PARAMETERS, STRETCH, ColumnsAhead
 from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import excess_units, multiply_units
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS
@@ -31,8 +32,13 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S8, S64
 
 _OTHERS = ("out", "steps row_bytes rows columns")
-PACKED_PARAMETERS = (*named_parameters("a panels", *_OTHERS), "i1 %adds")
-DIRECT_PARAMETERS = (*named_parameters("lhs rows_at lhs_steps panels", *_OTHERS), "i1 %adds")
+TILE_PARAMETERS = (*named_parameters("a panels", *_OTHERS), "i1 %adds")
+PACKED_PARAMETERS = (*TILE_PARAMETERS, *AHEAD_PARAMETERS)
+DIRECT_PARAMETERS = (
+    *named_parameters("lhs rows_at lhs_steps panels", *_OTHERS),
+    "i1 %adds",
+    *AHEAD_PARAMETERS,
+)
 
 RUN_STEPS = 4
 """Steps of k per iteration if all of k consists of such runs."""
@@ -92,6 +98,8 @@ class MicroKernel:
         self.width = tile.vectors * self.lanes
         self.copy = self.fn.allocate(self.element, tile.rows * self.width)
         self.rows_at = self._row_pointers() if direct else []
+        self.ahead = ColumnsAhead(w, self.width, arithmetic.operand)
+        self.stop = self.fn.allocate("i64")
 
     def _row_pointers(self) -> list[str]:
         """Return the addresses of the tile's rows; rows beyond the last repeat the last."""
@@ -111,6 +119,7 @@ class MicroKernel:
             b = math.moved("%panels", panel)
             start = math.mul(first, self.arithmetic.result.storage_bytes)
             out = math.moved("%out", start)
+            self.ahead.start(first)
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
             if self.has_masks:
                 self._write_tiles(b, out, math.value(columns))
@@ -214,12 +223,20 @@ class MicroKernel:
     # ---- k
 
     def _loop(self, panel: str, vectors: int) -> list[list[str]]:
-        """Run over the steps; return the sums of the first `vectors` of each row."""
-        fn, tile = self.fn, self.tile
+        """Run over the steps; return the sums of the first `vectors` of each row.
+
+        The inner loop multiplies a stretch of steps. It keeps its limit in memory: with one more
+        register in use, LLVM's scheduler spills the operands of half of a tile.
+        """
+        fn, math, tile = self.fn, self.math, self.tile
         rows = (tile.rows + self.is_biased) * self.sets
         rows_start = "null" if self.rows_at else "%a"
-        zeros = [(self.vector, "zeroinitializer")] * (rows * vectors)
-        loop = CarriedLoop(self.w, [("i64", "0"), ("ptr", rows_start), ("ptr", panel), *zeros])
+        kinds = ["i64", "ptr", "ptr", *[self.vector] * (rows * vectors)]
+        initial = ["0", rows_start, panel, *["zeroinitializer"] * (rows * vectors)]
+        stretches = CarriedLoop(self.w, list(zip(kinds, initial, strict=True)))
+        stop = math.minimum(math.add(argument(stretches.values[0]), STRETCH), argument("%steps"))
+        fn.line(f"store i64 {math.value(stop).text}, ptr {self.stop}")
+        loop = CarriedLoop(self.w, list(zip(kinds, stretches.values, strict=True)))
         step, a, b, *sums = loop.values
         offset = self.w.offset("%lhs_steps", Value(S64, step)).text if self.rows_at else ""
         new = rows_of(sums, vectors)
@@ -231,9 +248,11 @@ class MicroKernel:
         next_a = fn.value(f"getelementptr i8, ptr {a}, i64 {tile.rows * self.bytes}")
         panel_step = self.unroll * self.width * self.bytes
         next_b = fn.value(f"getelementptr i8, ptr {b}, i64 {panel_step}")
-        again = fn.value(f"icmp slt i64 {next_step}, %steps")
-        later = [total for row in new for total in row]
-        loop.close([next_step, next_a, next_b, *later], again)
+        later = [next_step, next_a, next_b, *(total for row in new for total in row)]
+        stop_here = fn.value(f"load i64, ptr {self.stop}")
+        loop.close(later, fn.value(f"icmp slt i64 {next_step}, {stop_here}"))
+        self.ahead.prefetch()
+        stretches.close(later, fn.value(f"icmp slt i64 {next_step}, %steps"))
         if self.sets == 2:
             plus = "fadd" if self.arithmetic.total.is_float else "add"
             new = [

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
 from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
@@ -17,6 +18,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
     modelled_schedule,
     panel_sizes,
+    prefetches,
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, parts_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import COLUMN_PIECE, ROW_PIECE, PackedGemm
@@ -96,6 +98,7 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
     arithmetic = arithmetic_of(p, target)
     rows, columns, depth = p.sizes
     panel, part_bytes, _ = panel_sizes(schedule, p, arithmetic)
+    is_ahead = prefetches(schedule, p, arithmetic, target)
     products = prod(axis.size for axis in p.outer)
     inner_gemms = prod(axis.size for axis in p.outer[1:])
     return GemmArguments(
@@ -120,6 +123,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         panel=panel,
         panels=panel + parts_of(p, arithmetic) * part_bytes,
         part_bytes=part_bytes,
+        ahead_row_bytes=p.depth[0].rhs * p.sources[1].storage_bytes if is_ahead else 0,
+        stretch=STRETCH * arithmetic.group,
     )
 
 
