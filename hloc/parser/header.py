@@ -15,7 +15,7 @@ from hloc.ir.attributes import (
 from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, ModuleAst, Piece
 from hloc.parser.attributes import AttributeReader
-from hloc.parser.scanner import COMMENT, STRING, fault, raw_text
+from hloc.parser.scanner import COMMENT, STRING, TABLE_NAMES, fault, raw_text
 from hloc.parser.strings import unquote
 from hloc.source import SourceFile
 
@@ -100,11 +100,10 @@ def _value(attribute: AttributeAst, tree: ModuleAst, reader: AttributeReader) ->
 # ---------------------------------------------------------------- stack-frame tables
 
 _TABLE_PIECE = re.compile(
-    rf"{COMMENT}|(FileNames|FunctionNames|FileLocations|StackFrames)\b"
+    rf"{COMMENT}|({'|'.join(TABLE_NAMES)})\b"
     rf"|([0-9]++)|({STRING.pattern})|(\{{[^{{}}]*+\}})"
 )
 _TABLE_FIELD = re.compile(r"([A-Za-z_]\w*)\s*=\s*(-?[0-9]{1,18})\b")
-_TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _LOCATION_FIELDS = (
     "file_name_id", "function_name_id", "line", "end_line", "column", "end_column",
 )  # fmt: skip
@@ -115,14 +114,14 @@ def stack_frames(source: SourceFile, piece: Piece | None) -> StackFrames:
     """Return the four tables; HloError if one is missing or an entry lacks a field."""
     if piece is None:
         return StackFrames()
-    entries: dict[str, list[Any]] = {name: [] for name in _TABLES}
+    entries: dict[str, list[Any]] = {name: [] for name in TABLE_NAMES}
     started: list[str] = []
     for found in _TABLE_PIECE.finditer(piece.text):
         at = piece.at + found.start()
         table, _number, string, record = found.groups()
         if table:
-            if len(started) == 4 or table != _TABLES[len(started)]:
-                wanted = _TABLES[len(started)] if len(started) < 4 else "a computation"
+            if len(started) == 4 or table != TABLE_NAMES[len(started)]:
+                wanted = TABLE_NAMES[len(started)] if len(started) < 4 else "a computation"
                 raise fault(
                     source, at, at + len(table), f"expected {wanted} but found {table}", "HLOC0101"
                 )
@@ -131,8 +130,8 @@ def stack_frames(source: SourceFile, piece: Piece | None) -> StackFrames:
             entries[started[-1]].append(_entry(source, at, started[-1], string, record))
     if len(started) < 4:
         end = piece.end
-        raise fault(source, end - 1, end, f"expected {_TABLES[len(started)]}", "HLOC0101")
-    return StackFrames(*(tuple(entries[name]) for name in _TABLES))
+        raise fault(source, end - 1, end, f"expected {TABLE_NAMES[len(started)]}", "HLOC0101")
+    return StackFrames(*(tuple(entries[name]) for name in TABLE_NAMES))
 
 
 def _entry(source: SourceFile, at: int, table: str, string: str | None, record: str | None) -> Any:

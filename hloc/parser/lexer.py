@@ -18,6 +18,8 @@ from hloc.parser.scanner import (
     IDENT,
     NAME,
     STRING,
+    TABLE_NAMES,
+    TABLES,
     after_blanks,
     after_bracket,
     after_string,
@@ -54,11 +56,6 @@ _NOTES = {
 }
 _PUNCTUATION = {"{": "LBRACE", "}": "RBRACE", ",": "COMMA", "=": "EQUALS"}
 _WORDS = {"HloModule": "HLO_MODULE", "ENTRY": "ENTRY", "ROOT": "ROOT"}
-_TABLE_WORDS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
-_TABLES = re.compile(
-    rf"(?:{terminal('WHITE_SPACE')}|{COMMENT}|{terminal('STRING')}|[0-9]++|,|\{{[^{{}}]*+\}}"
-    rf"|(?:{'|'.join(_TABLE_WORDS)})(?![A-Za-z0-9_.\-]))++"
-)
 _BARE_VALUE = re.compile(r"[^ \t\r\n,(){}\[\]\"'/]++")
 _IN_LAYOUT = re.compile(r"[-0-9:]")
 """What follows the opening brace of a layout, but not that of a computation."""
@@ -221,8 +218,8 @@ class Lexer:
         opcode_ahead = c == "(" and (self.mode in ("operands", "single") or self.in_body)
         if expects_opcode or opcode_ahead:
             return Token("OPCODE", word, at, end)
-        if word in _TABLE_WORDS and not self.in_body:
-            tables = _TABLES.match(self.text, at, self.end)
+        if word in TABLE_NAMES and not self.in_body:
+            tables = TABLES.match(self.text, at, self.end)
             assert tables is not None
             return Token("TABLES", tables.group().rstrip(), at, tables.end())
         return Token(_WORDS.get(word, "NAME"), word, at, end)

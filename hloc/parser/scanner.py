@@ -24,6 +24,13 @@ NAME = rf"%?{IDENT}"
 COMMENT = terminal("COMMENT")
 BLANKS = re.compile(rf"(?:{terminal('WHITE_SPACE')}|{COMMENT})*+")
 STRING = re.compile(terminal("STRING"))
+TABLE_NAMES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
+"""The tables of stack frames, in the order in which they follow the header of a module."""
+
+TABLES = re.compile(
+    rf"(?:{terminal('WHITE_SPACE')}|{COMMENT}|{terminal('STRING')}|[0-9]++|,|\{{[^{{}}]*+\}}"
+    rf"|(?:{'|'.join(TABLE_NAMES)})(?![A-Za-z0-9_.\-]))++"
+)
 
 _BRACKET = re.compile(
     rf"[^(){{}}\[\]\"'/]*+(?:([({{\[])|([)}}\]])|{STRING.pattern}|{COMMENT}|(\"|'|/\*)|/)"

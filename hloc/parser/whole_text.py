@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from hloc.parser.ast import AttributeAst, ComputationAst, InstructionAst, ModuleAst, Piece
 from hloc.parser.grammar_file import terminal
-from hloc.parser.scanner import NAME
+from hloc.parser.scanner import NAME, TABLE_NAMES, TABLES, after_blanks
 
 
 def _nested(brackets: str, inside: str, depth: int) -> str:
@@ -30,11 +30,12 @@ def _nested(brackets: str, inside: str, depth: int) -> str:
 _BLANKS = r"[ \t\r\n]*+"
 _STRING = terminal("DOUBLE_QUOTED")
 _ARRAY = r"[a-z][A-Za-z0-9_]*+\[[0-9,<=]*+\](?:\{(?=[0-9:])[0-9,]*+(?::[^{}\"'/\n]*+)?\})?+"
-_PARENS = _nested("()", r"/\*index=[0-9]++\*/", 2)
+_INDEX = r"/\*(?:index|i[0-9]++)=[0-9]++\*/"  # before parts of tuples and of constants
+_PARENS = _nested("()", _INDEX, 2)
 _SHAPE = rf"(?:{_ARRAY}|{_PARENS})"
 _METADATA = _nested("{}", _STRING, 0)
 _IOTA = r"\[[0-9,]++\]<=\[[0-9,]++\](?:T\([0-9,]++\))?+"
-_VALUE = rf"(?:{_nested('{}', _STRING, 3)}|{_STRING}|[A-Za-z0-9_.\-%>?]++|{_IOTA})"
+_VALUE = rf"(?:{_nested('{}', f'{_STRING}|{_INDEX}', 3)}|{_STRING}|[A-Za-z0-9_.\-%>?]++|{_IOTA})"
 _KEY = terminal("IDENT")
 
 # attributes: (COMMA ATTRIBUTE)*
@@ -52,12 +53,10 @@ _TAIL = re.compile(
     rf"{_BLANKS}\}}((?:{_ATTRIBUTE})*+)(?=[ \t\r]*+\n{_BLANKS}[%A-Za-z_]|{_BLANKS}\Z)"
 )
 # header: HLO_MODULE NAME attributes
-_HEADER = re.compile(rf"{_BLANKS}HloModule[ \t]++({NAME})(?=[, \t\r\n])")
+_HEADER = re.compile(rf"HloModule[ \t]++({NAME})(?=[, \t\r\n])")
 _ONLY_BLANKS = re.compile(_BLANKS)
 _LINE_END = re.compile(r"[ \t\r]*+\n")
-_NO_NAMES = frozenset(
-    ("HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames", "FileLocations", "StackFrames")
-)
+_NO_NAMES = frozenset(("HloModule", "ENTRY", "ROOT", *TABLE_NAMES))
 
 
 class WholeText:
@@ -72,7 +71,7 @@ class WholeText:
     def module(self) -> ModuleAst | None:
         """Return the module, None if any of it is in another spelling."""
         text, end = self._text, self._end
-        head = _HEADER.match(text, 0, end)
+        head = _HEADER.match(text, after_blanks(text, 0, end), end)
         if head is None or head.group(1) in _NO_NAMES:
             return None
         at, attributes, first = head.end(), [], head.end() + 2
@@ -83,11 +82,14 @@ class WholeText:
         line_end = _LINE_END.match(text, at, end)
         if line_end is None:
             return None
-        computations, at = self.computations(line_end.end())
+        at, tables = after_blanks(text, line_end.end(), end), None
+        if text.startswith(f"{TABLE_NAMES[0]}\n", at) and (found := TABLES.match(text, at, end)):
+            at, tables = found.end(), Piece(found.group().rstrip(), at)
+        computations, at = self.computations(at)
         if not computations or not _ONLY_BLANKS.fullmatch(text, at, end):
             return None
         return ModuleAst(
-            head.group(1), head.start(1), tuple(attributes), first if attributes else 0, None,
+            head.group(1), head.start(1), tuple(attributes), first if attributes else 0, tables,
             tuple(computations),
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from lark import Lark
 from hloc.errors import HloError
 from hloc.parser import read_module
 from hloc.parser.grammar_file import grammar_text, rule_pattern
+from hloc.parser.lexer import Lexer
 from hloc.parser.plain_values import read_plain
 from hloc.parser.value_tools import BadValue
 from hloc.parser.values import ValueReader
@@ -63,6 +64,35 @@ ENTRY %main (a: (f32[2,3]{1,0}, s32[])) -> f32[2] {
   ROOT %r = f32[2]{0} reduce(%g, %zero), dimensions={1}, to_apply=%add
 }
 """
+
+
+COMMENTED = """// A module as XLA dumps it, with a note on top.
+HloModule m, entry_computation_layout={(f32[], f32[], f32[], f32[], f32[], /*index=5*/f32[])->f32[]}
+
+FileNames
+1 "m.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=3 end_column=4}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+
+ENTRY main {
+  a = f32[] parameter(0)
+  b = f32[1,2,1]{2,1,0} constant({ { /*i0=0*/ { /*i1=0*/ 1 }, { /*i1=1*/ 2 } } })
+  ROOT c = f32[] negate(a)
+}
+"""
+
+
+def test_comments_and_tables_of_xla_do_not_need_the_grammar() -> None:
+    assert Lexer(SourceFile(COMMENTED)).whole_module() is not None
+    assert compare(COMMENTED)[1] == ""
 
 
 def test_the_seam_turns_the_fast_way_off(monkeypatch: pytest.MonkeyPatch) -> None:
