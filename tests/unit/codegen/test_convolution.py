@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from hloc.codegen.cpu.emitters.convolution import convolution_gemm, dilated_gemm, windowed_gemm
@@ -10,7 +11,7 @@ from tests.tolerance import bounds, bounds_of
 from tests.unit.codegen.emitters import emitter_for
 from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
 
-NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
+NHWC, NCHW, BF0 = "b01f_01io->b01f", "bf01_oi01->bf01", "bf0_oi0->bf0"
 
 CASES = {
     "nhwc": ("f32[2,9,8,3]", "f32[3,3,3,5]", "f32[2,9,8,5]", "size=3x3 pad=1_1x1_1", NHWC),
@@ -65,6 +66,21 @@ CASES = {
     "holes-empty": (
         "f32[2,3,0]", "f32[1,3,4]", "f32[2,1,4]", "size=4 pad=3_4 lhs_dilate=4", "bf0_oi0->bf0",
     ),
+    # rows of vectors: part of one, several blocks, padding wider than a block, long windows
+    "short-rows": ("f32[3,2,5,5]", "f32[3,2,3,3]", "f32[3,3,5,5]", "size=3x3 pad=1_1x1_1", NCHW),
+    "rows": ("f32[2,1,6,70]", "f32[2,1,3,5]", "f32[2,2,4,70]", "size=3x5 pad=0_0x2_2", NCHW),
+    "rows-f64": ("f64[1,1,4,131]", "f64[1,1,3,3]", "f64[1,1,4,131]", "size=3x3 pad=1_1x1_1", NCHW),
+    "rows-reversed": (
+        "f32[1,2,4,90]", "f32[1,2,2,5]", "f32[1,1,3,89]", "size=2x5 pad=0_0x1_2 rhs_reversal=1x1",
+        NCHW,
+    ),
+    "rows-dilated": (
+        "f32[1,1,9,80]", "f32[1,1,3,3]", "f32[1,1,5,76]", "size=3x3 rhs_dilate=2x2", NCHW,
+    ),
+    "rows-cropped": ("f32[1,1,200]", "f32[1,1,3]", "f32[1,1,190]", "size=3 pad=-5_-3", BF0),
+    "rows-far-padding": ("f32[1,1,20]", "f32[1,1,3]", "f32[1,1,210]", "size=3 pad=99_93", BF0),
+    "rows-long-window": ("f32[1,1,300]", "f32[1,1,31]", "f32[1,1,300]", "size=31 pad=15_15", BF0),
+    "rows-many-inputs": ("f32[1,9,70]", "f32[1,9,3]", "f32[1,1,70]", "size=3 pad=1_1", BF0),
     "no-space": ("f32[9,8]", "f32[8,5]", "f32[9,5]", "", "bf_io->bf"),
 }  # fmt: skip
 
@@ -75,6 +91,14 @@ def test_convolution(name: str) -> None:
     root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels={labels}"
     text = module_text([lhs, rhs], root)
     check_root(text, random_arrays(text), **bounds("f32 products"))
+
+
+def test_an_infinite_factor_outside_a_row_adds_nothing() -> None:
+    root = f"f32[1,1,70] convolution(p0, p1), window={{size=3 pad=1_1}}, dim_labels={BF0}"
+    text = module_text(["f32[1,1,70]", "f32[1,1,3]"], root)
+    row, factors = random_arrays(text)
+    factors[0, 0, 0] = np.inf
+    check_root(text, [row, factors], **bounds("f32 products"))
 
 
 GROUPS = [

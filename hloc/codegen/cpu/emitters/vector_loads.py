@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value, suffix_of, vector_of
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import BF16, F16, F32, DType
+
+
+class _Written(Protocol):
+    """A routine or a kernel that is being written."""
+
+    @property
+    def fn(self) -> FunctionWriter:
+        """The function."""
 
 
 def vector_type(dtype: DType, lanes: int) -> str:
@@ -32,7 +42,7 @@ def _suffix(dtype: DType, lanes: int) -> str:
     return f"{suffix_of(REPRESENTATIONS[dtype].memory, lanes)}.p0"
 
 
-def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -> str:
+def load_lanes(w: _Written, at: str, dtype: DType, lanes: int, mask: str) -> str:
     """Load contiguous elements; masked-off elements are zero and not accessed."""
     kind, size = vector_type(dtype, lanes), dtype.storage_bytes
     if not mask:
@@ -42,7 +52,7 @@ def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -
     return w.fn.call(kind, name, *place, (kind, "zeroinitializer"))
 
 
-def store_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str, value: str) -> None:
+def store_lanes(w: _Written, at: str, dtype: DType, lanes: int, mask: str, value: str) -> None:
     """Store contiguous elements, except masked-off ones."""
     kind, size = vector_type(dtype, lanes), dtype.storage_bytes
     if not mask:

@@ -4,13 +4,13 @@ Large convolutions are gemms (`convolution_gemm`). Otherwise a strip of the resu
 dimension (features, a spatial dimension or the batch) stays in the L1 cache while the loops run
 over window and input features. Along a spatial strip, the range that a window element can reach is
 computed beforehand, so the inner loop has no bounds checks; in a dilated input it visits every n-th
-element.
+element. Along contiguous rows, vectors of results are summed in registers (`row_sums`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 
 from hloc.codegen.builder.index import Index, loop_order
@@ -22,6 +22,7 @@ from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     group_form,
     is_long_sum,
 )
+from hloc.codegen.cpu.emitters.convolution.row_sums import RowSums, fits_row
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import convolution_of
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
@@ -141,8 +142,12 @@ class _Writer:
         """Run over the output features, by groups, and over the strips."""
         feature = self.labels.output_feature
         if self.strip != feature:
+            spatial = self._row_dimension()
             with self.body.loop(0, self.outputs) as at[feature]:
-                self._strips(at, 0, self.size)
+                if spatial is None:
+                    self._strips(at, 0, self.size)
+                else:
+                    self._rows(at, spatial)
             return
         per_group = self.outputs // self.groups
         lanes = self._lanes()
@@ -156,6 +161,50 @@ class _Writer:
             first = self.math.mul(group, per_group)
             self._strips(at, first, per_group, group)
 
+    def _is_plain(self) -> bool:
+        """True if operands, sums and results are all f32 or all f64."""
+        dtypes = {self.lhs.dtype, self.rhs.dtype, self.k.output.dtype}
+        return dtypes == {self.dtype} and self.dtype in (F32, F64)
+
+    def _row_dimension(self) -> int | None:
+        """Return the spatial dimension of the strip if its results are summed in registers."""
+        if not self._is_plain() or self.is_long or self.k.output.strides[self.strip] != 1:
+            return None
+        for n, d in enumerate(self.window):
+            if self.labels.output_spatial[n] == self.strip:
+                source = self.labels.input_spatial[n]
+                row, stride = self.lhs.dims[source], self.lhs.strides[source]
+                return n if fits_row(self.k, d, row, stride) else None
+        return None
+
+    def _rows(self, at: list[IndexValue], spatial: int) -> None:
+        """Run over a row of the result; LLVM keeps the sums of a block in registers."""
+        self.k.level = 2 if operand_bytes(self.k.inst) else FINAL_WITH_SLOTS
+        m, row = self.math, self.lhs.dims[self.labels.input_spatial[spatial]]
+        sums = RowSums(self.k, self.lhs, self.window[spatial], row)
+        with sums.blocks() as first:
+            at[self.strip] = first
+            for masked in sums.cases(first):
+                sums.clear()
+                for chain, within in enumerate(self._window_elements()):
+                    position, inside = self._position(at, within)
+                    start = sums.start(first, within[spatial])
+                    with self.body.when(inside), self._channels() as channels:
+                        for channel in channels:
+                            left, right = self._operand_indices(at, position, within, channel, None)
+                            place = m.linear(left, self.lhs.strides)
+                            sums.add(chain, place, start, self.rhs.load(m, right), masked=masked)
+                sums.store(self.k.output, m.linear(tuple(at), self.k.output.strides))
+
+    @contextmanager
+    def _channels(self) -> Iterator[Sequence[IndexValue]]:
+        """Yield the input features: all if they are few, else one, inside a loop."""
+        if self.inputs <= _UNROLLED_INPUTS:
+            yield range(self.inputs)
+            return
+        with self.body.loop(0, self.inputs) as channel:
+            yield [channel]
+
     def _lanes(self) -> int:
         """Return how many features are accumulated in registers, 0 for strips in memory.
 
@@ -167,9 +216,11 @@ class _Writer:
             if self.inputs != 1 or lhs.strides[labels.input_feature] != 1:
                 return 0
             span = self.outputs
-        dtypes = {lhs.dtype, rhs.dtype, self.k.output.dtype}
-        is_plain = dtypes == {self.dtype} and self.dtype in (F32, F64) and self.batch_groups == 1
-        if not is_plain or rhs.strides[labels.kernel_output_feature] != 1:
+        if (
+            not self._is_plain()
+            or self.batch_groups > 1
+            or rhs.strides[labels.kernel_output_feature] != 1
+        ):
             return 0
         if self.is_long and self.inputs < _FEWEST_IN_BLOCK:
             return 0
@@ -193,13 +244,9 @@ class _Writer:
             if total64:
                 total64.clear()
             for within in self._window_elements():
-                position, inside, _ = self._window(at, within, first, lanes)
-                with self.body.when(inside), ExitStack() as stack:
-                    channels: Sequence[IndexValue] = range(self.inputs)
-                    if total64:
-                        channels = [stack.enter_context(total64.blocks(slots[0]))]
-                    elif self.inputs > _UNROLLED_INPUTS:
-                        channels = [stack.enter_context(self.body.loop(0, self.inputs))]
+                position, inside = self._position(at, within)
+                features = total64.blocks(slots[0]) if total64 else self._channels()
+                with self.body.when(inside), features as channels:
                     for number, channel in enumerate(channels):
                         left, right = self._operand_indices(at, position, within, channel, group)
                         slot = slots[number % len(slots)]
@@ -280,7 +327,8 @@ class _Writer:
         sizes = [d.size for d in self.window]
         order = [d for d in range(len(sizes)) if sizes[d] != 1]
         with self.body.nest(sizes, order) as within:
-            position, inside, (low, high, step) = self._window(at, within, first, width)
+            position, inside = self._position(at, within)
+            low, high, step = self._strip_reach(within, first, width)
             with (
                 self.body.when(inside),
                 self.body.loop(0, self.inputs) as channel,
@@ -293,32 +341,35 @@ class _Writer:
             value = b.convert(b.load(self.slot, self.strip_dtype, j), self.k.output.dtype)
             self.k.output.store(self.math, tuple(index), value)
 
-    def _window(
-        self,
-        at: list[IndexValue],
-        within: list[IndexValue],
-        first: IndexValue,
-        width: IndexValue,
-    ) -> tuple[list[IndexValue | None], Value, tuple[IndexValue, IndexValue, int]]:
-        """Return the input position per spatial dimension, whether it exists, and the reach.
+    def _position(
+        self, at: list[IndexValue], within: list[IndexValue]
+    ) -> tuple[list[IndexValue | None], Value]:
+        """Return the input position per spatial dimension, and whether it exists.
 
-        The dimension of the strip has no position yet; its reach is a range of the strip.
+        The dimension of the strip has no position yet.
         """
         position: list[IndexValue | None] = []
         conditions: list[Value] = []
-        reach: tuple[IndexValue, IndexValue, int] = (0, width, 1)
         for n, d in enumerate(self.window):
             out_dim = self.labels.output_spatial[n]
-            size = self.lhs.dims[self.labels.input_spatial[n]]
             if out_dim == self.strip:
                 position.append(None)
-                if _is_counted(d):
-                    reach = self._reach(d, size, within[n], first, width)
                 continue
+            size = self.lhs.dims[self.labels.input_spatial[n]]
             inside, where = window_step(self.k.g, d, size, at[out_dim], within[n])
             conditions.extend(inside)
             position.append(where)
-        return position, self.body.all_of(conditions), reach
+        return position, self.body.all_of(conditions)
+
+    def _strip_reach(
+        self, within: list[IndexValue], first: IndexValue, width: IndexValue
+    ) -> tuple[IndexValue, IndexValue, int]:
+        """Return the range of the strip that an element of the window reaches."""
+        for n, d in enumerate(self.window):
+            if self.labels.output_spatial[n] == self.strip and _is_counted(d):
+                size = self.lhs.dims[self.labels.input_spatial[n]]
+                return self._reach(d, size, within[n], first, width)
+        return 0, width, 1
 
     def _reach(
         self,
@@ -381,6 +432,7 @@ class _Writer:
         channel: IndexValue,
         group: IndexValue | None,
     ) -> tuple[Index, Index]:
+        """Return the indices of the factors; one without a position is at the start of the row."""
         m, labels = self.math, self.labels
         feature, batch = index[labels.output_feature], index[labels.output_batch]
         if group is None:
@@ -397,8 +449,7 @@ class _Writer:
         right[labels.kernel_output_feature] = feature
         right[labels.kernel_input_feature] = channel
         for n, at in enumerate(where):
-            assert at is not None
-            left[labels.input_spatial[n]] = at
+            left[labels.input_spatial[n]] = 0 if at is None else at
             right[labels.kernel_spatial[n]] = within[n]
         return tuple(left), tuple(right)
 
@@ -416,12 +467,12 @@ class _LongTotal:
         self.k.fn.line(f"store {self.wide} zeroinitializer, ptr {self.slot}")
 
     @contextmanager
-    def blocks(self, slot: str) -> Iterator[IndexValue]:
+    def blocks(self, slot: str) -> Iterator[Sequence[IndexValue]]:
         """Loop over the input features; the sums in `slot` are added to the totals per block."""
         k, fn = self.k, self.k.fn
         with k.body.loop(0, self.inputs, SUM_BLOCK) as first:
             with k.body.loop(first, block_end(k, first, self.inputs, SUM_BLOCK)) as channel:
-                yield channel
+                yield [channel]
             block = fn.value(f"load {self.narrow}, ptr {slot}")
             part = fn.value(f"fpext {self.narrow} {block} to {self.wide}")
             total = fn.value(f"load {self.wide}, ptr {self.slot}")
