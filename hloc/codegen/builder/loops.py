@@ -72,9 +72,14 @@ class Body:
     ) -> Iterator[IndexValue]:
         """Run the region for start, start + step ... below `stop`; yields the counter.
 
-        `vectors` makes LLVM vectorise the loop at levels that do not vectorise by themselves.
+        A loop that is known to have no trips leaves no code. `vectors` makes LLVM vectorise the
+        loop at levels that do not vectorise by themselves.
         """
         runs = isinstance(start, int) and isinstance(stop, int) and start < stop
+        if isinstance(start, int) and isinstance(stop, int) and not runs:
+            with self.fn.discarded(), self.scope():
+                yield Value(S64, self.fn.reserve_value())
+            return
         if runs and isinstance(step, int) and stop <= start + step:  # type: ignore[operator]
             with self.scope():
                 yield start

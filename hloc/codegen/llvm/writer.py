@@ -6,6 +6,9 @@ than building objects of an IR library.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 _INDEX_OPERATIONS = {
     "add": "add nsw",
     "sub": "sub nsw",
@@ -140,6 +143,14 @@ class FunctionWriter:
     def fill_line(self, slot: int, text: str) -> None:
         """Write the instruction for which `reserve_line` left room."""
         self._lines[slot] = "  " + text
+
+    @contextmanager
+    def discarded(self) -> Iterator[None]:
+        """Drop the instructions that are written in the region."""
+        kept, block = len(self._lines), self.block
+        yield
+        del self._lines[kept:]
+        self.block = block
 
     def finish(self) -> str:
         """Return the text of the whole function; the last block must be open."""
