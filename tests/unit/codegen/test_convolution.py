@@ -77,6 +77,12 @@ CASES = {
     "rows-dilated": (
         "f32[1,1,9,80]", "f32[1,1,3,3]", "f32[1,1,5,76]", "size=3x3 rhs_dilate=2x2", NCHW,
     ),
+    "rows-stride-2": (
+        "f32[1,2,4,131]", "f32[1,2,1,4]", "f32[1,1,4,66]", "size=1x4 stride=1x2 pad=0_0x2_2", NCHW,
+    ),
+    "rows-late": (  # the last block begins before the row does
+        "f32[1,1,66]", "f32[1,1,2]", "f32[1,1,66]", "size=2 stride=2 pad=67_0", BF0,
+    ),
     "rows-cropped": ("f32[1,1,200]", "f32[1,1,3]", "f32[1,1,190]", "size=3 pad=-5_-3", BF0),
     "rows-far-padding": ("f32[1,1,20]", "f32[1,1,3]", "f32[1,1,210]", "size=3 pad=99_93", BF0),
     "rows-long-window": ("f32[1,1,300]", "f32[1,1,31]", "f32[1,1,300]", "size=31 pad=15_15", BF0),

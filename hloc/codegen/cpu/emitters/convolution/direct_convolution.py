@@ -181,20 +181,19 @@ class _Writer:
         """Run over a row of the result; LLVM keeps the sums of a block in registers."""
         self.k.level = 2 if operand_bytes(self.k.inst) else FINAL_WITH_SLOTS
         m, row = self.math, self.lhs.dims[self.labels.input_spatial[spatial]]
-        sums = RowSums(self.k, self.lhs, self.window[spatial], row)
-        with sums.blocks() as first:
+        sums = RowSums(self.k, self.lhs, self.window[spatial], row, self.size)
+        for first, masked in sums.blocks():
             at[self.strip] = first
-            for masked in sums.cases(first):
-                sums.clear()
-                for chain, within in enumerate(self._window_elements()):
-                    position, inside = self._position(at, within)
-                    start = sums.start(first, within[spatial])
-                    with self.body.when(inside), self._channels() as channels:
-                        for channel in channels:
-                            left, right = self._operand_indices(at, position, within, channel, None)
-                            place = m.linear(left, self.lhs.strides)
-                            sums.add(chain, place, start, self.rhs.load(m, right), masked=masked)
-                sums.store(self.k.output, m.linear(tuple(at), self.k.output.strides))
+            sums.clear()
+            for chain, within in enumerate(self._window_elements()):
+                position, inside = self._position(at, within)
+                start = sums.start(first, within[spatial])
+                with self.body.when(inside), self._channels() as channels:
+                    for channel in channels:
+                        left, right = self._operand_indices(at, position, within, channel, None)
+                        place = m.linear(left, self.lhs.strides)
+                        sums.add(chain, place, start, self.rhs.load(m, right), masked=masked)
+            sums.store(self.k.output, m.linear(tuple(at), self.k.output.strides))
 
     @contextmanager
     def _channels(self) -> Iterator[Sequence[IndexValue]]:

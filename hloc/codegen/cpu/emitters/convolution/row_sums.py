@@ -7,14 +7,12 @@ long row there are none, and the code without masks runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value, vector_of
 from hloc.codegen.cpu.emitters.vector_loads import load_lanes, store_lanes
 from hloc.codegen.kernels.context import KernelContext
-from hloc.dtypes import PRED
 from hloc.ir.attributes import WindowDimension
 
 _SUMS = 4
@@ -25,7 +23,7 @@ _MAX_ROW = 1 << 30
 
 
 def fits_row(k: KernelContext, d: WindowDimension, row: int, stride: int) -> bool:
-    """True if the elements of neighbouring windows are neighbours in a row of `row` elements.
+    """True if the windows of neighbouring results lie along a row of `row` elements.
 
     Args:
         k: the kernel.
@@ -33,59 +31,51 @@ def fits_row(k: KernelContext, d: WindowDimension, row: int, stride: int) -> boo
         row: elements of the operand.
         stride: distance of neighbouring elements of the operand in memory.
     """
-    is_dense = d.stride == 1 and d.base_dilation == 1 and stride == 1
+    is_dense = d.stride in (1, 2) and d.base_dilation == 1 and stride == 1
     return is_dense and k.target.has("avx512f") and row + d.size * d.window_dilation < _MAX_ROW
 
 
 class RowSums:
     """The sums of one row of `size` results, a block of them at a time."""
 
-    def __init__(self, k: KernelContext, source: IrArray, d: WindowDimension, row: int) -> None:
-        self.k, self.source, self.window, self.row = k, source, d, row
-        self.dtype = source.dtype
+    def __init__(
+        self, k: KernelContext, source: IrArray, d: WindowDimension, row: int, size: int
+    ) -> None:
+        self.k, self.source, self.window, self.row, self.size = k, source, d, row, size
+        self.dtype, self.stride = source.dtype, d.stride
         last = (d.size - 1) * d.window_dilation
-        self.size = d.pad_low + row + d.pad_high - last
         full = k.target.vector_bits // self.dtype.bits
         most = full if 2 * self.size > 3 * full else full // 2  # half a vector lies in one line
         self.lanes = min(most, 1 << (self.size - 1).bit_length())
         self.vectors = min(_SUMS, -(-self.size // self.lanes))
         self.block = self.vectors * self.lanes
-        self.last_interior = row - last + d.pad_low - self.block
+        self.last_interior = (row - last + d.pad_low) // d.stride - self.block
         self.kind = vector_of(REPRESENTATIONS[self.dtype].memory, self.lanes)
         self.chains = min(_SUMS // self.vectors, d.size)
         self.slots = [k.fn.allocate(self.kind) for _ in range(self.chains * self.vectors)]
 
-    @contextmanager
-    def blocks(self) -> Iterator[IndexValue]:
-        """Loop over the blocks; yields the first result of each. The last may overlap another."""
-        m = self.k.math
-        with self.k.body.loop(0, self.size, self.block) as offset:
-            yield m.minimum(offset, self.size - self.block) if self.size > self.block else 0
+    def blocks(self) -> Iterator[tuple[IndexValue, bool]]:
+        """Yield the first result of each block and whether windows may leave the row, in loops.
 
-    def cases(self, first: IndexValue) -> Iterator[bool]:
-        """Yield whether windows may leave the row, inside a branch for each answer."""
-        m, body = self.k.math, self.k.body
-        if isinstance(first, int):
-            yield True
-            return
-        if self.window.pad_low <= 0 and self.window.pad_high <= 0:
-            yield False
-            return
-        after_start = m.compare("GE", first, self.window.pad_low)
-        before_end = m.compare("LE", first, self.last_interior)
-        is_interior = body.all_of([after_start, before_end])
-        with body.when(is_interior):
-            yield False
-        is_edge = Value(PRED, self.k.fn.value(f"xor i1 {is_interior.text}, true"))
-        with body.when(is_edge):
-            yield True
+        The last block may overlap the one before.
+        """
+        low, high = -(-max(self.window.pad_low, 0) // self.stride), self.last_interior
+        last, whole = self.size - self.block, (self.size - 1) // self.block
+        begin = min(-(-low // self.block) * self.block, self.size)
+        end = self.size if low <= last <= high else min(high // self.block + 1, whole) * self.block
+        end = max(begin, end)
+        for start, stop, masked in ((0, begin, True), (begin, end, False), (end, self.size, True)):
+            if start < stop:
+                with self.k.body.loop(start, stop, self.block) as offset:
+                    yield self.k.math.minimum(offset, max(last, 0)), masked
 
     def start(self, first: IndexValue, element: IndexValue) -> IndexValue:
         """Return the position in the row of window element `element` of result `first`."""
         m, d = self.k.math, self.window
         if d.reversal:
             element = m.sub(d.size - 1, element)
-        return m.sub(m.add(first, m.mul(element, d.window_dilation)), d.pad_low)
+        reach = m.sub(m.mul(element, d.window_dilation), d.pad_low)
+        return m.add(m.mul(first, self.stride), reach)
 
     def clear(self) -> None:
         """Set the sums to zero."""
@@ -99,19 +89,17 @@ class RowSums:
         fn, kind = self.k.fn, self.kind
         factors = self._splat(REPRESENTATIONS[self.dtype].memory, factor.text)
         for number, slot in enumerate(self.slots[chain % self.chains :: self.chains]):
-            position = self.k.math.add(start, number * self.lanes)
-            inside = self._inside(position, self._valid(number)) if masked else ("", False)
+            position = self.k.math.add(start, number * self.lanes * self.stride)
+            inside = self._inside(position, self.stride) if masked else ""
             if inside is None:
                 continue
-            mask, leaves_row = inside
-            place = self.k.math.add(row, position)
-            x = load_lanes(self.k, self._at(self.source, place), self.dtype, self.lanes, mask)
+            x = self._elements(row, position, inside, masked=masked)
             total = fn.value(f"load {kind}, ptr {slot}")
             product = fn.value(f"fmul contract {kind} {x}, {factors}")
             added = fn.value(f"fadd contract {kind} {total}, {product}")
-            if leaves_row:  # the factor may be infinite
+            if inside and self._leaves_row(position, number):  # the factor may be infinite
                 flags = f"<{self.lanes} x i1>"
-                added = fn.value(f"select {flags} {mask}, {kind} {added}, {kind} {total}")
+                added = fn.value(f"select {flags} {inside}, {kind} {added}, {kind} {total}")
             fn.line(f"store {kind} {added}, ptr {slot}")
 
     def store(self, output: IrArray, place: IndexValue) -> None:
@@ -136,24 +124,52 @@ class RowSums:
         """Return how many lanes of vector `number` are results."""
         return min(self.size - number * self.lanes, self.lanes)
 
-    def _inside(self, position: IndexValue, valid: int) -> tuple[str, bool] | None:
-        """Return the mask of the lanes in the row from `position` on, None if there are none.
+    def _elements(self, row: IndexValue, position: IndexValue, inside: str, *, masked: bool) -> str:
+        """Load the elements of the lanes, from `position` of the row at `row` on.
 
-        With it, "" for all lanes, comes whether results are outside: lanes after the first `valid`
-        are no results.
+        `inside` is the mask of those in the row.
+        """
+        if self.stride == 1:
+            place = self._at(self.source, self.k.math.add(row, position))
+            return load_lanes(self.k, place, self.dtype, self.lanes, inside)
+        parts = []
+        for part in range(self.stride):
+            at = self.k.math.add(position, part * self.lanes)
+            mask = self._inside(at, 1) if masked else ""
+            if mask is None:
+                parts.append("zeroinitializer")
+                continue
+            place = self._at(self.source, self.k.math.add(row, at))
+            parts.append(load_lanes(self.k, place, self.dtype, self.lanes, mask))
+        even = ", ".join(f"i32 {self.stride * lane}" for lane in range(self.lanes))
+        left, right = (f"{self.kind} {part}" for part in parts)
+        return self.k.fn.value(f"shufflevector {left}, {right}, <{self.lanes} x i32> <{even}>")
+
+    def _inside(self, position: IndexValue, stride: int) -> str | None:
+        """Return the mask of the lanes in the row, `stride` elements apart from `position` on.
+
+        "" for all of them, None for none.
         """
         if isinstance(position, int):
-            low = max(-position, 0)
-            high = min(self.row - position, self.lanes)
-            if low >= high:
-                return None
+            low, high = self._range_inside(position, stride)
             is_whole = (low, high) == (0, self.lanes)
-            return "" if is_whole else self._constant(low, high), low > 0 or high < valid
+            return None if low >= high else "" if is_whole else self._constant(low, high)
         fn, kind = self.k.fn, f"<{self.lanes} x i32>"
         first = self._splat("i32", fn.value(f"trunc i64 {position.text} to i32"))
-        numbers = ", ".join(f"i32 {lane}" for lane in range(self.lanes))
+        numbers = ", ".join(f"i32 {stride * lane}" for lane in range(self.lanes))
         positions = fn.value(f"add {kind} {first}, <{numbers}>")
-        return fn.value(f"icmp ult {kind} {positions}, splat (i32 {self.row})"), True
+        return fn.value(f"icmp ult {kind} {positions}, splat (i32 {self.row})")
+
+    def _range_inside(self, position: int, stride: int) -> tuple[int, int]:
+        """Return the first lane in the row, and the one after the last."""
+        return max(-(position // stride), 0), min(-((position - self.row) // stride), self.lanes)
+
+    def _leaves_row(self, position: IndexValue, number: int) -> bool:
+        """True if results of vector `number` may lie outside the row; other lanes do not count."""
+        if not isinstance(position, int):
+            return True
+        low, high = self._range_inside(position, self.stride)
+        return low > 0 or high < self._valid(number)
 
     def _constant(self, low: int, high: int) -> str:
         """Return the mask of the lanes from `low` to `high`."""
