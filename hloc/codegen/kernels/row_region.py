@@ -29,7 +29,10 @@ from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
 
 _MANY_ROWS = 64
 _TOGETHER = ((1, 4), (4, 2))
-"""Pairs (most vectors of a row, number of such rows that are computed together)."""
+"""Pairs (most vectors of a row, number of such rows that are computed together).
+
+Rows of one vector without functions such as exp fit in the processor's out-of-order window.
+"""
 
 _LINE_BYTES = 64
 """Size of a cache line."""
@@ -83,7 +86,14 @@ def _rows_together(k: KernelContext, plan: RowPlan) -> int:
     if lanes is None or plan.rows.count < _MANY_ROWS or any(a is not None for a in k.aliased):
         return 1
     vectors = -(-plan.rows.size // lanes.count)
+    if vectors == 1 and not _has_functions(plan):
+        return 1
     return next((rows for most, rows in _TOGETHER if vectors <= most), 1)
+
+
+def _has_functions(plan: RowPlan) -> bool:
+    """True if a function such as exp is computed for each element of a row."""
+    return any(i.opcode.transcendental and how == FULL for i, how in plan.access.items())
 
 
 class RowElements:
