@@ -7,8 +7,6 @@ step this way, 6.1 with the processor's division.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from hloc.dtypes import F32, DType
@@ -28,6 +26,8 @@ def reciprocal_parts(number: float, dtype: DType) -> tuple[float, float] | None:
     the same sign, so that zeros and infinities keep theirs. None if the number is a power of two,
     or has too many bits.
     """
+    from fractions import Fraction  # few programs need it
+
     kind = np.float32 if dtype is F32 else np.float64
     odd = abs(Fraction(number).numerator)
     odd //= odd & -odd

@@ -8,9 +8,7 @@ Source: the method of P. T. P. Tang (1989); the table is computed here.
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import cache
 
 from hloc.codegen.builder.math.double.parts import LN2, LN2_REST, LOG2_E, Pair, d, table_of, word
@@ -45,7 +43,9 @@ def exponential(b: MathBuilder, x: Pair) -> Value:
 @cache
 def _numbers() -> Sequence[float]:
     """Return c and t of every power of two."""
-    exact = decimal.Context(prec=45)
+    from decimal import Context, Decimal  # few programs need it
+
+    exact = Context(prec=45)
     numbers = []
     for step in range(_STEPS):
         power = exact.power(2, Decimal(step) / _STEPS)

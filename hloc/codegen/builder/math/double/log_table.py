@@ -9,17 +9,19 @@ Source: the method of P. T. P. Tang (1990), with sums in two parts; the table is
 
 from __future__ import annotations
 
-import decimal
 import struct
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import cache
+from typing import TYPE_CHECKING
 
 from hloc.codegen.builder.math.double.parts import Pair, d, sum_of, table_of, word
 from hloc.codegen.builder.math.parts import estrin, fma
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 _INTERVAL_BITS = 45
 _INTERVALS = 128
@@ -28,7 +30,7 @@ _ONE_BITS = 0x3FF0000000000000
 _FIRST_BITS = _ONE_BITS - (_AROUND_ONE << _INTERVAL_BITS) - (1 << (_INTERVAL_BITS - 1))
 """Bits of the smallest z, chosen so that 1 is in the middle of an interval."""
 
-_GRID = Decimal(2) ** 43
+_GRID = 2**43
 """High parts of logarithms are multiples of its inverse, so that their sums are exact."""
 
 _SERIES = (1 / 3, -1 / 4, 1 / 5, -1 / 6, 1 / 7, -1 / 8, 1 / 9)
@@ -69,7 +71,9 @@ def logarithm(b: MathBuilder, x: Value) -> Pair:
 @cache
 def _numbers() -> tuple[Sequence[tuple[float, float, float]], tuple[float, float]]:
     """Return 1 / c and log c in two parts for each interval, and ln 2 in two parts."""
-    exact = decimal.Context(prec=45)
+    from decimal import Context, Decimal  # few programs need it
+
+    exact = Context(prec=45)
     rows = []
     for number in range(_INTERVALS):
         middle = _FIRST_BITS + (number << _INTERVAL_BITS) + (1 << (_INTERVAL_BITS - 1))
@@ -77,9 +81,9 @@ def _numbers() -> tuple[Sequence[tuple[float, float, float]], tuple[float, float
         steps = 128 if c < 1 else 256  # below 1, z has a bit more behind the point
         inverse = round(steps / c) / steps
         rows.append((inverse, *_parts(-exact.ln(Decimal(inverse)), _GRID)))
-    return rows, _parts(exact.ln(Decimal(2)), _GRID / 2)
+    return rows, _parts(exact.ln(Decimal(2)), _GRID // 2)
 
 
-def _parts(value: Decimal, grid: Decimal) -> tuple[float, float]:
+def _parts(value: Decimal, grid: int) -> tuple[float, float]:
     high = (value * grid).to_integral_value() / grid
     return float(high), float(value - high)
