@@ -1,7 +1,7 @@
 """The machines beside the host that hloc compiles for.
 
 The x86-64 levels are those of the System V ABI supplement. These rows list the features of each
-processor, since LLVM does not expose its own table.
+processor that arithmetic can use, since LLVM does not expose its own table.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ PointerWidth: TypeAlias = Literal[32, 64]
 _V2 = "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
 _V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 _V4 = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
-_ICELAKE = f"{_V4},+avx512vnni"
+_WIDE_CRYPTO = "+gfni,+vaes,+vpclmulqdq"
+_ALDER = f"{_V3},+avxvnni,{_WIDE_CRYPTO}"
+_CASCADE = f"{_V4},+avx512vnni"
+_COOPER = f"{_CASCADE},+avx512bf16"
+_VECTORS_OF_BITS = "+avx512bitalg,+avx512ifma,+avx512vbmi,+avx512vbmi2,+avx512vpopcntdq"
+_ICELAKE = f"{_CASCADE},{_VECTORS_OF_BITS},{_WIDE_CRYPTO}"
 _ZEN4 = f"{_ICELAKE},+avx512bf16"
-_SAPPHIRE = f"{_ZEN4},+amx-bf16,+amx-int8,+amx-tile"
+_ZEN5 = f"{_ZEN4},+avxvnni"
+_SAPPHIRE = f"{_ZEN5},+avx512fp16,+amx-bf16,+amx-int8,+amx-tile"
+_GRANITE = f"{_SAPPHIRE},+amx-fp16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +69,24 @@ MACHINES: tuple[Machine, ...] = (
             "x86-64-v3": _V3,
             "x86-64-v4": _V4,
             "haswell": _V3,
+            "broadwell": _V3,
             "skylake": _V3,
+            "alderlake": _ALDER,
             "skylake-avx512": _V4,
+            "cascadelake": _CASCADE,
+            "cooperlake": _COOPER,
+            "icelake-client": _ICELAKE,
             "icelake-server": _ICELAKE,
+            "tigerlake": _ICELAKE,
+            "rocketlake": _ICELAKE,
             "sapphirerapids": _SAPPHIRE,
+            "emeraldrapids": _SAPPHIRE,
+            "graniterapids": _GRANITE,
+            "znver1": _V3,
             "znver2": _V3,
-            "znver3": _V3,
+            "znver3": f"{_V3},+vaes,+vpclmulqdq",
             "znver4": _ZEN4,
+            "znver5": _ZEN5,
         },
         note="vectors of 128, 256 (v3) or 512 bits (v4)",
     ),
