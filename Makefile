@@ -5,6 +5,7 @@ BIN := .venv/bin
 JAX_CHECKOUT ?= ../jax
 XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+AS_PROCESSOR := $(if $(PROCESSOR),benchmarks/as_processor.py $(PROCESSOR))
 
 .DEFAULT_GOAL := help
 .PHONY: libraries help lock setup run test test-slow test-mpi test-emulated test-vscode coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-threads bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
@@ -92,11 +93,11 @@ bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="
 
 performance: bench-suite bench-models bench-large ## measure kernels, whole models and large modules beside XLA:CPU and write docs/performance.md (needs jax; hours)
 
-bench-suite: setup ## two hundred programs beside XLA:CPU, on one core and on CORES (needs jax; an hour): docs/performance.md; NAMES="rows softmax" for some
+bench-suite: setup ## two hundred programs beside XLA:CPU, on one core and on CORES (needs jax; an hour): docs/performance.md; NAMES="rows softmax" for some, PROCESSOR=avx2 or avx512 as on an older processor
 	mkdir -p build
-	$(BIN)/hloc cache --fill=package -q
-	$(BIN)/python benchmarks/bench_suite.py --json build/suite.json $(NAMES)
-	$(BIN)/python benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json $(NAMES)
+	$(BIN)/python $(AS_PROCESSOR) -m hloc cache --fill=package -q
+	$(BIN)/python $(AS_PROCESSOR) benchmarks/bench_suite.py --json build/suite.json $(NAMES)
+	$(BIN)/python $(AS_PROCESSOR) benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json $(NAMES)
 	$(BIN)/python benchmarks/history.py build/suite.json build/suite_cores.json
 	$(BIN)/python benchmarks/suite_page.py
 

@@ -6,6 +6,7 @@ Needs jax. Ratios are hloc / XLA, below 1 is faster than XLA. Run times are medi
 rounds; `limit` is the share of what the machine could do, by its measured bandwidth and multiply
 speed. With one core, times are those of the processor, which a busy machine changes less than
 the clock's. With more, hloc is measured on one thread too, and what is slower on all is listed.
+`as_processor.py avx2 benchmarks/bench_suite.py ...` measures both as on an older processor.
 Results are compared too: a program whose answer is wrong is no result.
 """
 

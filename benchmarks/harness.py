@@ -19,8 +19,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
+from benchmarks.as_processor import SIMULATED
+
 ROOT = Path(__file__).resolve().parents[1]
 ROUND_SECONDS = 0.02
+AS = " as "
+"""Stands in the name of a machine before that of the processor that it simulates."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,10 @@ def mean(ratios: Iterable[float]) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return what a reader must know of the machine to judge a figure."""
+    """Return what a reader must know of the machine to judge a figure.
+
+    Its name says which older processor it stands for, if any (`as_processor.py`).
+    """
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -120,6 +127,8 @@ def machine() -> dict[str, Any]:
             if line.startswith("model name"):
                 model = line.partition(":")[2].strip()
                 break
+    if simulated := os.environ.get(SIMULATED):
+        model += f"{AS}{simulated}"
     return {"cpu": model, "python": sys.version.split()[0], "system": platform.system()}
 
 

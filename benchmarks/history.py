@@ -112,8 +112,12 @@ def read(suite: str, folder: Path = FOLDER) -> list[Record]:
 
 
 def machines(lines: list[Record]) -> list[str]:
-    """Return the processors of which there are rows, the one that was measured last first."""
-    return list(dict.fromkeys(x["machine"]["cpu"] for x in reversed(lines) if x.get("rows")))
+    """Return the processors of which there are rows, the one that was measured last first.
+
+    Those that were simulated (`as_processor.py`) come after those that are there.
+    """
+    found = dict.fromkeys(x["machine"]["cpu"] for x in reversed(lines) if x.get("rows"))
+    return sorted(found, key=lambda cpu: harness.AS in cpu)
 
 
 def newest(lines: list[Record], cores: int = 1, order: Iterable[str] = ()) -> dict[str, Any]:

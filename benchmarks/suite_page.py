@@ -24,7 +24,8 @@ processor time. Ratios are hloc / XLA: below 1 hloc is faster. Compile times are
 `hloc.compile` with an empty cache (cold) and a filled one (warm) over XLA's; with both, routines
 that serve any size come compiled (`hloc cache --fill=package`). temp is the memory of temporaries.
 `limit` is the share of the time that the machine's copy speed and its speed of NumPy's matrix
-product would allow; more than 100 % is data that stays in a cache."""
+product would allow; more than 100 % is data that stays in a cache. A machine "as" an older
+processor hides newer instruction sets from both (`make bench-suite PROCESSOR=avx2`)."""
 _LARGE = """\
 `make bench-large`: training steps of GPT with ever more blocks and small arrays, read as HLO text
 by hloc and XLA:CPU in processes of their own, in turn, on one core, with an empty cache. `us each`
@@ -211,7 +212,8 @@ def history_chart(lines: list[history.Record]) -> str:
     svg += _scale(height)
     for i, line in enumerate(lines):
         y = _TOP + 2 * _ROW_HEIGHT * i + _ROW_HEIGHT
-        label = f"{line['date']} {line['machine']['cpu'].split('(')[0][:12]}"
+        cpu, as_, simulated = line["machine"]["cpu"].partition(harness.AS)
+        label = f"{line['date']} {cpu.split('(')[0][:12]}{as_}{simulated.split(' ')[0]}"
         svg.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{label}</text>')
         for kind, colour in kinds.items():
             at = _place(line["means"][kind])
