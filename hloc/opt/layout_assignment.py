@@ -71,7 +71,7 @@ def _region_without_needed_layout(dot: Instruction) -> list[Instruction]:
         if inst.is_root or inst.control_predecessors or len(region) > _LARGEST_REGION:
             return []
         for user in inst.users:
-            fixed = not isinstance(user.shape, ArrayShape) or _fixes_layout(user)
+            fixed = not isinstance(user.shape, ArrayShape) or fixes_layout(user)
             if fixed or forwards(user) or user.is_a("transpose", "copy"):
                 return []
             same = is_elementwise(user) and user.array.minor_to_major == order
@@ -89,7 +89,7 @@ def _wanted(inst: Instruction) -> ArrayShape:
     return inst.array.with_layout(None) if plain else inst.array
 
 
-def _fixes_layout(user: Instruction) -> bool:
+def fixes_layout(user: Instruction) -> bool:
     """True if `user` depends on the layout of its operands: on bytes, or as a parameter."""
     row = user.opcode
     if row.forwards or row.control_flow or row.side_effect:
@@ -100,7 +100,7 @@ def _fixes_layout(user: Instruction) -> bool:
 def _users_read_any(inst: Instruction) -> bool:
     """False if a user fixes the layout, or if all are elementwise in the present layout."""
     users = inst.users
-    if any(not isinstance(u.shape, ArrayShape) or _fixes_layout(u) for u in users):
+    if any(not isinstance(u.shape, ArrayShape) or fixes_layout(u) for u in users):
         return False
     return any(not is_elementwise(user) or user.array.layout is None for user in users)
 

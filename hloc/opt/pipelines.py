@@ -80,6 +80,7 @@ _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Moves reshapes, transposes, converts and slices to where they cost least; layouts."""
 
 _FUSE = (
+    "short-rows-layout",
     "attention-fusion",
     "fusion",
     "dce",
@@ -193,6 +194,8 @@ ORDER: tuple[Before, ...] = (
     Before("algebraic-simplifier", "layout-assignment", "rules fit plain layouts best"),
     Before("transpose-folding", "layout-assignment", "a folded transpose needs no layout"),
     Before("layout-assignment", "fusion", "a transpose inside a fusion is not looked at"),
+    Before("layout-assignment", "short-rows-layout", "it takes the layouts of dots as they are"),
+    Before("short-rows-layout", "fusion", "instructions inside a fusion are in no group"),
     Before("call-inliner", "while-loop-simplifier", "a call reads all of the state it is handed"),
     Before("scan-expander", "while-loop-simplifier", "a scan is a loop from then on"),
     Before("while-loop-simplifier", "fusion", "a state in a fusion is not taken apart"),

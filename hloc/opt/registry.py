@@ -34,6 +34,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "rng-expander",
         "scan-expander",
         "sharding-remover",
+        "short-rows-layout",
         "sort-simplifier",
         "sparse-convolution-expander",
         "topk-rewriter",
