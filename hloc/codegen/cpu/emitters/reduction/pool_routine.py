@@ -82,12 +82,27 @@ class _Axis:
         self.window, self.stride = number["window"], number["stride"]
         self.dilation, self.padding = number["dilation"], number["padding"]
         self.span = self.m.mul(self.m.sub(self.window, 1), self.dilation)
+        self.first, self.steps = r.b.allocate(S64), r.b.allocate(S64)
 
-    def start(self, position: IndexValue) -> IndexValue:
-        """Return the start of window number `position`, which may be outside."""
-        return self.m.sub(self.m.mul(position, self.stride), self.padding)
+    def clip(self, position: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return where window number `position` begins inside, and how many elements are inside.
 
-    def inside(self, start: IndexValue) -> tuple[IndexValue, IndexValue]:
+        Only windows that reach outside cost divisions.
+        """
+        b, m = self.r.b, self.m
+        start = m.sub(m.mul(position, self.stride), self.padding)
+        b.store(self.first, 0, m.value(0))
+        b.store(self.steps, 0, self.window)
+        is_low = m.compare("LT", start, 0)
+        is_high = m.compare("GE", m.add(start, self.span), self.size)
+        with self.r.body.when(b.or_(is_low, is_high)):
+            first, steps = self._inside(start)
+            b.store(self.first, 0, m.value(first))
+            b.store(self.steps, 0, m.value(steps))
+        begin = m.add(start, m.mul(b.load(self.first, S64, 0), self.dilation))
+        return begin, b.load(self.steps, S64, 0)
+
+    def _inside(self, start: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the first element of a window that is inside, and the number of these."""
         m = self.m
         first = self._steps(m.sub(0, start))
@@ -119,7 +134,6 @@ class _Pool:
         self.x_step = m.mul(self.x.dilation, self.channels)
         self.rest = m.rem(self.channels, r.lanes)
         self.mask = r.mask(self.rest) if r.has_masks else None
-        self.first, self.steps = self.b.allocate(S64), self.b.allocate(S64)
         self.slots = [self.b.lane_slot(r.fold.total) for _ in range(_BLOCKS[0])]
 
     def write(self) -> None:
@@ -127,28 +141,12 @@ class _Pool:
         m, y, x = self.math, self.y, self.x
         with self.body.loop(argument("%begin"), argument("%end")) as row:
             batch = _quotient(self.r, row, y.count)
-            start = y.start(m.sub(row, m.mul(batch, y.count)))
-            first, rows = y.inside(start)
-            line = m.add(m.mul(batch, y.size), m.add(start, m.mul(first, y.dilation)))
-            source = m.mul(line, self.row)
+            begin, rows = y.clip(m.sub(row, m.mul(batch, y.count)))
+            source = m.mul(m.add(m.mul(batch, y.size), begin), self.row)
             with self.body.loop(0, x.count) as position:
-                place = m.add(source, m.mul(self._clip(position), self.channels))
+                place, steps = x.clip(position)
                 result = m.mul(m.add(m.mul(row, x.count), position), self.channels)
-                self._window(place, rows, self.b.load(self.steps, S64, 0), result)
-
-    def _clip(self, position: IndexValue) -> IndexValue:
-        """Return the first inside position of a window in its row; set `steps`, their number."""
-        b, m, x = self.b, self.math, self.x
-        start = x.start(position)
-        b.store(self.first, 0, m.value(0))
-        b.store(self.steps, 0, x.window)
-        is_low = m.compare("LT", start, 0)
-        is_high = m.compare("GE", m.add(start, x.span), x.size)
-        with self.body.when(b.or_(is_low, is_high)):
-            first, steps = x.inside(start)
-            b.store(self.first, 0, m.value(first))
-            b.store(self.steps, 0, m.value(steps))
-        return m.add(start, m.mul(b.load(self.first, S64, 0), x.dilation))
+                self._window(m.add(source, m.mul(place, self.channels)), rows, steps, result)
 
     def _window(
         self, place: IndexValue, rows: IndexValue, steps: IndexValue, result: IndexValue
