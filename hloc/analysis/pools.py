@@ -45,7 +45,7 @@ class Pool:
     """A reduce-window of a row-major array [batch, y, x, channels].
 
     Attributes:
-        y, x: the spatial dimensions; `x` has one element if there is only one.
+        y, x: the spatial dimensions; of one, the other has one element.
         channels: number of neighbouring elements that are folded alike.
     """
 
@@ -56,6 +56,8 @@ class Pool:
 
 
 _LINE = Axis(1, 1, WindowDimension(1))
+_LEAST_SHARED = 1 << 14
+"""Windows of a single batch that are worth several threads."""
 
 
 def pool_of(inst: Instruction) -> Pool | None:
@@ -83,8 +85,18 @@ def pool_of(inst: Instruction) -> Pool | None:
     channels = prod(axis.size for axis in axes[len(moved) :])
     if channels == 1:
         return None
-    x = axes[1] if len(moved) == 2 else _LINE
-    return Pool(prod(source.dims[d] for d in order[: moved[0]]), axes[0], x, channels)
+    batch = prod(source.dims[d] for d in order[: moved[0]])
+    y, x = axes[:2] if len(moved) == 2 else _of_line(axes[0], batch)
+    return Pool(batch, y, x, channels)
+
+
+def _of_line(axis: Axis, batch: int) -> tuple[Axis, Axis]:
+    """Return `y` and `x` of a pooling along one dimension.
+
+    Windows one element apart are fastest along `x`, but threads share `batch` and `y` only.
+    """
+    is_shared = batch == 1 and axis.count >= _LEAST_SHARED
+    return (_LINE, axis) if axis.window.stride == 1 and not is_shared else (axis, _LINE)
 
 
 def _is_still(d: WindowDimension) -> bool:

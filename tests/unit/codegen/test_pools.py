@@ -51,6 +51,13 @@ WINDOWS = [
     ("2,3,3,20", "2,12,12,20", "size=1x2x2x1 pad=0_0x5_5x5_5x0_0"),
     ("2,8,8,130", "2,1,1,130", "size=1x8x8x1"),
     ("6,5,4", "5,4,4", "size=2x2x1"),
+    # one element apart, along one dimension: many whole windows, one, none, negative padding
+    ("3,50,12", "3,50,12", "size=1x5x1 pad=0_0x2_2x0_0"),
+    ("2,4,20", "2,5,20", "size=1x4x1 pad=0_0x2_2x0_0"),
+    ("2,3,20", "2,5,20", "size=1x4x1 pad=0_0x2_3x0_0"),
+    ("2,40,12", "2,37,12", "size=1x3x1 pad=0_0x-1_2x0_0 rhs_dilate=1x2x1"),
+    ("1,16400,8", "1,16398,8", "size=1x3x1"),
+    ("2,9,11,17", "2,4,10,17", "size=1x3x2x1 stride=1x2x1x1"),
 ]
 """Operand, result and window."""
 

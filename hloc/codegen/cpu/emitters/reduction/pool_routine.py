@@ -4,7 +4,7 @@
 
 `begin` and `end` count rows of the result, of all batches. The entries of the table are those of
 `TABLE`. Padding is never read: the valid part of a window is computed for every row, and within a
-row for the windows at the edges.
+row for the windows at the edges. Whole windows one element apart are one window of more channels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from hloc.analysis.pools import POOLED_TYPES, Axis, Pool
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.builder.values import REPRESENTATIONS, LaneSlot, Value
+from hloc.codegen.builder.values import REPRESENTATIONS, Lanes, LaneSlot, Value
 from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     INIT,
     Fold,
@@ -102,6 +102,14 @@ class _Axis:
         begin = m.add(start, m.mul(b.load(self.first, S64, 0), self.dilation))
         return begin, b.load(self.steps, S64, 0)
 
+    def neighbours(self) -> tuple[IndexValue, Value]:
+        """Return the first whole window, and how many whole ones one element apart follow it."""
+        b, m = self.r.b, self.m
+        first = m.minimum(m.maximum(self.padding, 0), self.count)
+        end = m.minimum(m.add(m.sub(self.size, self.span), self.padding), self.count)
+        following = m.maximum(m.sub(m.sub(end, first), 1), 0)
+        return first, b.select(m.compare("EQ", self.stride, 1), m.value(following), m.value(0))
+
     def _inside(self, start: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the first element of a window that is inside, and the number of these."""
         m = self.m
@@ -132,38 +140,53 @@ class _Pool:
         self.row = m.mul(self.x.size, self.channels)
         self.y_step = m.mul(self.y.dilation, self.row)
         self.x_step = m.mul(self.x.dilation, self.channels)
-        self.rest = m.rem(self.channels, r.lanes)
-        self.mask = r.mask(self.rest) if r.has_masks else None
         self.slots = [self.b.lane_slot(r.fold.total) for _ in range(_BLOCKS[0])]
 
     def write(self) -> None:
         """Write the loops over rows of the result, and over windows of each."""
-        m, y, x = self.math, self.y, self.x
+        b, m, y, x = self.b, self.math, self.y, self.x
+        (whole, following), none = x.neighbours(), m.value(0)
         with self.body.loop(argument("%begin"), argument("%end")) as row:
             batch = _quotient(self.r, row, y.count)
             begin, rows = y.clip(m.sub(row, m.mul(batch, y.count)))
             source = m.mul(m.add(m.mul(batch, y.size), begin), self.row)
-            with self.body.loop(0, x.count) as position:
+            with self.body.loop(0, m.sub(x.count, following)) as number:
+                is_after = m.compare("GT", number, whole)
+                position = m.add(number, b.select(is_after, following, none))
+                is_first = m.compare("EQ", number, whole)
+                windows = m.add(b.select(is_first, following, none), 1)
                 place, steps = x.clip(position)
-                result = m.mul(m.add(m.mul(row, x.count), position), self.channels)
-                self._window(m.add(source, m.mul(place, self.channels)), rows, steps, result)
+                self._windows(
+                    m.add(source, m.mul(place, self.channels)),
+                    rows,
+                    steps,
+                    m.mul(m.add(m.mul(row, x.count), position), self.channels),
+                    m.mul(windows, self.channels),
+                )
 
-    def _window(
-        self, place: IndexValue, rows: IndexValue, steps: IndexValue, result: IndexValue
+    def _windows(
+        self,
+        place: IndexValue,
+        rows: IndexValue,
+        steps: IndexValue,
+        result: IndexValue,
+        width: IndexValue,
     ) -> None:
-        """Reduce a window whose first inside element is at `place`: `steps` of each of `rows`."""
+        """Reduce `width` windows of single elements, the first at `place`: `steps` in `rows`."""
         r, m = self.r, self.math
         begin: IndexValue = 0
         for block in _BLOCKS:
             size = block * r.lanes
-            end = m.sub(self.channels, m.rem(self.channels, size))
+            end = m.sub(width, m.rem(width, size))
             with self.body.loop(begin, end, size) as channel:
                 self._block(m.add(place, channel), rows, steps, m.add(result, channel), block)
             begin = end
-        with self.body.when(m.compare("GT", self.rest, 0)):
+        rest = m.rem(width, r.lanes)
+        with self.body.when(m.compare("GT", rest, 0)):
             # The last vector is masked, or overlaps the one before.
-            last = begin if self.mask else m.sub(self.channels, r.lanes)
-            self._block(m.add(place, last), rows, steps, m.add(result, last), 1, is_last=True)
+            mask = r.mask(rest) if r.has_masks else None
+            last = begin if mask else m.sub(width, r.lanes)
+            self._block(m.add(place, last), rows, steps, m.add(result, last), 1, mask)
 
     def _block(
         self,
@@ -172,11 +195,11 @@ class _Pool:
         steps: IndexValue,
         result: IndexValue,
         block: int,
-        is_last: bool = False,
+        mask: Lanes | None = None,
     ) -> None:
         """Reduce the windows of some vectors of channels from `place` on."""
         r, b, m = self.r, self.b, self.math
-        slots, mask = self.slots[:block], self.mask if is_last else None
+        slots = self.slots[:block]
         for slot in slots:
             b.store(slot, 0, r.init)
         with self.body.loop(0, rows) as row:
