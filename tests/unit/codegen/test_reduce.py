@@ -94,6 +94,35 @@ argmax {
 }"""
 
 
+@pytest.mark.parametrize(
+    ("source", "result", "dims"),
+    [
+        ("[2,7,50]", "[7,50]", "0"),
+        ("[3,400]", "[400]", "0"),
+        ("[6,4,21]", "[6,21]", "1"),
+        ("[5,90]", "[90]", "0"),
+        ("[2,9,2,40]", "[9,40]", "0,2"),
+        ("[40,9,3]{1,0,2}", "[40,9]", "2"),
+    ],
+)
+@pytest.mark.parametrize(("opcode", "dtype"), [("add", "f32"), ("maximum", "bf16")])
+def test_work_on_short_columns(
+    opcode: str, dtype: str, source: str, result: str, dims: str
+) -> None:
+    """Work on the elements before their sum, which is done in registers if columns are short."""
+    body = f"""work {{
+  x = {dtype}{source} parameter(0)
+  z = {dtype}[] parameter(1)
+  y = {dtype}{source} negate(x)
+  ROOT r = {dtype}{result} reduce(y, z), dimensions={{{dims}}}, to_apply=f
+}}"""
+    root = f"{dtype}{result} fusion(p0, p1), kind=kInput, calls=work"
+    computations = reducer("f", opcode, dtype) + "\n" + body
+    text = module_text([f"{dtype}{source}", f"{dtype}[]"], root, computations)
+    limits = bounds("f32 sum") if opcode == "add" else {"rtol": 0, "atol": 0}
+    check_root(text, random_arrays(text), **limits)
+
+
 @pytest.mark.parametrize(("size", "dims"), [("30", "1"), ("40", "0")])
 def test_several_results(size: str, dims: str) -> None:
     root = (

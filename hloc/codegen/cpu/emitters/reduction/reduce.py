@@ -28,11 +28,15 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _is_short(inst: Instruction, problem: ReduceProblem) -> bool:
-    """True if vectorised loops over the results are faster, since rows are short.
+    """True if vectorised loops over the results are faster, since rows or columns are short.
 
-    The few elements of a row are then loaded by vectors over several rows.
+    The few elements of a row are then loaded by vectors over several rows; those of a column are
+    computed in registers, without a vector of sums in memory (a routine has none either). Distances
+    of 300 and 200 points in three dimensions: 0.024 ms, not 0.034.
     """
-    if problem.by_columns or not problem.kept or not 1 < problem.addends <= MOST_UNROLLED:
+    if not problem.kept or not 1 < problem.addends <= MOST_UNROLLED:
+        return False
+    if problem.by_columns and plain_reduction(inst) is not None:
         return False
     sizes = {shape.dims for shape in array_leaves(inst.shape)}
     return len(sizes) == 1 and problem.dims[problem.kept[-1]] >= FEWEST_ROWS
