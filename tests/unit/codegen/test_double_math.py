@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hloc
 from hloc.codegen.builder.math.double import log_table
 from hloc.codegen.builder.math.double.parts import F64_FUNCTIONS
 from hloc.codegen.builder.math.remainder import remainder
@@ -19,6 +20,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import host_target
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import Array, Compiled, module_text, parse_text
+from tests.unit.codegen.processors import PROCESSOR
 
 COUNT = 1 << 14
 
@@ -205,3 +207,40 @@ def test_remainders_of_the_logarithm_are_exact() -> None:
             assert Fraction(float(exact)) == exact
             assert abs(exact) < 2**-7
     assert rows[log_table._AROUND_ONE] == (1.0, 0.0, 0.0)
+
+
+# ---------------------------------------------------------------- sines beside the C library
+
+
+def _of_program(name: str, x: Array, cpu: str) -> Array:
+    """Return opcode `name` of `x`, as a program of its own computes it."""
+    shape = f"f64[{x.size}]"
+    text = f"HloModule m\nENTRY e {{ x = {shape} parameter(0)\n ROOT r = {shape} {name}(x) }}"
+    (found,) = hloc.compile(text, cpu=cpu)(x)
+    return found
+
+
+@PROCESSOR
+@pytest.mark.parametrize("name", ["sine", "cosine", "tan"])
+@pytest.mark.parametrize("large", [0, 0.01, 1])
+def test_bits_do_not_depend_on_neighbours(name: str, large: float, cpu: str) -> None:
+    """Vectors with and without large numbers, and the single numbers at the end, agree."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-50, 50, 1030)
+    x = np.where(rng.random(x.size) < large, x * 1e9, x)
+    x[:40:2] = np.resize([*SPECIAL, 2.0**20, -(2.0**20), 2.0**20 - 0.5], 20)
+    whole = _of_program(name, x, cpu)
+    for start, stop in ((3, 1030), (0, 1), (5, 6), (0, 45)):
+        found = _of_program(name, x[start:stop].copy(), cpu)
+        np.testing.assert_array_equal(found.view(np.int64), whole[start:stop].view(np.int64))
+
+
+@needs_long_double
+@PROCESSOR
+@pytest.mark.parametrize(("name", "ulps"), [("sine", 1), ("cosine", 1), ("tan", 2)])
+def test_sines_of_programs(name: str, ulps: float, cpu: str) -> None:
+    x = _inputs(2)
+    function = {"sine": np.sin, "cosine": np.cos, "tan": np.tan}[name]
+    wanted = function(x.astype(np.longdouble))
+    spacing = np.spacing(np.abs(wanted.astype(np.float64)))
+    assert (np.abs(_of_program(name, x, cpu) - wanted) / spacing).max() <= ulps

@@ -2,7 +2,7 @@
 
 Up to 2**20 the argument is reduced to [-pi/4, pi/4] by pi/2 in three parts. Beyond, its 53 bits are
 multiplied by the bits of 1 / (2 pi) that lie at its exponent (Payne and Hanek's reduction), which
-gives the part of a turn in 128 bits.
+gives the part of a turn in 128 bits; or the C library is called, where there is one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hloc.codegen.builder.math.double.parts import (
 )
 from hloc.codegen.builder.math.parts import absolute, fma, horner, nearest_integer, u64
 from hloc.codegen.builder.math.trigonometric import define, window
-from hloc.codegen.builder.math_builder import MathBuilder
-from hloc.codegen.builder.values import Value
+from hloc.codegen.builder.math_builder import LaneMathBuilder, MathBuilder
+from hloc.codegen.builder.values import Lanes, Value
 from hloc.dtypes import F64, S64, U8, U64
 
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 of r**2, errors below 2e-20
@@ -145,3 +145,35 @@ def _sin_cos(b: MathBuilder, r: Pair) -> tuple[Value, Value]:
 
 
 sin, cos, tan = map(f64_function, define(_reduced, _sin_cos, 1e-9))
+_OF_SMALL = dict(zip(("sin", "cos", "tan"), define(_reduced_small, _sin_cos, 1e-9), strict=True))
+
+
+def call_if_large(b: LaneMathBuilder, name: str, x: Value) -> Value:
+    """Return sin, cos or tan of x; the C library is called if an argument is 2**20 or more.
+
+    50,000 sines take 0.06 ms; a call for each takes 0.39 ms.
+    """
+    fn, value = b.fn, _OF_SMALL[name](b, x)
+    is_large = b.compare("GE", absolute(b, x), d(b, _LARGE))
+    is_vector = isinstance(x, Lanes)
+    called, after, before = fn.new_block(), fn.new_block(), fn.block
+    fn.branch((b.any_lane(is_large) if is_vector else is_large).text, called, after)
+    fn.start_block(called)
+    kind = b.kind(x.dtype) if isinstance(x, Lanes) else "double"
+    found = _call_each(b, name, x) if isinstance(x, Lanes) else b.libm(name, x)
+    found = b.select(is_large, found, value)
+    last = fn.block
+    fn.jump(after)
+    fn.start_block(after)
+    text = fn.value(f"phi {kind} [ {value.text}, %{before} ], [ {found.text}, %{last} ]")
+    return Lanes(x.dtype, text) if is_vector else Value(x.dtype, text)
+
+
+def _call_each(b: LaneMathBuilder, name: str, x: Lanes) -> Lanes:
+    """Return a function of the C library of each lane of x."""
+    fn, kind, found = b.fn, b.kind(x.dtype), "poison"
+    for lane in range(b.lanes):
+        one = Value(x.dtype, fn.value(f"extractelement {kind} {x.text}, i64 {lane}"))
+        result = b.libm(name, one).text
+        found = fn.value(f"insertelement {kind} {found}, double {result}, i64 {lane}")
+    return Lanes(x.dtype, found)
