@@ -88,11 +88,12 @@ def expm1(b: MathBuilder, x: Value) -> Value:
 def tanh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic tangent: m / (m + 2) with m = e**2|x| - 1, or 1 - 2 / (m + 2)."""
     magnitude = lower(b, absolute(b, x), 20.0)
-    m = expm1(b, b.fadd(magnitude, magnitude))
+    grown, _, exponent = _reduced(b, b.fadd(magnitude, magnitude), in_turn=True)
+    power = power_of_two(b, exponent)
+    m = fma(b, power, grown, b.fsub(power, d(b, 1.0)))
     is_small = b.compare("LT", magnitude, d(b, 0.5))
     part = b.fdiv(b.select(is_small, m, d(b, 2.0)), b.fadd(m, d(b, 2.0)))
-    value = b.select(is_small, part, b.fsub(d(b, 1.0), part))
-    return keep_nan(b, x, with_sign(b, value, x))
+    return with_sign(b, b.select(is_small, part, b.fsub(d(b, 1.0), part)), x)
 
 
 @f64_function
