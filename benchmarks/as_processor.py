@@ -6,7 +6,8 @@
 runs Python with the words after the name of the processor. hloc and XLA, with the libraries it
 calls, choose their code by the CPUID instruction, which reports fewer features in that process and
 in those it starts (`as_processor.c`). Speeds of memory, caches and clock stay those of this
-machine; results and history name both. Needs Linux on an Intel processor, and a C compiler.
+machine; results and history name both. Needs Linux on an Intel processor, and a C compiler. The
+handler of SIGSEGV is taken: pytest runs with `-p no:faulthandler`.
 """
 
 from __future__ import annotations
