@@ -233,7 +233,7 @@ class _Nest:
         to = self.math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
         adds = math.compare("NE", step, 0).text
         ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
-        if self.form.columns == LINES:
+        if self.form.columns in (LINES, PANELS):
             ahead = self._ahead(rhs, columns, rows, block)
         for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
             source = [self.math.moved(self.panel, math.mul(n["part_bytes"], left))]
@@ -247,7 +247,8 @@ class _Nest:
                     panel = self._panel_in_memory(rhs, math.add(first, column), step)
                     tile = math.moved(to, math.mul(column, n["result_bytes"]))
                     pointers = [*source, panel, tile]
-                    self._tile_row(pointers, [*numbers, n["width"]], adds, ahead)
+                    here = (self._panel_in_memory(ahead[0], column, 0), *ahead[1:])
+                    self._tile_row(pointers, [*numbers, n["width"]], adds, here)
                 continue
             panels = self._panels_at(step, start, right)
             self._tile_row([*source, panels, to], [*numbers, count], adds, ahead)
@@ -277,7 +278,7 @@ class _Nest:
         rows: tuple[IndexValue, IndexValue],
         block: tuple[IndexValue, IndexValue],
     ) -> tuple[str, IndexValue, IndexValue]:
-        """Return what a row of tiles prefetches: a share of the block that is packed next.
+        """Return what a row of tiles prefetches: a share of the block that is read next.
 
         That is the next block of k of these columns, or the first one of the next columns.
         """
@@ -303,8 +304,12 @@ class _Nest:
             math.compare("LT", column, last_column), math.compare("LT", within, steps)
         )
         is_needed = b.and_(is_needed, math.compare("NE", n["ahead_row_bytes"], 0))
-        offset = math.mul(math.add(at, within), n["ahead_row_bytes"])
-        place = math.moved(rhs, math.add(offset, math.mul(column, n["rhs_bytes"])))
+        at = math.add(at, within)
+        if self.form.is_packed:
+            place = self._panel_in_memory(rhs, column, at)
+        else:
+            offset = math.add(math.mul(at, n["ahead_row_bytes"]), math.mul(column, n["rhs_bytes"]))
+            place = math.moved(rhs, offset)
         count = b.select(is_needed, math.value(share), math.value(0))
         return place, n["ahead_row_bytes"], count
 

@@ -139,11 +139,12 @@ def _whole_tiles(columns: int, width: int, p: PackedGemm) -> int:
 
 
 def prefetches(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
-    """True if micro-kernels prefetch the columns that are packed next, as the cache holds them."""
-    if s.columns != LINES or arithmetic.is_matrix or not moves_columns(p):
+    """True if micro-kernels prefetch the columns that are read next, as the cache holds them."""
+    is_read = s.columns == PANELS or (s.columns == LINES and moves_columns(p))
+    if arithmetic.operand is not arithmetic.total or not is_read:
         return False
     rows_bytes = p.sizes[0] * s.deep * p.sources[0].storage_bytes
-    columns_bytes = panel_sizes(s, p, arithmetic)[2]
+    columns_bytes = s.span * s.block * arithmetic.operand.storage_bytes
     return rows_bytes + 2 * columns_bytes <= AHEAD_SHARE * target.l2_bytes
 
 

@@ -13,7 +13,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
 from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import PANELS, gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
     modelled_schedule,
@@ -123,9 +123,15 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         panel=panel,
         panels=panel + parts_of(p, arithmetic) * part_bytes,
         part_bytes=part_bytes,
-        ahead_row_bytes=p.depth[0].rhs * p.sources[1].storage_bytes if is_ahead else 0,
+        ahead_row_bytes=_row_bytes(p, schedule) if is_ahead else 0,
         stretch=STRETCH * arithmetic.group,
     )
+
+
+def _row_bytes(p: PackedGemm, schedule: GemmSchedule) -> int:
+    """Return the distance in memory of steps of k of columns that lie side by side."""
+    step = schedule.width if schedule.columns == PANELS else p.depth[0].rhs
+    return step * p.sources[1].storage_bytes
 
 
 def _share(p: PackedGemm, side: str, piece: int, size: int) -> tuple[int, int]:
