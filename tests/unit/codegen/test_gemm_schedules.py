@@ -11,6 +11,7 @@ from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import DIRECT_RUNS, LINES
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
+    keeps_rows,
     modelled_schedule,
     prefetches,
     schedules,
@@ -31,6 +32,7 @@ CASES: list[Case] = [
     ("f32[29,800]", "f32[800,70]", "f32[29,70]", 1, 0),
     ("f32[800,29]", "f32[70,800]", "f32[29,70]", 0, 1),
     ("f32[37,401]", "f32[401,1100]", "f32[37,1100]", 1, 0),
+    ("f32[401,37]", "f32[401,1100]", "f32[37,1100]", 0, 0),
     ("f64[40,500]", "f64[500,33]", "f64[40,33]", 1, 0),
     ("bf16[30,600]", "bf16[600,40]", "f32[30,40]", 1, 0),
     ("f16[30,120]", "f16[120,40]", "f16[30,40]", 1, 0),
@@ -156,6 +158,15 @@ def test_columns_are_prefetched_where_packing_moves_them(case: Case, is_expected
     gemm = gemm_of(case)
     found = modelled_schedule(gemm, target)
     assert prefetches(found, gemm, arithmetic_of(gemm, target), target) == is_expected
+
+
+def test_few_packed_rows_stay_for_all_columns() -> None:
+    target = replace(target_for("x86_64", "haswell"), l2_bytes=2 << 20)
+    for rows, is_expected in ((100, True), (1200, False)):
+        gemm = gemm_of((f"f32[768,{rows}]", "f32[768,3072]", f"f32[{rows},3072]", 0, 0))
+        found, arithmetic = modelled_schedule(gemm, target), arithmetic_of(gemm, target)
+        assert keeps_rows(found, gemm, arithmetic) == is_expected
+        assert scratch_of(found, gemm, arithmetic) <= gemm.scratch_bytes
 
 
 @pytest.mark.parametrize(("rows", "depth"), [(128, 768), (49, 200), (13, 1000), (130, 33)])

@@ -26,7 +26,9 @@ class GemmArguments:
         multiple: steps of k per iteration of the micro-kernel.
         row_distance: row stride of the result in elements.
         panel, panels: offsets of packed rows and columns, in bytes after the tables.
-        part_bytes: size of a panel of rows.
+        part_bytes: size of the packed rows.
+        kept_row_bytes, kept_step_bytes: strides of rows and of steps of k in packed rows that stay
+            for the next columns, else 0.
         ahead_row_bytes: distance of steps of k in memory if the columns that are packed next are
             prefetched, else 0.
         stretch: steps of k between prefetches.
@@ -56,6 +58,8 @@ class GemmArguments:
     panel: int
     panels: int
     part_bytes: int
+    kept_row_bytes: int
+    kept_step_bytes: int
     ahead_row_bytes: int
     stretch: int
 

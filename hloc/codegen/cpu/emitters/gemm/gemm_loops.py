@@ -224,11 +224,13 @@ class _Nest:
             block,
         )
         steps, _ = self._steps(step)
-        if not self.form.is_direct:
-            for part in range(self.form.parts):
-                to = self.math.moved(self.panel, math.mul(n["part_bytes"], part))
-                name = "rest_rows" if part else "pack_rows"
-                self._pack(name, "row", lhs, (row, height), (step, steps), to)
+        panels = [] if self.form.is_direct else self._row_panels(row, step)
+        if panels:
+            is_first = math.compare("EQ", first, self._part("column", n["columns"])[0])
+            is_lost = math.compare("EQ", n["kept_row_bytes"], 0)
+            with body.when(self.w.b.or_(is_first, is_lost)):
+                for to, name in zip(panels, ("pack_rows", "rest_rows"), strict=False):
+                    self._pack(name, "row", lhs, (row, height), (step, steps), to)
         result_row = math.mul(row, n["row_distance"])
         to = self.math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
         adds = math.compare("NE", step, 0).text
@@ -236,7 +238,7 @@ class _Nest:
         if self.form.columns in (LINES, PANELS):
             ahead = self._ahead(rhs, columns, rows, block)
         for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
-            source = [self.math.moved(self.panel, math.mul(n["part_bytes"], left))]
+            source = panels[left : left + 1]
             if self.form.is_direct:
                 tables = self.tables
                 source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
@@ -250,14 +252,23 @@ class _Nest:
                     here = (self._panel_in_memory(ahead[0], column, 0), *ahead[1:])
                     self._tile_row(pointers, [*numbers, n["width"]], adds, here)
                 continue
-            panels = self._panels_at(step, start, right)
-            self._tile_row([*source, panels, to], [*numbers, count], adds, ahead)
+            packed = self._panels_at(step, start, right)
+            self._tile_row([*source, packed, to], [*numbers, count], adds, ahead)
             adds = "true"
         is_last = math.compare("GE", math.add(step, n["deep"]), n["depth"])
         is_wanted = Value(PRED, self.fn.value("icmp ne ptr %finish, null"))
         with self.body.when(self.w.b.and_(is_last, is_wanted)):
             begin = math.add(math.add(place, result_row), first)
             self._call("finish", ["%context"], [begin, height, count])
+
+    def _row_panels(self, row: IndexValue, step: IndexValue) -> list[str]:
+        """Return where each part of the rows from `row` on is packed, from step `step` of k on."""
+        n, math = self.n, self.math
+        first_row, _ = self._part("row", n["rows"])
+        kept = math.mul(math.sub(row, first_row), n["kept_row_bytes"])
+        kept = math.add(kept, math.mul(step, n["kept_step_bytes"]))
+        parts = (math.mul(n["part_bytes"], part) for part in range(self.form.parts))
+        return [math.moved(self.panel, math.add(kept, part)) for part in parts]
 
     def _tile_row(
         self,

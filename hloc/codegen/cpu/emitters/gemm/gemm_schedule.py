@@ -27,6 +27,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     COLUMN_BLOCK,
     PackedGemm,
     blocks_of,
+    may_keep_rows,
     moves_columns,
 )
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
@@ -148,12 +149,21 @@ def prefetches(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic, target: T
     return rows_bytes + 2 * columns_bytes <= AHEAD_SHARE * target.l2_bytes
 
 
+def keeps_rows(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> bool:
+    """True if rows are packed for the first block of columns only."""
+    is_again = s.rows not in IN_PLACE and s.block < p.sizes[1]
+    return is_again and may_keep_rows(p, arithmetic.operand.storage_bytes)
+
+
 def panel_sizes(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, int]:
-    """Return bytes of the tables, of a panel of rows, and of the packed columns."""
+    """Return bytes of the tables, of the packed rows, and of the packed columns."""
     size, multiple = arithmetic.operand.storage_bytes, arithmetic.depth_multiple
-    deep, span = (-(-steps // multiple) * multiple for steps in (s.deep, s.span))
+    deep, span, depth = (-(-steps // multiple) * multiple for steps in (s.deep, s.span, p.sizes[2]))
+    rows = deep * s.tile.rows
+    if keeps_rows(s, p, arithmetic):
+        rows = depth * -(-p.sizes[0] // s.tile.rows) * s.tile.rows
     columns = 0 if s.columns == PANELS else span * s.block * size
-    return aligned_bytes(8 * p.table_entries), aligned_bytes(deep * s.tile.rows * size), columns
+    return aligned_bytes(8 * p.table_entries), aligned_bytes(rows * size), columns
 
 
 def scratch_of(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> int:

@@ -16,6 +16,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import PANELS, gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
+    keeps_rows,
     modelled_schedule,
     panel_sizes,
     prefetches,
@@ -98,6 +99,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
     arithmetic = arithmetic_of(p, target)
     rows, columns, depth = p.sizes
     panel, part_bytes, _ = panel_sizes(schedule, p, arithmetic)
+    kept = arithmetic.operand.storage_bytes if keeps_rows(schedule, p, arithmetic) else 0
+    padded = -(-depth // arithmetic.depth_multiple) * arithmetic.depth_multiple
     is_ahead = prefetches(schedule, p, arithmetic, target)
     products = prod(axis.size for axis in p.outer)
     inner_gemms = prod(axis.size for axis in p.outer[1:])
@@ -123,6 +126,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         panel=panel,
         panels=panel + parts_of(p, arithmetic) * part_bytes,
         part_bytes=part_bytes,
+        kept_row_bytes=padded * kept,
+        kept_step_bytes=schedule.tile.rows * kept,
         ahead_row_bytes=_row_bytes(p, schedule) if is_ahead else 0,
         stretch=STRETCH * arithmetic.group,
     )
