@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from hloc.ir.attributes import EntryLayout, Metadata, RawText, SliceDimension
+from hloc.ir.attributes import EntryLayout, Metadata, RawText, SliceDimension, Window
 from hloc.ir.replica_groups import GroupLists
 from hloc.parser.common_values import METADATA_TYPES, alias_of
 from hloc.parser.grammar_file import rule_pattern, terminal
@@ -79,6 +79,13 @@ def _metadata(text: str) -> Metadata | None:
     return Metadata(**fields) if len(fields) == len(keys) else None
 
 
+def _window(text: str) -> Window | None:
+    """Return the window, None for a text that XLA does not print: its pattern compiles slowly."""
+    fields = _all_window_fields(text)
+    is_printed = text == "{" + " ".join([f"{key}={value}" for key, value in fields]) + "}"
+    return window_of(dict(once(fields))) if is_printed else None
+
+
 def _output_aliases(text: str) -> RawText | None:
     found = [
         f"{index_text(_ints(output))}: ({int_of(number)}, {index_text(_ints(operand))})"
@@ -133,6 +140,8 @@ def read_plain(rule: str, text: str, shape_of: Callable[[str, int], Shape]) -> A
     """
     if rule == "metadata":
         return _metadata(text)
+    if rule == "window" and (window := _window(text)) is not None:
+        return window
     reader = _READERS.get(rule)
     if reader is not None:
         return reader(text) if _pattern(rule).fullmatch(text) else None
