@@ -317,3 +317,41 @@ def test_gradients_of_kernels_run_along_the_batch(
     products = (convolution_gemm.EMITTER, windowed_gemm.EMITTER)
     assert emitter_for(parse_text(text).entry.root) in products
     check_root(text, random_arrays(text), **bounds_of("convolution", lhs.partition("[")[0]))
+
+
+FEW_FEATURES = {
+    "short-strips": ("f32[2,40,9,16]", "f32[3,40,3,3]", "f32[2,3,9,16]", "3x3 pad=1_1x1_1", NCHW),
+    "eight": ("f32[1,24,20,30]", "f32[8,24,3,3]", "f32[1,8,18,28]", "3x3", NCHW),
+    "long-strips": ("f32[1,16,9,70]", "f32[6,16,3,3]", "f32[1,6,9,70]", "3x3 pad=1_1x1_1", NCHW),
+    "stride": ("f32[2,30,24,32]", "f32[4,30,3,3]", "f32[2,4,12,16]",
+               "3x3 stride=2x2 pad=0_1x0_1", NCHW),
+    "gradient": ("f32[3,20,14,15]", "f32[3,2,14,15]", "f32[2,20,3,3]", "14x15 pad=1_1x1_1",
+                 "fb01_io01->fb01"),
+    "bf16": ("bf16[2,40,9,16]", "bf16[4,40,3,3]", "bf16[2,4,9,16]", "3x3 pad=1_1x1_1", NCHW),
+}  # fmt: skip
+"""Few output features, with a spatial dimension fastest: the rows of a gemm."""
+
+MORE_FEW_FEATURES = {
+    "two": ("f32[2,40,9,16]", "f32[2,40,3,3]", "f32[2,2,9,16]", "3x3 pad=1_1x1_1", NCHW),
+    "long-strips": ("f32[1,16,9,70]", "f32[5,16,3,3]", "f32[1,5,9,70]", "3x3 pad=1_1x1_1", NCHW),
+    "one-dimension": ("f32[4,32,90]", "f32[8,32,5]", "f32[4,8,90]", "5 pad=2_2", "bf0_oi0->bf0"),
+    "holes": ("f32[2,30,12,16]", "f32[8,30,3,3]", "f32[2,8,23,31]",
+              "3x3 pad=1_1x1_1 lhs_dilate=2x2", NCHW),
+}  # fmt: skip
+"""The same, where strips along the fastest dimension are faster."""
+
+
+@pytest.mark.parametrize(
+    ("case", "is_gemm"),
+    [
+        *((case, True) for case in FEW_FEATURES.values()),
+        *((case, False) for case in MORE_FEW_FEATURES.values()),
+    ],
+    ids=[*FEW_FEATURES, *(f"strips-{name}" for name in MORE_FEW_FEATURES)],
+)
+def test_few_features_beside_strips(case: tuple[str, ...], is_gemm: bool) -> None:
+    lhs, rhs, result, window, labels = case
+    root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
+    text = module_text([lhs, rhs], root)
+    assert (emitter_for(parse_text(text).entry.root) is windowed_gemm.EMITTER) == is_gemm
+    check_root(text, random_arrays(text), **bounds_of("convolution", lhs.partition("[")[0]))

@@ -50,14 +50,22 @@ Time relative to plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 
 
 
 def packed_gemm(
-    p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str = ""
+    p: GemmProblem,
+    sources: tuple[DType, DType],
+    result: DType,
+    algorithm: str = "",
+    *,
+    fewest_rows: int = MIN_ROWS,
 ) -> PackedGemm | None:
-    """Return `p` as a packed gemm; None if that is not supported, or does not pay."""
+    """Return `p` as a packed gemm; None if that is not supported, or does not pay.
+
+    For less than `fewest_rows` rows other kernels are faster.
+    """
     found = _as_packed(p, sources, result, algorithm)
     if found is None:
         return None
     m, n, k = found.sizes
-    fewest = MIN_BYTE_ROWS if found.sources in BYTE_PRODUCTS else MIN_ROWS
+    fewest = MIN_BYTE_ROWS if found.sources in BYTE_PRODUCTS else fewest_rows
     is_worth = m >= fewest and n >= MIN_COLUMNS and k >= MIN_DEPTH and m * n * k >= MIN_WORK
     return found if is_worth else None
 
