@@ -1,8 +1,10 @@
 """The process of one model and one engine, for `bench_models.py`.
 
 Prints a line of JSON about the first result, then one about a run for each line of standard input,
-and saves a sample of the results. Memory is what the process needs above weights and inputs: the
-peak of its resident memory less that before compiling, and what a child process needs that helps.
+and saves a sample of the results. A run that is not counted precedes each: the first one after
+other processes' work is slower, on some machines by half. Memory is what the process needs above
+weights and inputs: the peak of its resident memory less that before compiling, and what a child
+process needs that helps.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ def main() -> None:
     calls = max(1, int(harness.ROUND_SECONDS / max(once[1], 1e-7)))
     forget_peak()
     for _ in sys.stdin:
+        engine.run()
         seconds, _ = timed(lambda: [engine.run() for _ in range(calls)])
         answer({"seconds": [s / calls for s in seconds], "memory": status("VmHWM") - before})
 
