@@ -33,9 +33,9 @@ Times are medians of runs in which the engines take turns: of the processor on o
 clock on more. They are those of a steady state: an engine runs once, uncounted, before each (not so
 in rows of d6527d7e and bda9f5e3). `run` and `best` are hloc's time over XLA's and over that of the
 fastest other engine: below 1 hloc is faster; `constant best` is the same for hloc with constant
-weights. `first` is compiling and the first run, without tracing. `memory` is the peak of resident memory above what
-imports, weights and inputs take, of compiling and running together. A cell is empty where an engine
-was not measured."""
+weights. `first` is compiling and the first run, without tracing. `memory` is the peak of resident
+memory above what imports, weights and inputs take, of compiling and running together. A cell is
+empty where an engine was not measured."""
 _KINDS = {
     "run": "run", "best": "best peer", "constant_best": "constant best", "all_cores": "all cores",
     "first": "first", "memory": "memory",
