@@ -166,6 +166,8 @@ def test_few_packed_rows_stay_for_all_columns() -> None:
         gemm = gemm_of((f"f32[768,{rows}]", "f32[768,3072]", f"f32[{rows},3072]", 0, 0))
         found, arithmetic = modelled_schedule(gemm, target), arithmetic_of(gemm, target)
         assert keeps_rows(found, gemm, arithmetic) == is_expected
+        in_place = gemm_of((f"f32[{rows},768]", "f32[768,3072]", f"f32[{rows},3072]", 1, 0))
+        assert not any(keeps_rows(s, in_place, arithmetic) for s in schedules(in_place, target))
         assert scratch_of(found, gemm, arithmetic) <= gemm.scratch_bytes
 
 

@@ -227,9 +227,9 @@ def _are_in_place(p: PackedGemm) -> bool:
 
 
 def may_keep_rows(p: PackedGemm, bytes_: int) -> bool:
-    """True if all rows, packed in elements of `bytes_`, are few enough to stay packed."""
+    """True if rows are packed, in elements of `bytes_`, and are few enough to stay packed."""
     rows, _, depth = p.sizes
-    return rows * depth * bytes_ <= KEPT_ROWS_BYTES
+    return not _are_in_place(p) and rows * depth * bytes_ <= KEPT_ROWS_BYTES
 
 
 def _kept_rows_bytes(p: PackedGemm, bytes_: int) -> int:
