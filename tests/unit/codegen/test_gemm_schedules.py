@@ -100,6 +100,17 @@ def test_schedules_fit_the_scratch_memory(case: Case, cpu: str) -> None:
         assert schedule.deep == found[0].deep  # a block of k is one sum
 
 
+@pytest.mark.parametrize("cpu", ["haswell", "sapphirerapids"])
+@pytest.mark.parametrize("l2_kib", [256, 512, 1024, 1280, 2048, 4096])
+@pytest.mark.parametrize("dtype", ["f32", "s32"])
+def test_schedules_fit_with_any_cache(dtype: str, l2_kib: int, cpu: str) -> None:
+    target = replace(target_for("x86_64", cpu), l2_bytes=l2_kib << 10)
+    for m, k, n in ((200, 300, 1000), (128, 768, 3072), (49, 4608, 512), (1000, 1100, 900)):
+        gemm = gemm_of((f"{dtype}[{m},{k}]", f"{dtype}[{k},{n}]", f"{dtype}[{m},{n}]", 1, 0))
+        found = modelled_schedule(gemm, target)
+        assert scratch_of(found, gemm, arithmetic_of(gemm, target)) <= gemm.scratch_bytes
+
+
 def test_schedules_differ_in_everything_that_keeps_the_bits() -> None:
     found = schedules(gemm_of(CASES[2]), target_for("x86_64", "haswell"))
     for names in (("tile",), ("rows",), ("block",), ("span",)):
@@ -169,6 +180,30 @@ def test_few_packed_rows_stay_for_all_columns() -> None:
         in_place = gemm_of((f"f32[{rows},768]", "f32[768,3072]", f"f32[{rows},3072]", 1, 0))
         assert not any(keeps_rows(s, in_place, arithmetic) for s in schedules(in_place, target))
         assert scratch_of(found, gemm, arithmetic) <= gemm.scratch_bytes
+
+
+@pytest.mark.parametrize(
+    ("case", "algorithm", "cpu"),
+    [
+        (("s8[128,3072]", "s8[3072,1100]", "s32[128,1100]", 1, 0), "", "haswell"),  # as s16
+        (
+            ("f32[3072,128]", "f32[3072,1100]", "f32[128,1100]", 0, 0),
+            ", algorithm=dot_bf16_bf16_f32_x3",  # in two parts of bf16
+            "sapphirerapids",
+        ),
+    ],
+)
+def test_rows_that_stay_packed_in_another_type_fit(case: Case, algorithm: str, cpu: str) -> None:
+    target = replace(target_for("x86_64", cpu), l2_bytes=2 << 20)
+    text = text_of(case)
+    text = text.replace("contracting_dims={0}\n", f"contracting_dims={{0}}{algorithm}\n")
+    assert algorithm in text
+    gemm = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(gemm, PackedGemm)
+    arithmetic = arithmetic_of(gemm, target)
+    found = modelled_schedule(gemm, target)
+    assert keeps_rows(found, gemm, arithmetic)
+    assert scratch_of(found, gemm, arithmetic) <= gemm.scratch_bytes
 
 
 @pytest.mark.parametrize(("rows", "depth"), [(128, 768), (49, 200), (13, 1000), (130, 33)])

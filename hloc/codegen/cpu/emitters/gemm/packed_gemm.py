@@ -186,7 +186,8 @@ class PackedGemm:
         total = 8 if self.result is F64 else 4
         for size, (columns, depth, keeps_depth) in (
             (total, _vector_blocks(self, 2 * PANEL_BYTES)),
-            (total, _vector_blocks(self, 0)),
+            (total, _large_blocks(self, 2 * PANEL_BYTES)),
+            (total, _large_blocks(self, 0)),
             (self.sources[0].storage_bytes, _matrix_blocks(self)),
         ):
             depth = self.sizes[2] if keeps_depth else depth
@@ -197,8 +198,15 @@ class PackedGemm:
             padded = -(-self.sizes[2] // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
             columns = -(-self.sizes[1] // MAX_TILE) * MAX_TILE
             largest = max(largest, padded * (columns + MAX_ROWS) * self.sources[0].storage_bytes)
-        kept = max(_kept_rows_bytes(self, size) for size in (total, self.sources[0].storage_bytes))
+        kept = max(_kept_rows_bytes(self, size) for size in self._packed_sizes)
         return 3 * ALIGNMENT + 8 * self.table_entries + largest + kept
+
+    @property
+    def _packed_sizes(self) -> set[int]:
+        """Bytes of a packed element of a row: on some machines bytes are widened, f32 split."""
+        total = 8 if self.result is F64 else 4
+        others = {2} if self.algorithm or self.sources in BYTE_PRODUCTS else set()
+        return {total, self.sources[0].storage_bytes} | others
 
 
 def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
@@ -238,7 +246,7 @@ def _kept_rows_bytes(p: PackedGemm, bytes_: int) -> int:
         return 0
     rows, _, depth = p.sizes
     padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
-    return (rows + MAX_ROWS) * padded * bytes_
+    return (rows + MAX_ROWS) * padded * bytes_ * PARTS.get(p.algorithm, 1)
 
 
 def has_matrices(p: PackedGemm) -> bool:
@@ -283,21 +291,32 @@ def blocks_of(p: PackedGemm, arithmetic: Arithmetic, l2_bytes: int) -> tuple[int
 
 
 def _vector_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
-    depth = p.sizes[2]
     if p.result in _NARROW_FLOATS:
-        fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
-        return min(fitting, COLUMN_BLOCK), depth, False
-    most = DIRECT_DEPTH_BLOCK if p.sizes[1] <= DIRECT_COLUMNS else DEPTH_BLOCK
-    if p.sizes[1] <= STREAMED_COLUMNS and is_in_runs(p):
-        most = STREAMED_DEPTH_BLOCK
-    block = _even_part(depth, most, 16)
-    bytes_ = 8 if p.result is F64 else 4
-    rows, all_columns, _ = p.sizes
-    rows_bytes = rows * block * p.sources[0].storage_bytes
+        return _large_blocks(p, l2_bytes)
+    block, bytes_ = _depth_block(p), 8 if p.result is F64 else 4
+    rows_bytes = p.sizes[0] * block * p.sources[0].storage_bytes
     is_small = rows_bytes <= AHEAD_ROWS_SHARE * l2_bytes
     if is_small and moves_columns(p) and (_are_in_place(p) or may_keep_rows(p, bytes_)):
         fitting = int(AHEAD_COLUMNS_SHARE * min(l2_bytes, 2 * PANEL_BYTES))
         return fitting // (block * bytes_), block, False
+    return _large_blocks(p, l2_bytes)
+
+
+def _depth_block(p: PackedGemm) -> int:
+    """Return the steps of k of a block for vectors, if the result has the type of the sums."""
+    most = DIRECT_DEPTH_BLOCK if p.sizes[1] <= DIRECT_COLUMNS else DEPTH_BLOCK
+    if p.sizes[1] <= STREAMED_COLUMNS and is_in_runs(p):
+        most = STREAMED_DEPTH_BLOCK
+    return _even_part(p.sizes[2], most, 16)
+
+
+def _large_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
+    """Return the blocks of a gemm whose columns are not prefetched."""
+    rows, all_columns, depth = p.sizes
+    if p.result in _NARROW_FLOATS:
+        fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
+        return min(fitting, COLUMN_BLOCK), depth, False
+    block, bytes_ = _depth_block(p), 8 if p.result is F64 else 4
     is_one_panel = all_columns * depth * bytes_ <= PANEL_BYTES
     cached = PANEL_BYTES if is_one_panel else int(PANEL_SHARE * l2_bytes)
     most_bytes = min(PANEL_BYTES, cached) if rows <= SHORT_ROWS else PANEL_BYTES
