@@ -28,6 +28,13 @@ from hloc.dtypes import BF16, F32, PRED
 
 _LINE = f"<{SIDE} x i32>"
 
+_UNITS_AHEAD = 8
+"""Units of k between columns that are packed and columns that are prefetched.
+
+Columns wait for memory: 0.83 of the time for 128x768x768 of bf16, 0.95 for 128x3072x768, both not
+in a cache.
+"""
+
 
 class BlockPacking:
     """Writes one packing function: `gather` or `lines`."""
@@ -176,18 +183,28 @@ class BlockPacking:
                 self._rows(self.math.moved("%to", start), first)
 
     def _columns(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
-        """Pack a block of the columns of all panels."""
+        """Pack a block of the columns of all panels; whole lines of whole blocks need no masks."""
         math = self.math
+        lines = 2 if self.p.width % (2 * SIDE) == 0 else 1
+        size = lines * SIDE
+        is_whole = math.compare("LE", math.add(first, self.steps), self.depth)
+        whole = math.mul(math.div(self.count, size), size)
+        whole = self.b.select(is_whole, math.value(whole), math.value(0))
         with self.body.loop(0, MATRIX_UNITS) as unit:
-            offsets, valid = self._unit(first, unit)
             row = math.add(start, math.mul(unit, ROW_BYTES))
-            lines = 2 if self.p.width % (2 * SIDE) == 0 else 1
-            with self.body.loop(0, self.count, lines * SIDE) as i:
-                panel = math.mul(math.div(i, self.p.width), panel_bytes)
-                within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
-                place = math.add(math.add(row, panel), within)
-                for number, line in enumerate(self._units(offsets, valid, i, lines)):
-                    self._store("%to", math.add(place, number * SIDE * ROW_BYTES), line)
+            ahead, _ = self._unit(first, math.add(unit, _UNITS_AHEAD))
+            offsets, valid = self._unit(first, unit)
+            for begin, end in ((0, whole), (whole, self.count)):
+                with self.body.loop(begin, end, size) as i:
+                    for offset in ahead:
+                        place = math.mul(math.add(offset, i), self.p.source.storage_bytes)
+                        self.b.prefetch_at(math.moved("%from", place))
+                    panel = math.mul(math.div(i, self.p.width), panel_bytes)
+                    within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
+                    place = math.add(math.add(row, panel), within)
+                    found = self._units(offsets, [] if end is whole else valid, i, lines)
+                    for number, line in enumerate(found):
+                        self._store("%to", math.add(place, number * SIDE * ROW_BYTES), line)
 
     def _rows(self, block: str, first: IndexValue) -> None:
         """Pack a block of the rows of one panel."""
@@ -211,14 +228,23 @@ class BlockPacking:
     def _units(
         self, offsets: list[Value], valid: list[Value], i: IndexValue, lines: int
     ) -> list[str]:
-        """Return one unit of all rows or columns of some lines, from number `i` on."""
+        """Return one unit of all rows or columns of some lines, from number `i` on.
+
+        `valid` tells which elements of the unit exist; if it is empty, all exist in all lines.
+        """
         math, fn = self.math, self.fn
         size = lines * SIDE
-        mask, kind = first_lanes(self.w, math.sub(self.count, i), size), f"<{size} x i1>"
-        vectors = []
-        for offset, exists in zip(offsets, valid, strict=True):
-            here = fn.value(f"select i1 {exists.text}, {kind} {mask}, {kind} zeroinitializer")
-            vectors.append(self._load(math.add(offset, i), size, here))
+        masks = [""] * len(offsets)
+        if valid:
+            mask, kind = first_lanes(self.w, math.sub(self.count, i), size), f"<{size} x i1>"
+            masks = [
+                fn.value(f"select i1 {exists.text}, {kind} {mask}, {kind} zeroinitializer")
+                for exists in valid
+            ]
+        vectors = [
+            self._load(math.add(offset, i), size, mask)
+            for offset, mask in zip(offsets, masks, strict=True)
+        ]
         joined, words = self._words(vectors, size), f"<{size} x i32>"
         if lines == 1:
             return [joined]
