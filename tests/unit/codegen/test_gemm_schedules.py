@@ -102,13 +102,30 @@ def test_schedules_fit_the_scratch_memory(case: Case, cpu: str) -> None:
 
 @pytest.mark.parametrize("cpu", ["haswell", "sapphirerapids"])
 @pytest.mark.parametrize("l2_kib", [256, 512, 1024, 1280, 2048, 4096])
-@pytest.mark.parametrize("dtype", ["f32", "s32"])
+@pytest.mark.parametrize("dtype", ["f32", "s32", "bf16"])
 def test_schedules_fit_with_any_cache(dtype: str, l2_kib: int, cpu: str) -> None:
     target = replace(target_for("x86_64", cpu), l2_bytes=l2_kib << 10)
     for m, k, n in ((200, 300, 1000), (128, 768, 3072), (49, 4608, 512), (1000, 1100, 900)):
         gemm = gemm_of((f"{dtype}[{m},{k}]", f"{dtype}[{k},{n}]", f"{dtype}[{m},{n}]", 1, 0))
         found = modelled_schedule(gemm, target)
         assert scratch_of(found, gemm, arithmetic_of(gemm, target)) <= gemm.scratch_bytes
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "expected"),
+    [
+        (128, 768, (256, 256, True)),  # sums of all rows
+        (512, 768, (256, 768, True)),  # sums of a panel of rows
+        (128, 512, (512, 512, False)),  # one block of k, which is rounded in its tile
+    ],
+)
+def test_deep_narrow_products_have_sums_in_scratch_memory(
+    rows: int, depth: int, expected: tuple[int, int, bool]
+) -> None:
+    gemm = gemm_of((f"bf16[{rows},{depth}]", f"bf16[{depth},768]", f"bf16[{rows},768]", 1, 0))
+    found = modelled_schedule(gemm, target_for("x86_64", "sapphirerapids"))
+    assert (found.deep, found.span, found.rounds) == expected
+    assert not modelled_schedule(gemm, target_for("x86_64", "cooperlake")).rounds
 
 
 def test_schedules_differ_in_everything_that_keeps_the_bits() -> None:

@@ -28,7 +28,7 @@ SIZES = [
     (16, 48, 32), (12, 12, 230), (33, 65, 70), (64, 96, 64), (70, 31, 129), (49, 16, 65),
     (32, 32, 1100), (17, 340, 8),
 ]  # fmt: skip
-"""Rows, columns and k, around 16, 32, 48 and blocks of k of 32, 64 and 512."""
+"""Rows, columns and k, around 16, 32, 48 and blocks of k of 32, 64, 256 and 512."""
 
 
 def routine_text(text: str, machine: Target) -> str:
@@ -49,6 +49,24 @@ def test_bf16(rows: int, columns: int, depth: int, left: int, right: int, result
     check_root(text, random_arrays(text), **bounds(row))
     if min(rows, columns) > 16:
         assert "tdpbf16ps" in routine_text(text, host_target())
+
+
+@needs_amx
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"), [(40, 700, 600), (300, 100, 600), (70, 130, 1000), (48, 33, 3000)]
+)
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_sums_of_blocks_of_k_are_rounded_once(
+    rows: int, columns: int, depth: int, pieces: int
+) -> None:
+    """Sums of all rows, or of a panel if there are many, wait in scratch memory."""
+    lhs, rhs = f"bf16[{rows},{depth}]", f"bf16[{depth},{columns}]"
+    found = {}
+    for result in ("f32", "bf16"):
+        text = product(lhs, rhs, f"{result}[{rows},{columns}]", 1, 0)
+        root = parse_text(text).entry.root
+        (found[result],) = run_instruction(root, random_arrays(text), pieces=pieces)
+    assert (found["bf16"] == found["f32"].astype(found["bf16"].dtype)).all()
 
 
 @needs_amx

@@ -27,6 +27,9 @@ class GemmArguments:
         row_distance: row stride of the result in elements.
         panel, panels: offsets of packed rows and columns, in bytes after the tables.
         part_bytes: size of the packed rows.
+        sums, sums_row_bytes: offset of the sums that are rounded to the result, in bytes after the
+            tables, and their row stride; 0 if the sums are in the result.
+        kept_sums_row_bytes: row stride of the sums if they are those of all rows, else 0.
         kept_row_bytes, kept_step_bytes: strides of rows and of steps of k in packed rows that stay
             for the next columns, else 0.
         ahead_row_bytes: distance of steps of k in memory if the columns that are packed next are
@@ -58,6 +61,9 @@ class GemmArguments:
     panel: int
     panels: int
     part_bytes: int
+    sums: int
+    sums_row_bytes: int
+    kept_sums_row_bytes: int
     kept_row_bytes: int
     kept_step_bytes: int
     ahead_row_bytes: int

@@ -1,11 +1,11 @@
 """The loops around micro-kernels as a routine: gemms of any size by packed panels.
 
-    nest(lhs, rhs, out, scratch, begin, end, numbers, finish, context, tiles, columns, rows ...)
+    nest(lhs, rhs, out, scratch, begin, end, numbers, finish, context, round, tiles ...)
 
 `numbers` holds everything that depends on the gemm: the fields of `GemmArguments`, then axes as
 `offset_table` reads them, fastest first. Micro-kernel and packing are passed as pointers, so that
-gemms of all element types share one routine. `finish`, if not null, is called for rows whose sums
-are final.
+gemms of all element types share one routine. `round`, if not null, moves sums that are final from
+scratch memory to the result; then `finish`, if not null, is called for these rows.
 
 A block of k of some columns is packed for the second-level cache and multiplied by one panel of
 rows after another, packed for the first-level cache. The sums of every block of k are added to the
@@ -96,7 +96,7 @@ def _nest(form: NestForm, target: Target) -> Routines:
         *(f"ptr %{name}" for name in ("lhs", "rhs", "out", "scratch")),
         "i64 %begin",
         "i64 %end",
-        *(f"ptr %{name}" for name in ("numbers", "finish", "context", *pointers)),
+        *(f"ptr %{name}" for name in ("numbers", "finish", "context", "round", *pointers)),
     )
     return routine_unit(form.name, parameters, lambda w: _Nest(w, form).write(), target)
 
@@ -113,7 +113,7 @@ class _Nest:
             for i, name in enumerate(AXES)
         }
         self.tables: dict[str, str] = {}
-        self.panel = self.panels = ""
+        self.panel = self.panels = self.sums = ""
 
     def write(self) -> None:
         """Emit the tables, then the loop over gemms."""
@@ -142,9 +142,8 @@ class _Nest:
                 axes = self._entry("%numbers", first)
                 self.w.b.call_routine(offset_table.NAME, (place, axes), count)
             place = self._entry(place, n[size])
-        self.panel, self.panels = (
-            self.math.moved(start, n["panel"]),
-            self.math.moved(start, n["panels"]),
+        self.panel, self.panels, self.sums = (
+            self.math.moved(start, n[name]) for name in ("panel", "panels", "sums")
         )
 
     def _places(self, number: IndexValue) -> tuple[Value, ...]:
@@ -232,7 +231,10 @@ class _Nest:
                 for to, name in zip(panels, ("pack_rows", "rest_rows"), strict=False):
                     self._pack(name, "row", lhs, (row, height), (step, steps), to)
         result_row = math.mul(row, n["row_distance"])
-        to = self.math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
+        result = math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
+        result_row_bytes = math.mul(n["row_distance"], n["result_bytes"])
+        rounds = Value(PRED, self.fn.value("icmp ne ptr %round, null"))
+        to, row_bytes = self._sums(row, result, result_row_bytes, rounds)
         adds = math.compare("NE", step, 0).text
         ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
         if self.form.columns in (LINES, PANELS):
@@ -242,7 +244,6 @@ class _Nest:
             if self.form.is_direct:
                 tables = self.tables
                 source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
-            row_bytes = math.mul(n["row_distance"], n["result_bytes"])
             numbers = [self._units(steps), row_bytes, height]
             if self.form.is_packed:
                 with body.loop(0, count, n["width"]) as column:
@@ -256,10 +257,22 @@ class _Nest:
             self._tile_row([*source, packed, to], [*numbers, count], adds, ahead)
             adds = "true"
         is_last = math.compare("GE", math.add(step, n["deep"]), n["depth"])
+        with body.when(self.w.b.and_(is_last, rounds)):
+            self._call("round", [to, result], [count, height, row_bytes, result_row_bytes])
         is_wanted = Value(PRED, self.fn.value("icmp ne ptr %finish, null"))
         with self.body.when(self.w.b.and_(is_last, is_wanted)):
             begin = math.add(math.add(place, result_row), first)
             self._call("finish", ["%context"], [begin, height, count])
+
+    def _sums(
+        self, row: IndexValue, result: str, row_bytes: IndexValue, rounds: Value
+    ) -> tuple[str, IndexValue]:
+        """Return where the tiles from `row` on add their sums, and the row stride there."""
+        n, b, math = self.n, self.w.b, self.math
+        first_row, _ = self._part("row", n["rows"])
+        sums = math.moved(self.sums, math.mul(math.sub(row, first_row), n["kept_sums_row_bytes"]))
+        pointer = self.fn.value(f"select i1 {rounds.text}, ptr {sums}, ptr {result}")
+        return pointer, b.select(rounds, n["sums_row_bytes"], math.value(row_bytes))
 
     def _row_panels(self, row: IndexValue, step: IndexValue) -> list[str]:
         """Return where each part of the rows from `row` on is packed, from step `step` of k on."""

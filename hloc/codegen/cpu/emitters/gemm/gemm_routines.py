@@ -134,7 +134,7 @@ def _tile_units(
     """Return the row of tiles, then the function that it calls for edge tiles."""
     width, is_direct = lanes(arithmetic, target), row_form in IN_PLACE
     kind = arithmetic.instruction or (row_form if is_direct else "packed")
-    name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
+    name = f"tiles_{arithmetic.result_name}_{tile.rows}x{tile.vectors}_{kind}"
     if arithmetic.is_matrix:
 
         def matrix_tiles(w: RoutineWriter) -> None:

@@ -32,6 +32,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
 )
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
 
@@ -63,6 +64,8 @@ class GemmSchedule:
         block: columns that all rows go through at a time, a multiple of `width`.
         deep: steps of k of a block.
         span: steps of k that are packed at once: a block, or all.
+        rounds: blocks of k add to sums in scratch memory, which are rounded to the result: those of
+            a panel of rows if all of k is packed at once, else of all rows.
     """
 
     tile: Tile
@@ -72,6 +75,7 @@ class GemmSchedule:
     block: int
     deep: int
     span: int
+    rounds: bool = False
 
     @property
     def forms(self) -> tuple[str, str]:
@@ -96,9 +100,8 @@ def modelled_schedule(p: PackedGemm, target: Target) -> GemmSchedule:
     if is_read and rows * deep * p.sources[0].storage_bytes <= MAX_ROWS_BYTES:
         fitting = PANELS_AT_A_TIME * width
     span = depth if keeps_depth else deep
-    return GemmSchedule(
-        tile, width, rows_form, columns_form, _whole_tiles(fitting, width, p), deep, span
-    )
+    columns, rounds = _whole_tiles(fitting, width, p), p.is_narrow and deep < depth
+    return GemmSchedule(tile, width, rows_form, columns_form, columns, deep, span, rounds)
 
 
 def schedules(p: PackedGemm, target: Target) -> tuple[GemmSchedule, ...]:
@@ -115,7 +118,8 @@ def _alternatives(p: PackedGemm, target: Target) -> Iterator[GemmSchedule]:
         for tile in tiles_of(arithmetic, target, direct=rows in IN_PLACE):
             width = tile.vectors * lanes(arithmetic, target)
             columns = _whole_tiles(block, width, p)
-            found = GemmSchedule(tile, width, rows, first.columns, columns, first.deep, span)
+            deep, rounds = first.deep, first.rounds
+            found = GemmSchedule(tile, width, rows, first.columns, columns, deep, span, rounds)
             if _is_equal(found, first, target) and scratch_of(found, p, arithmetic) <= (
                 p.scratch_bytes
             ):
@@ -169,4 +173,14 @@ def panel_sizes(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> tuple
 def scratch_of(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> int:
     """Return the bytes of scratch memory that a schedule needs."""
     tables, rows, columns = panel_sizes(s, p, arithmetic)
-    return ALIGNMENT + tables + parts_of(p, arithmetic) * (rows + columns)
+    sums_rows = s.tile.rows if s.span == p.sizes[2] else max(s.tile.rows, p.sizes[0])
+    sums = sums_rows * sums_row_bytes(s)
+    return ALIGNMENT + tables + parts_of(p, arithmetic) * (rows + columns) + sums
+
+
+def sums_row_bytes(s: GemmSchedule) -> int:
+    """Return the row stride of sums that are rounded to the result, 0 if there are none.
+
+    One more cache line keeps rows apart in the sets of the first-level cache.
+    """
+    return s.block * F32.storage_bytes + ALIGNMENT if s.rounds else 0

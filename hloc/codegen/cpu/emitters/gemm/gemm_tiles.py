@@ -71,18 +71,18 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
     depth = p.sizes[2]
     wide = target.vector_bits == 512
     if wide and p.sources == (BF16, BF16) and target.has("amx-bf16"):
-        return Arithmetic(f"matrix_{p.result.name}", F32, BF16, p.result, 2, "tdpbf16ps")
+        return Arithmetic("matrix", F32, BF16, p.result, 2, "tdpbf16ps")
     if wide and p.algorithm and target.has("amx-bf16"):
-        return Arithmetic("matrix_f32", F32, BF16, F32, 2, "tdpbf16ps")
+        return Arithmetic("matrix", F32, BF16, F32, 2, "tdpbf16ps")
     if wide and p.sources in _BYTE_INSTRUCTIONS and target.has("amx-int8"):
         return Arithmetic("matrix", S32, S8, S32, 4, _BYTE_INSTRUCTIONS[p.sources])
     if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
-        return Arithmetic(f"bf16_{p.result.name}", F32, BF16, p.result, 2)
+        return Arithmetic("bf16", F32, BF16, p.result, 2)
     if wide and p.sources == (S8, S8) and depth % 4 == 0 and target.has("avx512vnni"):
         return Arithmetic("s8", S32, S8, S32, 4)
     if p.sources in BYTE_PRODUCTS and depth % 2 == 0 and has_pair_sums(target):
         return Arithmetic("s16", S32, S16, S32, 2)
-    return Arithmetic(f"{total.name}_{p.result.name}", total, total, p.result)
+    return Arithmetic(total.name, total, total, p.result)
 
 
 def parts_of(p: PackedGemm, arithmetic: Arithmetic) -> int:

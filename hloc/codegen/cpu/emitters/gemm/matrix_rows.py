@@ -32,7 +32,7 @@ _PARAMETERS = (
 @cache
 def row_tiles(arithmetic: Arithmetic, tile: Tile, target: Target) -> Routines:
     """Return the function of a row of tiles; `edge` holds all of k of `tile.rows` rows."""
-    name = f"row_tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{arithmetic.instruction}"
+    name = f"row_tiles_{arithmetic.result_name}_{tile.rows}x{tile.vectors}_{arithmetic.instruction}"
     return routine_unit(name, _PARAMETERS, lambda w: _RowTiles(w, arithmetic, tile).write(), target)
 
 

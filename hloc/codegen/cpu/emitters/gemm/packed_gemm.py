@@ -71,8 +71,22 @@ matrix registers. If the columns do not fit the second-level cache there must be
 blocks of k take 0.98 for 600x1200x600, 1.0 for 1000x1100x900, but 1.06 for 2048x1024x256.
 """
 
-MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 1024, 1 << 20, 128
-"""The same for matrix registers: bytes of a row, of packed columns, and fewest columns."""
+MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 512, 3 << 18, 128
+"""The same for matrix registers: bytes of a row, of packed columns, and fewest columns.
+
+Blocks of k of two panels then fit the first-level cache together.
+"""
+
+SHORT_MATRIX_PANEL_BYTES = 3 << 17
+"""The same bytes of packed columns for at most `SHORT_ROWS` rows."""
+
+MOST_UNDIVIDED_BYTES = 1024
+"""Most bytes of a row that are one block of k for matrix registers, if the result is narrow: sums
+of several blocks are in scratch memory until they are rounded.
+
+Time relative to one block: 0.68 for 128x3072x768 of bf16, 0.80 for 128x768x768, 0.88 for
+128x768x3072, 0.92 for 512x768x3072; 1.1 for 512x512x512, 1.5 for 1024x64x1024.
+"""
 
 KEPT_ROWS_BYTES = 5 << 18
 """Most bytes of packed rows that stay for the next block of columns, instead of being packed again.
@@ -95,8 +109,6 @@ MAX_DEPTH_MULTIPLE = 64
 
 ALIGNMENT = 64
 """Size of a cache line, the alignment of tables and panels."""
-
-_NARROW_FLOATS = (BF16, F16)
 
 PARTS = {"dot_bf16_bf16_f32": 2, "dot_bf16_bf16_f32_x3": 2}
 """Number of bf16 parts of an f32, for algorithms that are faster in matrix registers than in f32.
@@ -148,6 +160,11 @@ class PackedGemm:
         return m, n, k
 
     @property
+    def is_narrow(self) -> bool:
+        """True if the sums are rounded to the type of the result."""
+        return self.result in (BF16, F16)
+
+    @property
     def shared(self) -> str:
         """What threads share: the outermost loop (`outer`), `columns` or `rows`.
 
@@ -193,7 +210,9 @@ class PackedGemm:
             depth = self.sizes[2] if keeps_depth else depth
             width = min(columns, self.sizes[1])
             padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
-            largest = max(largest, padded * (width * size + vectors))
+            rows = MAX_ROWS if keeps_depth else max(MAX_ROWS, self.sizes[0])
+            sums = rows * (4 * width + 8 * MAX_TILE) if self.is_narrow else 0
+            largest = max(largest, padded * (width * size + vectors) + sums)
         if stays_in_rows(self):
             padded = -(-self.sizes[2] // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
             columns = -(-self.sizes[1] // MAX_TILE) * MAX_TILE
@@ -278,7 +297,9 @@ def moves_columns(p: PackedGemm) -> bool:
 def blocks_of(p: PackedGemm, arithmetic: Arithmetic, l2_bytes: int) -> tuple[int, int, bool]:
     """Return columns and steps of k of a block, and whether all blocks of k are packed at once.
 
-    Narrow results are rounded once, so they have a single block of k.
+    Narrow results are rounded once. So vectors have a single block of k for them; matrix registers
+    add to sums in scratch memory: those of all rows, if these are few, else those of a panel of
+    rows, and all blocks of k are packed at once.
 
     Args:
         p: the gemm.
@@ -291,7 +312,7 @@ def blocks_of(p: PackedGemm, arithmetic: Arithmetic, l2_bytes: int) -> tuple[int
 
 
 def _vector_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
-    if p.result in _NARROW_FLOATS:
+    if p.is_narrow:
         return _large_blocks(p, l2_bytes)
     block, bytes_ = _depth_block(p), 8 if p.result is F64 else 4
     rows_bytes = p.sizes[0] * block * p.sources[0].storage_bytes
@@ -313,7 +334,7 @@ def _depth_block(p: PackedGemm) -> int:
 def _large_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
     """Return the blocks of a gemm whose columns are not prefetched."""
     rows, all_columns, depth = p.sizes
-    if p.result in _NARROW_FLOATS:
+    if p.is_narrow:
         fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
         return min(fitting, COLUMN_BLOCK), depth, False
     block, bytes_ = _depth_block(p), 8 if p.result is F64 else 4
@@ -331,10 +352,14 @@ def _large_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
 def _matrix_blocks(p: PackedGemm) -> tuple[int, int, bool]:
     bytes_ = p.sources[0].storage_bytes
     depth = p.sizes[2]
-    if p.result not in _NARROW_FLOATS:
+    is_short = p.sizes[0] <= SHORT_ROWS
+    if not p.is_narrow or depth * bytes_ > MOST_UNDIVIDED_BYTES:
         depth = _even_part(depth, MATRIX_DEPTH_BYTES // bytes_, MAX_DEPTH_MULTIPLE)
-    fitting = MATRIX_PANEL_BYTES // (depth * bytes_) // MAX_TILE * MAX_TILE
-    return max(fitting, MIN_MATRIX_COLUMNS), depth, False
+    keeps_depth = p.is_narrow and not is_short
+    span = p.sizes[2] if keeps_depth else depth
+    most_bytes = SHORT_MATRIX_PANEL_BYTES if is_short else MATRIX_PANEL_BYTES
+    fitting = most_bytes // (span * bytes_) // MAX_TILE * MAX_TILE
+    return max(fitting, MIN_MATRIX_COLUMNS), depth, keeps_depth
 
 
 def _even_part(size: int, most: int, multiple: int) -> int:

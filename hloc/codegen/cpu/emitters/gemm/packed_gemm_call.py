@@ -7,6 +7,7 @@ describe the operands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -20,9 +21,11 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     modelled_schedule,
     panel_sizes,
     prefetches,
+    sums_row_bytes,
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, parts_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import COLUMN_PIECE, ROW_PIECE, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.sums_rounding import rounding_routine
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass
@@ -63,9 +66,11 @@ def emit_packed(
     begin, end = (0, p.pieces) if whole else (k.begin, k.end)
     arithmetic = arithmetic_of(p, k.target)
     parts, schedule = parts_of(p, arithmetic), _schedule(k, p)
-    routines = gemm_routines(arithmetic, schedule.tile, p.sources, schedule.forms, k.target, parts)
+    adds = replace(arithmetic, result=arithmetic.total) if schedule.rounds else arithmetic
+    routines = gemm_routines(adds, schedule.tile, p.sources, schedule.forms, k.target, parts)
+    rounding = [rounding_routine(p.result, k.target)] if schedule.rounds else []
     loops, table = nest_routines(NestForm(*schedule.forms, parts), k.target)
-    for unit in (*routines.units, loops, table):
+    for unit in (*routines.units, loops, table, *rounding):
         k.use(unit)
     numbers = gemm_arguments(_numbers(p, schedule, k.target), p.outer, p.rows, p.columns, p.depth)
     scratch = k.b.offset_pointer(k.scratch, scratch_offset)
@@ -74,7 +79,8 @@ def emit_packed(
     called += [routines.rest_columns, routines.rest_rows] if parts > 1 else []
     arrays = (lhs.pointer, rhs.pointer, out.pointer, scratch)
     functions = [f"@{name}" for name in called]
-    others = [f"ptr {x}" for x in (number_table(k, numbers), *finish, *functions)]
+    round_ = f"@{rounding[0].name}" if rounding else "null"
+    others = [f"ptr {x}" for x in (number_table(k, numbers), *finish, round_, *functions)]
     k.b.call_routine(loops.name, arrays, begin, end, *others)
 
 
@@ -98,7 +104,9 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
     """Return the sizes and blocks of a gemm."""
     arithmetic = arithmetic_of(p, target)
     rows, columns, depth = p.sizes
-    panel, part_bytes, _ = panel_sizes(schedule, p, arithmetic)
+    panel, part_bytes, columns_bytes = panel_sizes(schedule, p, arithmetic)
+    parts = parts_of(p, arithmetic)
+    sums_bytes = sums_row_bytes(schedule)
     kept = arithmetic.operand.storage_bytes if keeps_rows(schedule, p, arithmetic) else 0
     padded = -(-depth // arithmetic.depth_multiple) * arithmetic.depth_multiple
     is_ahead = prefetches(schedule, p, arithmetic, target)
@@ -124,8 +132,11 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         multiple=arithmetic.depth_multiple,
         row_distance=row_distance(p),
         panel=panel,
-        panels=panel + parts_of(p, arithmetic) * part_bytes,
+        panels=panel + parts * part_bytes,
         part_bytes=part_bytes,
+        sums=panel + parts * (part_bytes + columns_bytes),
+        sums_row_bytes=sums_bytes,
+        kept_sums_row_bytes=sums_bytes if schedule.span < depth else 0,
         kept_row_bytes=padded * kept,
         kept_step_bytes=schedule.tile.rows * kept,
         ahead_row_bytes=_row_bytes(p, schedule) if is_ahead else 0,

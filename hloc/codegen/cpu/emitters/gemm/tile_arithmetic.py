@@ -36,6 +36,11 @@ class Arithmetic:
         return bool(self.instruction)
 
     @property
+    def result_name(self) -> str:
+        """The part of a routine's name that tells how units are multiplied and sums written."""
+        return f"{self.name}_{self.result.name}"
+
+    @property
     def depth_multiple(self) -> int:
         """Elements of k in one step of the micro-kernel."""
         return self.group * (MATRIX_UNITS if self.is_matrix else 1)
