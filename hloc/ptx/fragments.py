@@ -100,6 +100,11 @@ _WIDEN: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def widened(values: Array, element: str) -> Array:
+    """Return elements as f64, given registers or words of memory that are full of them."""
+    return _WIDEN[element](np.ascontiguousarray(values).view(TYPES_OF_ELEMENTS[element]))
+
+
 def _left(rows: int, depth: int, element: str, per_register: int) -> Fragment:
     """A: registers advance by 8 rows first, then along columns."""
     registers = rows // 8 * (depth // (4 * per_register))

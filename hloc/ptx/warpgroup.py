@@ -8,28 +8,41 @@ written. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumula
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
+from itertools import product as pairs
+from math import prod
 
 import numpy as np
 
 from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import LaneFault
+from hloc.ptx.fragments import TYPES_OF_ELEMENTS, widened
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Immediate, Instruction, Operand, Vector
-from hloc.ptx.rounding import f32_of_bf16
 from hloc.ptx.tensor_maps import swizzled
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
-Widened = Callable[[Array], Array]
 _GROUP = 128
 _LANE = np.arange(_GROUP)
 _WARP, _QUAD, _PLACE = _LANE // 32, _LANE % 32 // 4, _LANE % 4
-_ROWS, _DEPTH = 64, 16
-_SHAPE = re.compile(r"m64n(\d+)k16")
+_ROWS = 64
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+_DEPTH_BYTES, _PIECE_BYTES = 32, 16
+_HALVES = ("f16", "bf16")
+"""Types whose matrices may be transposed in shared memory; there, the depth is 16."""
+
+_HALF_DEPTH = 16
+_INTEGERS = ("s8", "u8")
+_FACTORS = {
+    *((name, name) for name in (*_HALVES, "tf32")),
+    *pairs(("e4m3", "e5m2"), repeat=2),
+    *pairs(_INTEGERS, repeat=2),
+}
+"""Types of A and B."""
+
 _ROW_BYTES = {0: 16, 1: 128, 2: 64, 3: 32}  # by the swizzle mode of the descriptor
 
 
@@ -50,29 +63,30 @@ class _Descriptor:
         return cls(field(0), field(16), field(32), bits >> 62)
 
     def pieces(self, size: int, transposed: bool) -> Array:
-        """Return the addresses of pieces of 8 elements, [size, 2] or, transposed, [size / 8, 16].
+        """Return the addresses of 16-byte pieces, [size, 2] or, transposed, [size / 8, 16].
 
         A piece runs along the depth, or if transposed along the other dimension. Without a
-        swizzle, `leading` is the offset of the next 8 along the depth, `stride` that of the next 8
-        along the other dimension. With one, rows of 128 bytes or less hold several pieces: `stride`
-        is the offset of the next 8 rows, `leading` that of the pieces that exceed a row.
+        swizzle, `leading` is the offset of the next piece along the depth, `stride` that of the
+        next 8 along the other dimension; if transposed, `leading` is that of the next 8 along the
+        depth. With a swizzle, rows of 128 bytes or less hold several pieces: `stride` is the
+        offset of the next 8 rows, `leading` that of the pieces that exceed a row.
         """
         width = _ROW_BYTES[self.mode]
         if not transposed:
-            row, piece = np.arange(size)[:, None], np.arange(_DEPTH // 8)
-            along = piece * (self.leading if self.mode == 0 else 16)
+            row, piece = np.arange(size)[:, None], np.arange(_DEPTH_BYTES // _PIECE_BYTES)
+            along = piece * (self.leading if self.mode == 0 else _PIECE_BYTES)
             address = self.start + row // 8 * self.stride + row % 8 * width + along
         else:
-            chunk, deep = np.arange(size // 8)[:, None], np.arange(_DEPTH)
-            per_row = width // 16
+            chunk, deep = np.arange(size // 8)[:, None], np.arange(_HALF_DEPTH)
+            per_row = width // _PIECE_BYTES
             steps = (self.stride, self.leading) if self.mode else (self.leading, self.stride)
-            across = chunk // per_row * steps[1] + chunk % per_row * 16
+            across = chunk // per_row * steps[1] + chunk % per_row * _PIECE_BYTES
             address = self.start + across + deep // 8 * steps[0] + deep % 8 * width
         return swizzled(address, width)
 
 
 def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
-    """wgmma.mma_async for 16-bit floats, its groups and waits; fences do nothing."""
+    """wgmma.mma_async, its groups and waits; fences do nothing."""
     action = instruction.parts[1]
     if not instruction.has("aligned"):
         raise frame.fault("wgmma is for whole warpgroups: .aligned is missing")
@@ -83,10 +97,21 @@ def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
     if action == "wait_group":
         return partial(_wait, _constant(instruction.operands[0], frame))
     shape = next((m for p in instruction.parts if (m := _SHAPE.fullmatch(p))), None)
-    types = instruction.parts[-3:]
-    if shape is None or types[0] != "f32" or types[1:] not in (("f16",) * 2, ("bf16",) * 2):
+    if shape is None or not _is_kind(instruction.parts[-3:], int(shape[1]), int(shape[2])):
         raise frame.fault(f"unknown opcode {instruction.opcode}")
-    return _product(instruction, frame, int(shape[1]), types[1] == "bf16")
+    return _product(instruction, frame, int(shape[1]))
+
+
+def _is_kind(types: tuple[str, ...], columns: int, depth: int) -> bool:
+    """True if there is such an instruction with sums of 32 bits, given types of D, A and B."""
+    sums, left, right = types
+    if (left, right) not in _FACTORS:
+        return False
+    whole = left in _INTEGERS
+    step = 16 if whole and columns > 24 else 8
+    fits = 0 < columns <= 256 and columns % step == 0
+    size = TYPES_OF_ELEMENTS[left].itemsize
+    return fits and depth * size == _DEPTH_BYTES and sums == ("s32" if whole else "f32")
 
 
 def _constant(operand: Operand, frame: Frame) -> int:
@@ -111,28 +136,36 @@ def _wait(allowed: int, threads: Threads, lanes: Lanes) -> None:
     threads.active = lanes
 
 
-def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) -> Operation:
+def _product(instruction: Instruction, frame: Frame, columns: int) -> Operation:
     d, a, b, scale_d, *rest = instruction.operands
+    sums, *factors = instruction.parts[-3:]
     accumulators = frame.vector(d)
     if len(accumulators) != columns // 2:
         raise frame.fault(f"the accumulator has {columns // 2} registers")
-    in_registers = isinstance(a, Vector)
-    if len(rest) != (3 if in_registers else 4):
-        raise frame.fault("after scale-d, wgmma takes two scales and the transpositions of A and B")
-    sign_a, sign_b, *transposed = (_constant(x, frame) for x in rest)
-    if in_registers:
-        transposed.insert(0, False)
+    left, in_registers = frame.vector(a), isinstance(a, Vector)
+    if in_registers and len(left) != 4:
+        raise frame.fault("A has 4 registers")
+    scales = 0 if factors[0] in _INTEGERS else 2
+    turns = (1 if in_registers else 2) if factors[0] in _HALVES else 0
+    if len(rest) != scales + turns:
+        what = "two scales" if scales else "no scales"
+        what += " and the transpositions of A and B" if turns else " and no transpositions"
+        raise frame.fault(f"after scale-d, wgmma takes {what} of {factors[0]}")
+    numbers = [_constant(x, frame) for x in rest]
+    signs, transposed = numbers[:scales], numbers[scales:]
+    if not {*signs} <= {1, -1} or not {*transposed} <= {0, 1}:
+        raise frame.fault("scales of wgmma are 1 or -1, transpositions 0 or 1")
     product = _Product(
         instruction,
         columns,
-        _widened_bf16 if brain else _widened_f16,
-        sums=[frame.source(item, TYPES["f32"]) for item in accumulators],
+        (factors[0], factors[1]),
+        sums=[frame.source(item, TYPES[sums]) for item in accumulators],
         keep=frame.predicate(scale_d),
-        sign=sign_a * sign_b,
-        left=[frame.source(x, TYPES["b32" if in_registers else "b64"]) for x in frame.vector(a)],
+        sign=prod(signs),
+        left=[frame.source(x, TYPES["b32" if in_registers else "b64"]) for x in left],
         in_registers=in_registers,
         right=frame.source(b, TYPES["b64"]),
-        transposed=[bool(x) for x in transposed],
+        transposed=(turns == 2 and transposed[0] == 1, turns > 0 and transposed[-1] == 1),
     )
 
     def run(threads: Threads, lanes: Lanes) -> None:
@@ -144,19 +177,12 @@ def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) 
     return run
 
 
-def _widened_bf16(values: Array) -> Array:
-    return f32_of_bf16(values.view(np.uint16)).astype(np.float64)
-
-
-def _widened_f16(values: Array) -> Array:
-    return values.view(np.float16).astype(np.float64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Product:
     """An instruction `wgmma.mma_async`, decoded; registers by their rows.
 
     Attributes:
+        factors: types of A and B.
         sums: the accumulators.
         keep: the predicate scale-d and whether it is negated: accumulate if it holds.
         left: registers of A, or the one with its descriptor.
@@ -166,14 +192,14 @@ class _Product:
 
     instruction: Instruction
     columns: int
-    widened: Widened
+    factors: tuple[str, str]
     sums: list[int]
     keep: tuple[int, bool]
     sign: int
     left: list[int]
     in_registers: bool
     right: int
-    transposed: list[bool]
+    transposed: tuple[bool, bool]
 
     def begin(self, threads: Threads, lanes: Array) -> None:
         """Read the operands that are consumed at issue, and queue the computation."""
@@ -199,32 +225,41 @@ class _Product:
         held = threads.rows
         if at_a is None:
             values = [held[row][lanes] for row in self.left]
-            matrix_a = _from_registers(values, self.widened)
+            matrix_a = _from_registers(values, self.factors[0])
         else:
             pieces = at_a.pieces(_ROWS, self.transposed[0])
             own = np.arange(len(pieces)) * 4 // len(pieces)  # each warp has 16 rows
-            matrix_a = _from_shared(threads, lanes, pieces, own, self.widened)
+            matrix_a = _from_shared(threads, lanes, pieces, own, self.factors[0])
         pieces = at_b.pieces(self.columns, self.transposed[1])
         some = np.arange(len(pieces)) % 4  # every warp reads all of it; each checks a part
-        matrix_b = _from_shared(threads, lanes, pieces, some, self.widened)
+        matrix_b = _from_shared(threads, lanes, pieces, some, self.factors[1])
         number = np.arange(len(self.sums))[:, None]
         rows = 16 * _WARP + _QUAD + 8 * (number // 2 % 2)
         places = 8 * (number // 4) + 2 * _PLACE + number % 2
         product = self.sign * (matrix_a @ matrix_b.T)[rows, places]
         neighbours = lanes_of(lanes)
         for register, values_of_lanes in zip(self.sums, product, strict=True):
-            sums = held[register][neighbours]
-            held[register][neighbours] = values_of_lanes + np.where(use, sums, np.float32(0))
+            sums = np.where(use, held[register][neighbours], held[register].dtype.type(0))
+            held[register][neighbours] = self._added(sums, values_of_lanes)
+
+    def _added(self, sums: Array, product: Array) -> Array:
+        """Return sums of a register's type, a product of f64 added: rounded, wrapped or clipped."""
+        total: Array = sums + product  # exact for integers
+        if self.instruction.has("satfinite"):
+            return np.clip(total, -(1 << 31), (1 << 31) - 1)
+        return total if sums.dtype.kind == "f" else total.astype(np.int64).astype(sums.dtype)
 
 
-def _from_registers(values: list[Array], widened: Widened) -> Array:
-    """Return A, [64, 16]: each warp has 16 rows in the layout of mma.m16n8k16."""
-    matrix = np.empty((64, _DEPTH))
+def _from_registers(values: list[Array], element: str) -> Array:
+    """Return A, [64, depth]: each warp has 16 rows in the layout of mma.sync."""
+    per_register = 4 // TYPES_OF_ELEMENTS[element].itemsize
+    matrix = np.empty((_ROWS, 8 * per_register))
     for i, value in enumerate(values):
-        pair = widened(np.ascontiguousarray(value)).reshape(_GROUP, 2)
         row = 16 * _WARP + _QUAD + 8 * (i % 2)
-        column = 2 * _PLACE + 8 * (i // 2)
-        matrix[row, column], matrix[row, column + 1] = pair[:, 0], pair[:, 1]
+        column = per_register * (_PLACE + 4 * (i // 2))
+        elements = widened(value, element).reshape(_GROUP, per_register)
+        for part in range(per_register):
+            matrix[row, column + part] = elements[:, part]
     return matrix
 
 
@@ -235,14 +270,12 @@ def _descriptor_of(threads: Threads, lanes: Array, row: int) -> _Descriptor:
     return _Descriptor.of(int(descriptors[0]))
 
 
-def _from_shared(
-    threads: Threads, lanes: Array, pieces: Array, warp: Array, widened: Widened
-) -> Array:
-    """Return a matrix, [size, 16], given the addresses of its pieces.
+def _from_shared(threads: Threads, lanes: Array, pieces: Array, warp: Array, element: str) -> Array:
+    """Return a matrix, [size, depth], given the addresses of its pieces.
 
     `warp` says which warp reads the pieces of each first index.
     """
-    places, transposed = pieces.astype(np.uint64), pieces.shape[1] == _DEPTH
+    places, transposed = pieces.astype(np.uint64), pieces.shape[1] == _HALF_DEPTH
     if threads.metrics is not None:
         # 8 rows are read at once, along the last index or the first.
         in_turn = places if transposed else places.T
@@ -251,10 +284,10 @@ def _from_shared(
     threads.active = who = np.repeat(lanes[32 * warp], pieces.shape[1])
     found = threads.spaces.shared.load(who, places.reshape(-1), np.dtype(np.uint64), 2)
     threads.active = lanes
-    elements = widened(np.ascontiguousarray(found)).reshape(*pieces.shape, 8)
+    elements = widened(found, element).reshape(*pieces.shape, -1)
     if transposed:
-        elements = elements.transpose(0, 2, 1)
-    return elements.reshape(-1, _DEPTH)
+        return elements.transpose(0, 2, 1).reshape(-1, _HALF_DEPTH)
+    return elements.reshape(len(pieces), -1)
 
 
 DECODERS: dict[str, Decoder] = {"wgmma": decode_wgmma}
