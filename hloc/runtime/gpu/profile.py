@@ -28,6 +28,7 @@ class KernelProfile:
 
     Attributes:
         source: name of an instruction that it computes.
+        dtype, algorithm: of its arithmetic, on which peaks depend.
         cost: total cost of all launches.
         seconds: on the device; None in the interpreter.
         reports: of the interpreter, one per launch of a function.
@@ -38,6 +39,7 @@ class KernelProfile:
     runs: int
     cost: Cost
     dtype: DType
+    algorithm: str
     seconds: float | None
     reports: tuple[LaunchReport, ...]
 
@@ -51,7 +53,7 @@ class KernelProfile:
         if not self.seconds:
             return None
         flops = self.cost.flops + self.cost.transcendentals
-        return spec.seconds(flops, self.cost.bytes, self.dtype) / self.seconds
+        return spec.seconds(flops, self.cost.bytes, self.dtype, self.algorithm) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
                 request.inst.opcode.name,
                 runs,
                 instruction_cost(request.inst, costs.__getitem__).times(runs),
-                _main_type(request.inst),
+                *_arithmetic(request.inst),
                 statistics.median(map(sum, each)) if is_timed else None,
                 () if is_timed else tuple(each[0]),
             )
@@ -125,8 +127,10 @@ def _measured(
     return rounds
 
 
-def _main_type(inst: Instruction) -> DType:
-    """Return the element type of a kernel's arithmetic, on which peaks depend."""
+def _arithmetic(inst: Instruction) -> tuple[DType, str]:
+    """Return the element type of a kernel's arithmetic, and the algorithm of its gemm."""
     inside = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
     dots = [i for i in inside if i.is_a("dot", "convolution")]
-    return dots[0].operands[0].array.dtype if dots else F32
+    if not dots:
+        return F32, ""
+    return dots[0].operands[0].array.dtype, dots[0].attributes.algorithm

@@ -12,7 +12,7 @@ from hloc.analysis.gpu_devices import DeviceSpec, spec_of_device
 from hloc.cli import main
 from hloc.cli.profile_report import profile_lines
 from hloc.driver import compile_module, make_options, parse_text
-from hloc.dtypes import BF16, F32
+from hloc.dtypes import BF16, F32, S8, dtype_named
 from hloc.errors import HloError, UnsupportedError
 from hloc.runtime.gpu import executable as gpu_executable
 from hloc.runtime.gpu.executable import GpuExecutable
@@ -93,6 +93,11 @@ def test_peaks_of_devices_by_the_names_that_drivers_give() -> None:
     assert h100 is not None
     assert h100.seconds(989e12, 3.35e12, BF16) == 1.0
     assert h100.seconds(67e12, 0, F32) == 1.0
+    assert h100.seconds(494.5e12, 0, F32, "dot_tf32_tf32_f32") == 1.0
+    assert h100.seconds(1979e12, 0, dtype_named("f8e4m3fn")) == h100.seconds(1979e12, 0, S8) == 1.0
+    a100 = spec_of_device("NVIDIA A100-SXM4-80GB")
+    assert a100 is not None
+    assert a100.peak_flops(dtype_named("f8e5m2")) == a100.peak_flops(BF16)  # computed as f16
 
 
 # ---------------------------------------------------------------- the benchmark
