@@ -10,7 +10,7 @@ from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_named
 from hloc.ptx.program import Instruction
-from hloc.ptx.rounding import bf16_of_f32, f32_directed, f32_of_bf16
+from hloc.ptx.rounding import bf16_of_f32, f32_directed, f32_of_bf16, tf32_of_f32
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
@@ -147,22 +147,9 @@ def _narrowing(result: PtxType, mode: str, frame: Frame) -> Function:
 
 
 def _tf32(mode: str, frame: Frame) -> Function:
-    dropped = np.uint32(0x1FFF)
-
-    def run(x: Array) -> Array:
-        bits = x.astype(np.float32).view(np.uint32)
-        if mode == "rna":
-            moved = bits + np.uint32(0x1000)
-        elif mode == "rn":
-            moved = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
-        elif mode == "rz":
-            moved = bits
-        else:
-            raise frame.fault(f"rounding .{mode} to tf32 is not supported")
-        kept = np.where(np.isfinite(x), moved & ~dropped, bits)
-        return np.where(x != x, np.uint32(0x7FFFFFFF), kept).astype(np.uint32).view(np.float32)
-
-    return run
+    if mode not in ("rna", "rn", "rz"):
+        raise frame.fault(f"rounding .{mode} to tf32 is not supported")
+    return lambda x: tf32_of_f32(x.astype(np.float32), mode)
 
 
 def _float_to_float(

@@ -27,6 +27,19 @@ def f32_of_bf16(bits: Array) -> Array:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
+def tf32_of_f32(x: Array, mode: str) -> Array:
+    """Clear the low 13 bits of f32: to nearest (`rn`, or `rna`: ties away) or to zero (`rz`)."""
+    bits, dropped = x.view(np.uint32), np.uint32(0x1FFF)
+    if mode == "rna":
+        moved = bits + np.uint32(0x1000)
+    elif mode == "rn":
+        moved = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
+    else:
+        moved = bits
+    kept = np.where(np.isfinite(x), moved & ~dropped, bits)
+    return np.where(x != x, np.uint32(0x7FFFFFFF), kept).astype(np.uint32).view(np.float32)
+
+
 def bf16_of_f32(values: Array) -> Array:
     """Round f32 to bf16, ties to even; NaN becomes 0x7fff."""
     bits = np.ascontiguousarray(values).view(np.uint32)

@@ -1,7 +1,8 @@
 """cp.async.bulk.tensor: copies of whole tiles from global to shared memory.
 
-Elements of a tile outside the array are zero and count towards the bytes that arrive. Source: PTX
-ISA, "cp.async.bulk.tensor".
+Elements of a tile outside the array are zero and count towards the bytes that arrive. TF32 is
+rounded to nearest here; how a device rounds is not documented. Source: PTX ISA,
+"cp.async.bulk.tensor".
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from hloc.ptx.mbarriers import BulkCopy
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Operation
 from hloc.ptx.program import Address, Coordinates, Instruction
+from hloc.ptx.rounding import tf32_of_f32
 from hloc.ptx.tensor_maps import MAP_ALIGNMENT, MAP_BYTES, PIECE_BYTES, TensorMap
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
@@ -86,6 +88,8 @@ def _tile(threads: Threads, lane: int, tensor: TensorMap, first: tuple[int, ...]
     found[whole] = _load(threads, lane, pieces[whole, 0], _WORD, 2)
     single = exists & ~np.repeat(whole, per_piece)
     values[single] = _load(threads, lane, address[single], values.dtype, 1)
+    if tensor.to_tf32:
+        values[:] = tf32_of_f32(values.view(np.float32), "rna").view(np.uint32)
     return found
 
 

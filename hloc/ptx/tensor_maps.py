@@ -38,6 +38,7 @@ class TensorMap:
         strides: in bytes, of all dimensions but the first.
         box: sizes of a tile.
         swizzle_bytes: 0, or the width in which pieces of 16 bytes are swizzled.
+        to_tf32: elements are f32, which copies round to TF32.
 
     Raises:
         PtxFault: the driver would reject it.
@@ -49,6 +50,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle_bytes: int = 0
+    to_tf32: bool = False
 
     def __post_init__(self) -> None:
         rank = len(self.dims)
@@ -67,6 +69,7 @@ class TensorMap:
             and inner % PIECE_BYTES == 0,
             f"a swizzle of {self.swizzle_bytes} bytes": self.swizzle_bytes in _SWIZZLES
             and (not self.swizzle_bytes or inner <= self.swizzle_bytes),
+            "TF32 of another size than 4 bytes": not self.to_tf32 or self.element_bytes == 4,
         }
         for what, holds in rules.items():
             if not holds:
@@ -81,7 +84,7 @@ class TensorMap:
             rank,
             self.element_bytes,
             self.swizzle_bytes,
-            0,
+            self.to_tf32,
             *self.dims,
             *[1] * (_MOST_DIMS - rank),
             *self.strides,
@@ -97,7 +100,7 @@ class TensorMap:
         Raises:
             PtxFault: they are not a tensor map.
         """
-        mark, address, rank, element_bytes, swizzle_bytes, _, *sizes = _LAYOUT.unpack(data)
+        mark, address, rank, element_bytes, swizzle_bytes, to_tf32, *sizes = _LAYOUT.unpack(data)
         if mark != _MARK:
             raise PtxFault("there is no tensor map at the address of this copy")
         dims, strides, box = sizes[:5], sizes[5:9], sizes[9:]
@@ -108,6 +111,7 @@ class TensorMap:
             tuple(strides[: rank - 1]),
             tuple(box[:rank]),
             swizzle_bytes,
+            bool(to_tf32),
         )
 
     @property

@@ -136,7 +136,13 @@ class GpuContext(KernelContext):
         return pointer_value(name)
 
     def tiles_of(
-        self, array: IrArray, dims: Sequence[int], strides: Sequence[int], box: Sequence[int]
+        self,
+        array: IrArray,
+        dims: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        *,
+        to_tf32: bool = False,
     ) -> TensorMapArgument:
         """Return the tensor map for copies of tiles of an operand in memory, 128 bytes a row.
 
@@ -145,11 +151,12 @@ class GpuContext(KernelContext):
             dims: sizes of its dimensions, as in `TensorMapArgument`.
             strides: in bytes.
             box: sizes of a tile.
+            to_tf32: round elements of f32 to TF32.
         """
         pointers = [self._argument(i).text for i in range(len(self.inputs))]
         argument = pointers.index(array.pointer.text)
         tiled = TensorMapArgument(
-            argument, array.dtype, tuple(dims), tuple(strides), tuple(box), 128
+            argument, array.dtype, tuple(dims), tuple(strides), tuple(box), 128, to_tf32
         )
         self._tiled.append(tiled)
         return tiled

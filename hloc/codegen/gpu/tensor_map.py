@@ -27,6 +27,7 @@ class TensorMapArgument:
         box: elements of a tile along each dimension.
         swizzle_bytes: in shared memory, 16-byte pieces within rows of this many bytes are swizzled
             by the number of the row; 0 for no swizzle.
+        to_tf32: copies round elements of f32 to TF32.
     """
 
     argument: int
@@ -35,3 +36,4 @@ class TensorMapArgument:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle_bytes: int = 0
+    to_tf32: bool = False

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from hloc.codegen.gpu.tensor_map import TensorMapArgument
-from hloc.dtypes import BF16, F16, DType
+from hloc.dtypes import BF16, F16, F32, DType
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 
-_ELEMENTS: dict[DType, str] = {BF16: "BFLOAT16", F16: "FLOAT16"}
+_ELEMENTS: dict[DType, str] = {BF16: "BFLOAT16", F16: "FLOAT16", F32: "FLOAT32"}
+"""The driver's names of types; all others have a byte."""
 
 
 def encode_tensor_map(driver: CudaDriver, tiled: TensorMapArgument, address: int) -> Any:
@@ -21,10 +22,11 @@ def encode_tensor_map(driver: CudaDriver, tiled: TensorMapArgument, address: int
         CudaError: the driver rejects it, such as for an address that is not a multiple of 16.
     """
     api = driver.api
+    kind = "TFLOAT32" if tiled.to_tf32 else _ELEMENTS.get(tiled.dtype, "UINT8")
     swizzle = f"{tiled.swizzle_bytes}B" if tiled.swizzle_bytes else "NONE"
     return driver.call(
         "cuTensorMapEncodeTiled",
-        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[tiled.dtype]}"),
+        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
         len(tiled.dims),
         address,
         [api.cuuint64_t(size) for size in tiled.dims],

@@ -94,5 +94,5 @@ def _tensor_map(tiled: TensorMapArgument, arguments: Sequence[int]) -> bytes:
     """Return the simulated tensor map of an array."""
     address, size = arguments[tiled.argument], tiled.dtype.storage_bytes
     return TensorMap(
-        address, size, tiled.dims, tiled.strides, tiled.box, tiled.swizzle_bytes
+        address, size, tiled.dims, tiled.strides, tiled.box, tiled.swizzle_bytes, tiled.to_tf32
     ).encoded()

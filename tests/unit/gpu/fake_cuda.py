@@ -27,6 +27,7 @@ _NO_CONTEXT_NEEDED = {
     "cuGetErrorString", "cuDeviceGetDefaultMemPool", "cuMemPoolSetAttribute", "cuLibraryUnload",
 }  # fmt: skip
 _FREE_SHARED = 48 << 10
+_ELEMENT_BYTES = {"UINT8": 1, "FLOAT16": 2, "BFLOAT16": 2, "FLOAT32": 4, "TFLOAT32": 4}
 _UNIT_BYTES = 16  # LLVM may read the whole of an aligned unit, which the driver allocates anyway
 
 
@@ -256,11 +257,12 @@ class FakeCuda:
     ) -> tuple[Any]:
         assert [int(step) for step in steps] == [1] * rank
         names = [getattr(value, "name", value) for value in (kind, *how)]
-        assert names[0].endswith("FLOAT16")
+        element = names[0].removeprefix("CU_TENSOR_MAP_DATA_TYPE_")
         assert [name.rpartition("_")[2] for name in names[1:]] == ["NONE", "128B", "256B", "NONE"]
         try:
             sizes = [tuple(map(int, numbers)) for numbers in (dims, strides, box)]
-            tensor = TensorMap(address, 2, sizes[0], sizes[1], sizes[2], 128)
+            size, to_tf32 = _ELEMENT_BYTES[element], element == "TFLOAT32"
+            tensor = TensorMap(address, size, sizes[0], sizes[1], sizes[2], 128, to_tf32)
         except PtxFault:
             raise Refused("CUDA_ERROR_INVALID_VALUE") from None
         found = self.types.CUtensorMap()

@@ -109,6 +109,17 @@ def test_three_dimensions() -> None:
     np.testing.assert_array_equal(got, tile_of(NUMBERS, box, first))
 
 
+def test_copies_round_to_tf32() -> None:
+    """To the nearest number with 10 bits of mantissa; infinities and NaN stay what they are."""
+    one = np.float32(1)
+    array = np.array([[one + 2.0**-12, -one - 3 * 2.0**-12, 3.5, np.inf, np.nan, 0, -0.0, 1e-40]])
+    array = array.astype(np.float32)
+    halves, text = array.view(np.uint16), program(32, (0, 0))
+    got = run(halves, (8, 1), text, element_bytes=4, dims=(8, 1), to_tf32=True).view(np.float32)
+    np.testing.assert_array_equal(got[:7], [1, -one - 2.0**-10, 3.5, np.inf, np.nan, 0, 0])
+    assert abs(got[7] - array[0, 7]) < 2.0 ** -(126 + 10)
+
+
 PLAIN = program(2048, (0, 0))
 BAD = {
     "no wait": (WAIT, "W:", "before the wait|uninitialised"),
@@ -159,12 +170,14 @@ def test_a_map_of_other_dimensions() -> None:
         ({"swizzle_bytes": 64}, "swizzle of 64 bytes"),
         ({"swizzle_bytes": 48}, "swizzle of 48 bytes"),
         ({"element_bytes": 3}, "elements of 3 bytes"),
+        ({"to_tf32": True}, "TF32 of another size"),
         ({"dims": (100, 20, 1)}, "1 strides"),
         ({"dims": (), "strides": (), "box": ()}, "0 dimensions"),
     ],
 )
 def test_maps_that_the_driver_refuses(changes: dict[str, Any], message: str) -> None:
     good = TensorMap(4096, 2, (100, 20), (208,), (64, 16))
-    assert TensorMap.decoded(good.encoded()) == good
+    for tensor in (good, replace(good, element_bytes=4, to_tf32=True)):
+        assert TensorMap.decoded(tensor.encoded()) == tensor
     with pytest.raises(PtxFault, match=message):
         replace(good, **changes)
