@@ -33,24 +33,33 @@ _SHARED, _GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
 WARPGROUP_THREADS = 128
 """Threads of a warpgroup: four adjacent warps, the first with a number that is a multiple of 4."""
 
-WARPGROUP_COLUMNS = (128, 256)
+WARPGROUP_COLUMNS = (128, 192, 256)
 """Columns of a warpgroup's tile of 64 rows: each thread has half as many accumulators."""
 
+WARPGROUP_KINDS = {
+    **{name: ("float", ("dd", "dl", "ld", "ll")) for name in ("bf16", "f16")},
+    **{name: ("float", ("dd",)) for name in ("tf32", "e4m3", "e4m3_e5m2", "e5m2_e4m3", "e5m2")},
+    **{name: ("i32", ("dd",)) for name in ("s8", "u8")},
+}
+"""By the types of the factors, one name if they are the same: LLVM type of the accumulators, and
+the orders of both tiles in shared memory: `dl` means that rows of the left tile run along the
+depth, those of the right one along its lines."""
 
-def _sums(columns: int) -> tuple[str, ...]:
-    return ("float",) * (columns // 2)
+
+def _sums(columns: int, kind: str) -> tuple[str, ...]:
+    return (kind,) * (columns // 2)
 
 
-def sums_type(columns: int) -> str:
+def sums_type(columns: int, kind: str = "float") -> str:
     """Return the LLVM type of a thread's accumulators of a tile of 64 rows and `columns`."""
-    return f"{{{', '.join(_sums(columns))}}}"
+    return f"{{{', '.join(_sums(columns, kind))}}}"
 
 
 WARPGROUP_HELPERS: dict[str, Helper] = {
     # mbarriers in shared memory: a phase completes when all expected threads and bytes have
     # arrived; `wait` is for the phase of a parity; the phase before the first (1) is complete
     "phase.init": Helper("void", (_SHARED, "i32")),
-    "phase.publish": Helper("void"),  # makes this thread's initialisation visible to copies
+    "phase.publish": Helper("void"),  # makes this thread's writes visible to copies and gemms
     "phase.arrive": Helper("void", (_SHARED, "i32")),  # if the number is not 0
     "phase.expect": Helper("void", (_SHARED, "i32")),  # arrive, and expect this many bytes
     "phase.wait": Helper("void", (_SHARED, "i32")),
@@ -60,24 +69,31 @@ WARPGROUP_HELPERS: dict[str, Helper] = {
         f"copy_tile.{rank}": Helper("void", (_SHARED, _SHARED, "ptr", *("i32",) * rank))
         for rank in range(2, 6)
     },
-    # gemms of tiles in shared memory by a warpgroup; `dl` means that rows of the left tile run
-    # along the depth, those of the right one along its lines. The operands are two matrix
-    # descriptors and a number: if it is 0, the accumulators are initialised
+    # four of the eight bytes of two words: hexadecimal digits of the third, the last one first
+    "permute_bytes": Helper("i32", ("i32", "i32", "i32")),
+    "store_matrix.x4": Helper("void", (_SHARED, "i32", "i32", "i32", "i32"), "warp"),
+    # gemms of tiles in shared memory by a warpgroup. The operands are two matrix descriptors and a
+    # number: if it is 0, the accumulators are initialised
     "warpgroup.few_registers": Helper("void", scope="warpgroup"),
     "warpgroup.many_registers": Helper("void", scope="warpgroup"),
+    "warpgroup.few_registers.transposing": Helper("void", scope="warpgroup"),
+    "warpgroup.many_registers.transposing": Helper("void", scope="warpgroup"),
     "warpgroup.begin": Helper("void", scope="warpgroup"),
     **{
         f"warpgroup.multiply.{kind}.{columns}.{order}": Helper(
-            sums_type(columns), ("i64", "i64", "i32", *_sums(columns)), "warpgroup"
+            sums_type(columns, sums), ("i64", "i64", "i32", *_sums(columns, sums)), "warpgroup"
         )
-        for kind in ("bf16", "f16")
+        for kind, (sums, orders) in WARPGROUP_KINDS.items()
         for columns in WARPGROUP_COLUMNS
-        for order in ("dd", "dl", "ld", "ll")
+        for order in orders
     },
     "warpgroup.commit": Helper("void", scope="warpgroup"),
     "warpgroup.wait.1": Helper("void", scope="warpgroup"),
     **{
-        f"warpgroup.finish.{columns}": Helper(sums_type(columns), _sums(columns), "warpgroup")
+        f"warpgroup.finish.{columns}{suffix}": Helper(
+            sums_type(columns, sums), _sums(columns, sums), "warpgroup"
+        )
+        for suffix, sums in (("", "float"), (".s32", "i32"))
         for columns in WARPGROUP_COLUMNS
     },
 }

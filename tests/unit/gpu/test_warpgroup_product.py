@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 from hloc import evaluate
-from hloc.codegen.gpu.emitters.gemm import warpgroup_gemm
-from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
-from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
 from hloc.codegen.gpu.nvptx import cubin
 from hloc.codegen.gpu.nvptx.backend import NvptxBackend
 from hloc.driver import parse_text
@@ -35,27 +32,27 @@ needs_assembler = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model of the time leaves small products to other kernels, which are not tested here."""
-
-    def always(p: MatrixProblem, kind: Kind) -> bool:
-        return True
-
-    monkeypatch.setattr(warpgroup_gemm, "is_faster", always)
-
-
 def dot(
-    rows: int, columns: int, depth: int, order: str = "dd", kind: str = "bf16", result: str = "f32"
+    rows: int,
+    columns: int,
+    depth: int,
+    order: str = "dd",
+    kinds: str = "bf16",
+    result: str = "f32",
+    more: str = "",
 ) -> str:
-    """Return a product; `dl`: the left side lies along its depth, the right one along its lines."""
+    """Return a product; `dl`: the left side lies along its depth, the right one along its lines.
+
+    `kinds` are the types of both sides, or the one that they share.
+    """
     left, right = (
         (f"{lines},{depth}", 1) if by == "d" else (f"{depth},{lines}", 0)
         for lines, by in ((rows, order[0]), (columns, order[1]))
     )
-    contracted = f"lhs_contracting_dims={{{left[1]}}}, rhs_contracting_dims={{{right[1]}}}"
+    contracted = f"lhs_contracting_dims={{{left[1]}}}, rhs_contracting_dims={{{right[1]}}}{more}"
+    first, second = (kinds.split() * 2)[:2]
     return entry(
-        f"{kind}[{left[0]}];{kind}[{right[0]}]",
+        f"{first}[{left[0]}];{second}[{right[0]}]",
         f"{result}[{rows},{columns}] dot(p0, p1), {contracted}",
     )
 
@@ -72,7 +69,7 @@ def run(text: str) -> SimulatedDevice:
 @small
 @pytest.mark.parametrize("kind", ["bf16", "f16"])
 def test_both_types(kind: str) -> None:
-    run(dot(128, 128, 64, kind=kind))
+    run(dot(128, 128, 64, kinds=kind))
 
 
 @small
@@ -324,7 +321,7 @@ REFUSED = {
     "few rows": dot(64, 2048, 2048),
     "strides that are no multiple of 16 bytes": dot(2048, 2048, 2044),
     "lines that are no multiple of 16 bytes": dot(2044, 2044, 2048, "ll"),
-    "another type": dot(2048, 2048, 2048, kind="f32"),
+    "another type": dot(2048, 2048, 2048, kinds="f32"),
     "two types": dot(2048, 2048, 2048).replace("p1 = bf16", "p1 = f16"),
     "a fused producer": EPILOGUE.replace("128", "2048")
     .replace("160", "2048")

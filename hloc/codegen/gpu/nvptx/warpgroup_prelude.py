@@ -6,10 +6,12 @@ They are written as PTX, since LLVM has no intrinsics for most of them. Source: 
 
 from __future__ import annotations
 
-from hloc.codegen.gpu.helpers import WARPGROUP_HELPERS
+from hloc.codegen.gpu.helpers import WARPGROUP_HELPERS, WARPGROUP_KINDS, Helper
 
-# 384 threads start with 168 registers each; these numbers have the same total.
-_PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 40, 232
+# 384 threads start with 168 registers each; these pairs of numbers have the same total.
+_REGISTERS = {"": (40, 232), ".transposing": (56, 224)}
+"""Of a producer and of a consumer, by what the producer does beside copying."""
+
 
 _PLAIN = {
     "phase.init": "mbarrier.init.shared::cta.b64 [$0], $1;",
@@ -24,13 +26,23 @@ _PLAIN = {
         " @!p bra WAIT; }"
     ),
     "copy_tile.prepare": "prefetch.tensormap [$0];",
-    "warpgroup.few_registers": f"setmaxnreg.dec.sync.aligned.u32 {_PRODUCER_REGISTERS};",
-    "warpgroup.many_registers": f"setmaxnreg.inc.sync.aligned.u32 {_CONSUMER_REGISTERS};",
+    "permute_bytes": "prmt.b32 $0, $1, $2, $3;",
+    "store_matrix.x4": "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};",
+    **{
+        f"warpgroup.few_registers{role}": f"setmaxnreg.dec.sync.aligned.u32 {few};"
+        for role, (few, _) in _REGISTERS.items()
+    },
+    **{
+        f"warpgroup.many_registers{role}": f"setmaxnreg.inc.sync.aligned.u32 {many};"
+        for role, (_, many) in _REGISTERS.items()
+    },
     "warpgroup.begin": "wgmma.fence.sync.aligned;",
     "warpgroup.commit": "wgmma.commit_group.sync.aligned;",
     "warpgroup.wait.1": "wgmma.wait_group.sync.aligned 1;",
 }
-_CONSTRAINTS = {"i32": "r", "i64": "l", "ptr": "l", "ptr addrspace(3)": "l"}
+_CONSTRAINTS = {"i32": "r", "i64": "l", "float": "f", "ptr": "l", "ptr addrspace(3)": "l"}
+_DEPTHS = {"bf16": 16, "f16": 16, "tf32": 8}
+"""Depth of an instruction by the type of its factors, 32 for bytes."""
 
 
 def definition(name: str) -> str:
@@ -39,12 +51,7 @@ def definition(name: str) -> str:
     given = [f"{kind} %{number}" for number, kind in enumerate(row.arguments)]
     convergent = "" if row.scope == "thread" else " convergent"
     head = f"define internal {row.result} @gpu.{name}({', '.join(given)}) alwaysinline{convergent}"
-    floats = row.arguments.count("float")
-    others = [_CONSTRAINTS[kind] for kind in row.arguments[: len(row.arguments) - floats]]
-    # Accumulators are tied operands: the instructions update them in place.
-    outputs = ["=f"] * floats
-    inputs = [*others, *map(str, range(floats))]
-    constraints = ",".join([*outputs, *inputs, "~{memory}"])
+    constraints = ",".join([*_operands(row), "~{memory}"])
     call = f'call {row.result} asm sideeffect "{_instruction(name)}", "{constraints}"'
     call += f"({', '.join(given)}){convergent}"
     if row.result == "void":
@@ -52,6 +59,19 @@ def definition(name: str) -> str:
     else:
         body = [f"  %r = {call}", f"  ret {row.result} %r"]
     return "\n".join([f"{head} {{", *body, "}"])
+
+
+def _operands(row: Helper) -> list[str]:
+    """Return the constraints of the results and arguments of a helper."""
+    arguments = [_CONSTRAINTS[kind] for kind in row.arguments]
+    if row.result == "void":
+        return arguments
+    if not row.result.startswith("{"):
+        return [f"={_CONSTRAINTS[row.result]}", *arguments]
+    # Accumulators are tied operands: the instructions update them in place.
+    sums = row.result.count(",") + 1
+    others = arguments[: len(arguments) - sums]
+    return [*(f"={kind}" for kind in arguments[len(others) :]), *others, *map(str, range(sums))]
 
 
 def _instruction(name: str) -> str:
@@ -71,7 +91,15 @@ def _instruction(name: str) -> str:
     kind, columns, order = rest
     count = int(columns) // 2
     sums = ", ".join(f"${i}" for i in range(count))
-    turned = ", ".join(str(int(side == "l")) for side in order)
-    opcode = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
-    product = f"{opcode} {{{sums}}}, ${count}, ${count + 1}, p, 1, 1, {turned};"
+    left, _, right = kind.partition("_")
+    result, orders = WARPGROUP_KINDS[kind]
+    flags = []
+    if result == "float":
+        flags = [1, 1]  # neither side is negated
+    if len(orders) > 1:
+        flags += [int(side == "l") for side in order]
+    shape = f"m64n{columns}k{_DEPTHS.get(left, 32)}.{'f32' if result == 'float' else 's32'}"
+    opcode = f"wgmma.mma_async.sync.aligned.{shape}.{left}.{right or left}"
+    operands = [f"{{{sums}}}", f"${count}", f"${count + 1}", "p", *map(str, flags)]
+    product = f"{opcode} {', '.join(operands)};"
     return f"{{ .reg .pred p; setp.ne.b32 p, ${count + 2}, 0; {product} }}"

@@ -81,11 +81,12 @@ def candidates(p: MatrixProblem, target: Target) -> list[Candidate]:
         return [Candidate(plan, emit_tiles) for plan in tiled_gemm.plans_for(p)]
     single = partial(emit_tensor_core, kind=kind)
     result = [Candidate(plan, single) for plan in tensor_core.plans_for(p, kind)]
-    if not has_warpgroups(target) or not warpgroup_gemm.suits(p, kind):
+    joint_kind = warpgroup_gemm.kind_for(p) if has_warpgroups(target) else None
+    if joint_kind is None:
         return result
-    joint = partial(emit_warpgroup_gemm, kind=kind)
-    others = [Candidate(plan, joint) for plan in warpgroup_gemm.plans_for(p)]
-    return others + result if warpgroup_gemm.is_faster(p, kind) else result + others
+    joint = partial(emit_warpgroup_gemm, kind=joint_kind)
+    others = [Candidate(plan, joint) for plan in warpgroup_gemm.plans_for(p, joint_kind)]
+    return others + result if warpgroup_gemm.is_faster(p, joint_kind, kind) else result + others
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
@@ -114,8 +115,9 @@ def _tile_scratch_bytes(p: MatrixProblem) -> int:
     kind = kind_of(p)
     if kind is not None:
         plans.append(tensor_core.plans_for(p, kind)[0])
-        if warpgroup_gemm.suits(p, kind) and warpgroup_gemm.is_faster(p, kind):
-            plans.append(warpgroup_gemm.plans_for(p)[0])
+        joint_kind = warpgroup_gemm.kind_for(p)
+        if joint_kind is not None and warpgroup_gemm.is_faster(p, joint_kind, kind):
+            plans.append(warpgroup_gemm.plans_for(p, joint_kind)[0])
     return max(scratch_for(p, plan.parts) for plan in plans)
 
 

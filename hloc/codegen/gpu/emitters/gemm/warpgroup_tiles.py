@@ -1,9 +1,10 @@
 """Tiles that are copied to shared memory whole and multiplied from there by warpgroups.
 
-A tile consists of rows of 128 bytes. Where the depth is contiguous in memory, a row is 64 elements
-of the depth of one line. Where lines are contiguous, it is 64 lines at one depth, and a tile is
-split into columns of such rows. In both cases 8 rows form 1 KiB, in which 16-byte pieces are
-swizzled by row.
+A tile consists of rows of 128 bytes. Where the depth is contiguous in memory, a row is a part of
+the depth of one line. Where lines are contiguous, it is some lines at one depth, and a tile is
+split into columns of such rows, which are squares. In both cases 8 rows form 1 KiB, in which
+16-byte pieces are swizzled by row. Where instructions take rows of the depth only, squares are
+transposed in place (`warpgroup_transposer`).
 """
 
 from __future__ import annotations
@@ -15,19 +16,15 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, Space
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import moved
+from hloc.codegen.gpu.emitters.gemm.warpgroup_kinds import ROW_BYTES, WarpgroupKind
 from hloc.codegen.gpu.tensor_map import MOST_DIMS, STEP_BYTES
-from hloc.dtypes import BF16, F16, S32
+from hloc.dtypes import F32, S32
 from hloc.lazy_dataclass import dataclass
 
-ROW_ELEMENTS = 64
-"""Elements of a row, 16 bits each; also the depth of a tile."""
+STEP_ROW_BYTES = 32
+"""Depth of one instruction in bytes."""
 
-STEP_DEPTH = 16
-"""Depth of one instruction."""
-
-_ROW_BYTES = 128
-_ATOM_BYTES = 8 * _ROW_BYTES
-_COLUMN_BYTES = ROW_ELEMENTS * _ROW_BYTES
+_ATOM_BYTES = 8 * ROW_BYTES
 _SWIZZLE_128 = 1 << 62
 """Field of a matrix descriptor; source: PTX ISA, "Matrix Descriptor Format" of wgmma."""
 
@@ -44,9 +41,7 @@ class _Loop:
 
 def can_be_tiles(p: MatrixProblem) -> bool:
     """True if both sides have layouts that tensor map copies support."""
-    left, right = p.left, p.right
-    same = left.dtype is right.dtype and left.dtype in (BF16, F16)
-    return same and _is_plain(p, left, p.rows) and _is_plain(p, right, p.columns)
+    return _is_plain(p, p.left, p.rows) and _is_plain(p, p.right, p.columns)
 
 
 def _is_plain(p: MatrixProblem, side: Side, lines: Space) -> bool:
@@ -60,20 +55,32 @@ def _is_plain(p: MatrixProblem, side: Side, lines: Space) -> bool:
     return is_wide and side.batch.count(1) == 0 and steps[0] == 1
 
 
+def is_by_depth(side: Side) -> bool:
+    """True if the depth of a side is contiguous in memory; else its lines are."""
+    return side.depth[0] == 1
+
+
 class WarpgroupTile:
     """The tiles of one side.
 
     Attributes:
-        by_depth: the depth is contiguous; else lines are.
         stage_bytes: shared memory of a tile.
+        squares: number of squares that must be transposed.
+        by_depth: rows are multiplied as parts of the depth; else as lines.
     """
 
-    def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, lines: int) -> None:
-        self.k, self.p = k, p
-        self.by_depth = side.depth[0] == 1
+    def __init__(
+        self, k: GpuContext, p: MatrixProblem, side: Side, lines: int, kind: WarpgroupKind
+    ) -> None:
+        self.k, self.p, self.kind = k, p, kind
         space = p.rows if side is p.left else p.columns
-        self.stage_bytes = lines * _ROW_BYTES
-        box = {"line": lines if self.by_depth else ROW_ELEMENTS, "depth": ROW_ELEMENTS}
+        self.stage_bytes = lines * ROW_BYTES
+        arrives_by_depth = is_by_depth(side)
+        self.by_depth = arrives_by_depth or not kind.takes_lines
+        self.squares = 0
+        if self.by_depth and not arrives_by_depth:
+            self.squares = lines // kind.row_elements
+        box = {"line": lines if arrives_by_depth else kind.row_elements, "depth": kind.row_elements}
         loops = [
             _Loop("line", space.sizes[0], side.line[0], box["line"]),
             _Loop("depth", p.depth.sizes[0], side.depth[0], box["depth"]),
@@ -92,6 +99,7 @@ class WarpgroupTile:
             [loop.size for loop in self._loops],
             [loop.step * size for loop in self._loops[1:]],
             [loop.box for loop in self._loops],
+            to_tf32=side.dtype is F32,
         )
 
     def prepare(self) -> None:
@@ -112,24 +120,24 @@ class WarpgroupTile:
             first = {"line": m.add(line, column), "depth": depth}
             first |= {f"batch{i}": number for i, number in enumerate(batches)}
             corner = [word_of(k, first[loop.role]) for loop in self._loops]
-            at = moved(k, target, column * _ROW_BYTES)
+            at = moved(k, target, column * ROW_BYTES)
             tile_map = k.tile_map(self._tiled)
             k.call(f"copy_tile.{len(corner)}", at, barrier, tile_map, *corner)
 
     def descriptor(self, address: IndexValue) -> IndexValue:
         """Return the matrix descriptor of a tile, given its address / 16 in shared memory.
 
-        The stride is that to the next 8 rows; if lines are contiguous, the leading offset is that
-        to the next 64 of them.
+        The stride is that to the next 8 rows; if rows are lines, the leading offset is that to the
+        next column of such rows.
         """
-        leading = STEP_BYTES if self.by_depth else _COLUMN_BYTES
+        leading = STEP_BYTES if self.by_depth else self.kind.row_elements * ROW_BYTES
         fields = _SWIZZLE_128 | (_ATOM_BYTES // 16) << 32 | (leading // 16) << 16
         return self.k.math.add(address, fields)
 
     def step(self, number: int) -> int:
         """Return the descriptor offset of `number` instructions along the depth."""
-        rows = 2 * STEP_DEPTH if self.by_depth else STEP_DEPTH * _ROW_BYTES
-        return number * rows // 16
+        depth = STEP_ROW_BYTES // self.kind.size_bytes
+        return number * (STEP_ROW_BYTES if self.by_depth else depth * ROW_BYTES) // 16
 
 
 def word_of(k: GpuContext, index: IndexValue) -> Value:
