@@ -18,6 +18,7 @@ from hloc.ptx.byte_states import (
 )
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.lanes import Lanes
+from hloc.ptx.proxy_writes import ProxyWrites
 from hloc.ptx.shared_races import SharedRaces
 from hloc.ptx.value_types import Array, every
 
@@ -39,6 +40,12 @@ class BlockSpace:
         self._start = piece_of_lane.astype(np.int64) * self._extent
         self._views: dict[tuple[str, int, bool], Array] = {}
         self.races: SharedRaces | None = None
+        self.proxy: ProxyWrites | None = None
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of one piece, with those that are not allocated."""
+        return self._extent
 
     @property
     def extent_bytes(self) -> int:
@@ -83,6 +90,7 @@ class BlockSpace:
         """Return the same memory without checks for races."""
         bare = copy(self)
         bare.races = None
+        bare.proxy = None
         return bare
 
     def load(self, lanes: Lanes, addresses: Array, dtype: np.dtype[Any], columns: int) -> Array:
@@ -116,6 +124,8 @@ class BlockSpace:
         if not every(state[index] >= ALL_UNWRITTEN[word]):
             raise self._out_of_bounds(addresses, size, "store")
         data = self._view(dtype, columns)
+        if self.proxy is not None:
+            self.proxy.store(lanes, offsets, size)
         if self.races is None:
             data[index] = values
             state[index] = ALL_WRITTEN[word]
@@ -124,6 +134,26 @@ class BlockSpace:
         data[index] = values
         state[index] = ALL_WRITTEN[word]
         check_same_instruction(data[index], values, self.name)
+
+    def load_asynchronously(self, lanes: Lanes, addresses: Array) -> Array:
+        """Return pieces of 16 bytes, [pieces, 2], as wgmma and bulk copies read them."""
+        self._check_proxy(lanes, addresses)
+        return self.load(lanes, addresses, np.dtype(np.uint64), 2)
+
+    def begin_bulk_copy(self, lanes: Lanes, addresses: Array, values: Array) -> None:
+        """Begin a copy of pieces of 16 bytes, [pieces, 2], which `store_asynchronously` ends."""
+        self.begin_copy(lanes, addresses, values)
+        self._check_proxy(lanes, addresses)
+
+    def _check_proxy(self, lanes: Lanes, addresses: Array) -> None:
+        if self.proxy is not None:
+            self.proxy.check(self._offsets(lanes, addresses, 16, "asynchronous access"))
+
+    def store_asynchronously(self, lanes: Lanes, addresses: Array, values: Array) -> None:
+        """Store pieces of 16 bytes, [pieces, 2], as bulk copies do."""
+        self.store(lanes, addresses, values)
+        if self.proxy is not None:
+            self.proxy.overwrite(self._offsets(lanes, addresses, 16, "store"))
 
     def places(self, lanes: Lanes, addresses: Array, size: int) -> Array:
         """Return the offsets of accesses in the memory of all pieces together, checked."""

@@ -114,7 +114,8 @@ class Block:
 class Code:
     """All blocks of a kernel and of its callees; execution starts at block 0.
 
-    `granules` is the smallest access to shared and to global memory, in bytes.
+    `granules` is the smallest access to shared and to global memory, in bytes; `is_asynchronous`
+    says whether bulk copies or wgmma access shared memory.
     """
 
     kernel: PtxKernel
@@ -126,3 +127,4 @@ class Code:
     local_bytes: int
     has_collectives: bool
     granules: Mapping[str, int]
+    is_asynchronous: bool

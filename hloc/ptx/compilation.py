@@ -84,6 +84,7 @@ def _compile(module: PtxModule, kernel: PtxKernel) -> Code:
         local_bytes,
         any(isinstance(b.end, WarpCollective) for b in blocks),
         granules_of(instructions),
+        any(i.parts[0] == "wgmma" or i.parts[:3] == ("cp", "async", "bulk") for i in instructions),
     )
 
 

@@ -22,6 +22,7 @@ from hloc.ptx.memory import Memory
 from hloc.ptx.metrics import LaunchReport, Metrics
 from hloc.ptx.products import Products
 from hloc.ptx.program import Parameter, PtxKernel, PtxModule, Variable
+from hloc.ptx.proxy_writes import ProxyWrites
 from hloc.ptx.registers import make_rows
 from hloc.ptx.shared_races import SharedRaces
 from hloc.ptx.spaces import (
@@ -220,6 +221,9 @@ def _threads(
         if geometry.warps_per_block > 1 and shared_size:
             granule = code.granules["shared"]
             shared_space.races = SharedRaces(clocks, shared_space.extent_bytes, granule)
+        if code.is_asynchronous and shared_size:
+            sizes = shared_space.extent_bytes, shared_space.piece_bytes
+            shared_space.proxy = ProxyWrites(clocks, *sizes)
     spaces: dict[str, Space] = {
         "global": GlobalSpace(memory, races, check),
         "shared": shared_space,

@@ -145,7 +145,6 @@ def _bulk_store(instruction: Instruction, frame: Frame) -> Operation:
     target, source, size, *_ = instruction.operands
     read_target, read_source = address_reader(target, frame), address_reader(source, frame)
     length = frame.source(size, TYPES["u32"])
-    wide = np.dtype(np.uint64)
 
     def run(threads: Threads, lanes: Lanes) -> None:
         targets, sources = read_target(threads, lanes), read_source(threads, lanes)
@@ -156,7 +155,7 @@ def _bulk_store(instruction: Instruction, frame: Frame) -> Operation:
             here = lanes_of(numbers[part])
             threads.active = here
             at = sources[part].astype(np.uint64) + np.uint64(step)
-            values = threads.spaces["shared"].load(here, at, wide, 2)
+            values = threads.spaces.shared.load_asynchronously(here, at)
             threads.spaces["global"].store(here, targets[part] + np.uint64(step), values)
         threads.active = lanes
 

@@ -125,7 +125,7 @@ class Mbarriers:
         threads.active = np.array([copy.lane])
         self._at(threads, copy.lane, copy.barrier, 0)  # it must be initialised now
         threads.active = who = np.full(len(copy.targets), copy.lane)
-        threads.spaces.shared.begin_copy(who, copy.targets, copy.values)
+        threads.spaces.shared.begin_bulk_copy(who, copy.targets, copy.values)
         self._copies.append(copy)
 
     def finish_a_copy(self, threads: Threads) -> bool:
@@ -146,7 +146,7 @@ class Mbarriers:
     def _arrive_with(self, copy: BulkCopy, threads: Threads) -> None:
         who = np.full(len(copy.targets), copy.lane)
         threads.active = who
-        threads.spaces.shared.store(who, copy.targets, copy.values)
+        threads.spaces.shared.store_asynchronously(who, copy.targets, copy.values)
         _, barrier = self._at(threads, copy.lane, copy.barrier, 0)
         barrier.transactions -= 16 * len(copy.targets)
         self._publish(barrier, copy.lane)

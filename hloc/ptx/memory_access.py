@@ -183,6 +183,8 @@ def _store_parameter(
 
 def decode_fence(instruction: Instruction, frame: Frame) -> Operation:
     """Fence and membar: memory here is always in order; a wide one counts as synchronisation."""
+    if instruction.parts[1:3] == ("proxy", "async"):
+        return _fence_proxy
     wide = any(instruction.has(scope) for scope in ("gpu", "sys", "gl", "cluster"))
 
     def run(threads: Threads, lanes: Lanes) -> None:
@@ -190,6 +192,13 @@ def decode_fence(instruction: Instruction, frame: Frame) -> Operation:
             threads.spaces.synchronise(lanes)
 
     return run
+
+
+def _fence_proxy(threads: Threads, lanes: Lanes) -> None:
+    """Make stores to shared memory visible to bulk copies and wgmma."""
+    proxy = threads.spaces.shared.proxy
+    if proxy is not None:
+        proxy.fence(lanes)
 
 
 DECODERS: dict[str, Decoder] = {

@@ -282,7 +282,7 @@ def _from_shared(threads: Threads, lanes: Array, pieces: Array, warp: Array, ele
         one = np.full(places.size, lanes[0])
         threads.metrics.access("shared", one, np.ascontiguousarray(in_turn).reshape(-1), 16)
     threads.active = who = np.repeat(lanes[32 * warp], pieces.shape[1])
-    found = threads.spaces.shared.load(who, places.reshape(-1), np.dtype(np.uint64), 2)
+    found = threads.spaces.shared.load_asynchronously(who, places.reshape(-1))
     threads.active = lanes
     elements = widened(found, element).reshape(*pieces.shape, -1)
     if transposed:

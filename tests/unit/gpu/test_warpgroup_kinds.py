@@ -301,6 +301,11 @@ BAD = {
         "setp.eq.b32 p, 0, 0",
         "before the wait|uninitialised|race",
     ),
+    "transposed where products do not see it": (
+        r"fence\.proxy\.async\.shared::cta;(?!(?s:.)*fence\.proxy)",
+        "",
+        r"without a fence\.proxy\.async",
+    ),
 }
 
 

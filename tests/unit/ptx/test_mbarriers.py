@@ -75,11 +75,21 @@ W: mbarrier.try_wait.parity.shared.b64 %p2, [%d3], 0; @!%p2 bra W;
 
 def test_bulk_stores() -> None:
     body = """
-    mad.wide.u32 %d4, %r0, 4, %d2; st.shared.u32 [%d4], %r0; bar.sync 0; @%p0 ret;
+    mad.wide.u32 %d4, %r0, 4, %d2; st.shared.u32 [%d4], %r0; FENCE bar.sync 0; @%p0 ret;
     cp.async.bulk.global.shared::cta.bulk_group [%d0], [%d2], 256;
     cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
 """
-    np.testing.assert_array_equal(launch_it(body, np.zeros(64, np.uint32)), np.arange(64))
+    fenced = body.replace("FENCE", "fence.proxy.async;")
+    np.testing.assert_array_equal(launch_it(fenced, np.zeros(64, np.uint32)), np.arange(64))
+    with pytest.raises(PtxFault, match=r"without a fence\.proxy\.async"):
+        launch_it(body.replace("FENCE", ""), np.zeros(64, np.uint32))
+
+
+def test_a_bulk_copy_over_a_store_without_a_fence() -> None:
+    """Either may come last, as far as the two proxies know."""
+    body = RING.replace("cp.async.bulk", "st.shared.u32 [%d2], %r0; cp.async.bulk", 1)
+    with pytest.raises(PtxFault, match=r"without a fence\.proxy\.async"):
+        launch_it(body, np.zeros(64, np.uint32))
 
 
 FULL_WAIT = "W: mbarrier.try_wait.parity.shared.b64 %p2, [%d3], %r2; @!%p2 bra W;"

@@ -46,7 +46,8 @@ def test_products_of_swizzled_operands(transposed: bool, from_registers: bool) -
     mad.wide.u32 %d3, %r0, 16, %d1; mad.wide.u32 %d4, %r0, 16, %d2; mov.u32 %r1, 0;
 FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4, %r5, %r6, %r7};
     add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
-    setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; bar.sync 0; wgmma.fence.sync.aligned;
+    setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
+    wgmma.fence.sync.aligned;
     setp.ne.u32 %p1, %r0, 9999;
 """
     body += "".join(f"mov.b32 {r}, 0f3F800000;\n" for r in registers)
@@ -81,22 +82,26 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
     np.testing.assert_array_equal(got, expected[row, column])
 
 
-def ones_and_twos(after: str) -> Array:
+FENCE = "fence.proxy.async.shared::cta;"
+
+
+def ones_and_twos(after: str, fence: str = FENCE) -> Array:
     """Return what a kernel stores that adds 16 products of two and two to ones, and then `after`.
 
-    In `after`, STORE keeps the sums.
+    In `after`, STORE keeps the sums. `fence` makes the operands visible to the product.
     """
     body = """
     mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; mov.u64 %d2, tile; mov.b32 %r1, 0x40004000;
     mad.wide.u32 %d4, %r0, 32, %d2; st.shared.v4.b32 [%d4], {%r1, %r1, %r1, %r1};
-    st.shared.v4.b32 [%d4+16], {%r1, %r1, %r1, %r1}; bar.sync 0; mov.b32 %r20, 0f3F800000;
+    st.shared.v4.b32 [%d4+16], {%r1, %r1, %r1, %r1}; FENCE bar.sync 0;
+    mov.b32 %r20, 0f3F800000;
     mov.b32 %r21, %r20; mov.b32 %r22, %r20; mov.b32 %r23, %r20; wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
         {%r20, %r21, %r22, %r23}, DESCRIPTOR, DESCRIPTOR, 1, 1, 1, 0, 0;
     mad.wide.u32 %d8, %r0, 16, %d0; AFTER
 """
     store = "st.global.v4.b32 [%d8], {%r20, %r21, %r22, %r23};"
-    body = body.replace("AFTER", after.replace("STORE", store))
+    body = body.replace("AFTER", after.replace("STORE", store)).replace("FENCE", fence)
     body = body.replace("DESCRIPTOR", str(128 >> 4 << 16 | 256 >> 4 << 32))
     text = kernel_text(".param .u64 out", body, ".shared .align 1024 .b8 tile[4096];")
     buffers: list[Array] = [np.zeros((128, 4), np.float32)]
@@ -124,6 +129,22 @@ def test_a_product_that_nobody_waits_for_is_a_fault(after: str) -> None:
         ones_and_twos(after)
     assert caught.value.text.startswith("wgmma.mma_async")
     assert (caught.value.block, caught.value.thread) == ((0, 0, 0), (0, 0, 0))
+
+
+@pytest.mark.parametrize("fence", ["", "fence.proxy.alias;", "fence.acq_rel.cta;"])
+def test_operands_without_a_fence_are_not_seen(fence: str) -> None:
+    """Stores of threads and reads of wgmma are of two proxies."""
+    with pytest.raises(PtxFault, match=r"warp \d wrote without a fence\.proxy\.async since"):
+        ones_and_twos(f"{COMMIT} {WAIT} STORE", fence)
+
+
+def test_a_fence_of_a_thread_that_waited_for_the_stores() -> None:
+    """One warp fences for all, behind a barrier; a fence before the barrier is for its own."""
+    behind = f"bar.sync 0; setp.lt.u32 %p0, %r0, 32; @%p0 {FENCE}"
+    got = ones_and_twos(f"{COMMIT} {WAIT} STORE", behind)
+    np.testing.assert_array_equal(got, np.full((128, 4), 65, np.float32))
+    with pytest.raises(PtxFault, match=r"warp [123] wrote without a fence"):
+        ones_and_twos(f"{COMMIT} {WAIT} STORE", behind.removeprefix("bar.sync 0;"))
 
 
 def test_operands_that_are_missing() -> None:
@@ -197,7 +218,8 @@ def test_layouts_of_descriptors(mode: int, width: int, turned: bool) -> None:
 FILL: ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%d3];
     st.shared.v4.u32 [%d4], {{%r4, %r5, %r6, %r7}};
     add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
-    setp.lt.u32 %p0, %r1, 16; @%p0 bra FILL; bar.sync 0; wgmma.fence.sync.aligned;
+    setp.lt.u32 %p0, %r1, 16; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
+    wgmma.fence.sync.aligned;
     mov.u64 %d5, {fields}; or.b64 %d6, %d5, 1024;
     wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16
         {{{sums}}}, %d5, %d6, 0, 1, 1, {int(turned)}, {int(turned)};
