@@ -25,6 +25,7 @@ import hloc
 from benchmarks import xla
 from benchmarks.harness import measure
 from hloc.driver import parse_text
+from hloc.dtypes import dtype_named, dtype_of_numpy
 from hloc.errors import HloError
 from hloc.runtime.gpu.cuda import first_device, native_chip
 from hloc.runtime.gpu.profile import profile
@@ -73,9 +74,31 @@ def _rows(name: str, body: str, functions: str, torch: Callable[..., Any]) -> Ca
     return Case(name, text, 2 * 4 * _SIDE * _SIDE, 0, 0.85, COPY, torch)
 
 
-def _product_goal(dtype: str, size: int, chip: str) -> float:
+_PRODUCTS: dict[str, tuple[str, str, str, Callable[..., Any] | None]] = {
+    "f32": ("f32", "f32", "", lambda t, x, y: x @ y),
+    "bf16": ("bf16", "bf16", "", lambda t, x, y: x @ y),
+    "tf32": ("f32", "f32", ", algorithm=dot_tf32_tf32_f32", None),
+    "f8": ("f8e4m3fn", "bf16", "", None),
+    "s8": ("s8", "s32", "", lambda t, x, y: t._int_mm(x, y)),
+}
+"""Types of the factors and the result, attributes, and the same in PyTorch."""
+
+
+def _product(kind: str, size: int, chip: str) -> Case:
+    factors, result, more, torch = _PRODUCTS[kind]
+    body = (
+        f"  ROOT r = {result}[{size},{size}] dot(p0, p1), "
+        f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{more}"
+    )
+    text = _module([f"{factors}[{size},{size}]"] * 2, body)
+    item = 2 * dtype_named(factors).storage_bytes + dtype_named(result).storage_bytes
+    goal = _product_goal(kind, size, chip)
+    return Case(f"gemm-{kind}-{size}", text, item * size**2, 2 * size**3, goal, XLA, torch)
+
+
+def _product_goal(kind: str, size: int, chip: str) -> float:
     """Return which share of the speed of cuBLAS products are to reach; warpgroups reach more."""
-    if dtype == "f32":
+    if kind == "f32":
         return 0.7
     return 0.85 if chip == "sm_90a" and size >= 2048 else 0.55
 
@@ -119,17 +142,7 @@ def cases(chip: str = "") -> list[Case]:
             lambda t, x: t.nn.functional.layer_norm(x, (_SIDE,), eps=1e-5),
         ),
     ]  # fmt: skip
-    for dtype in ("f32", "bf16"):
-        for size in (1024, 2048, 4096, 8192):
-            goal = _product_goal(dtype, size, chip)
-            shape = f"{dtype}[{size},{size}]"
-            text = _module([shape] * 2, f"  ROOT r = {shape} dot(p0, p1), "
-                           "lhs_contracting_dims={1}, rhs_contracting_dims={0}")  # fmt: skip
-            item = 4 if dtype == "f32" else 2
-            found.append(
-                Case(f"gemm-{dtype}-{size}", text, 3 * item * size * size, 2 * size**3, goal, XLA,
-                     lambda t, x, y: x @ y)
-            )  # fmt: skip
+    found += [_product(kind, size, chip) for kind in _PRODUCTS for size in (1024, 2048, 4096, 8192)]
     found.append(_attention(heads=16, length=4096, depth=64))
     return found
 
@@ -267,8 +280,9 @@ def run_case(case: Case, torch: Any, with_xla: bool, copy_rate: float) -> float:
 
 def _identity(array: Any) -> Any:
     """Return `array` on the device, as the result of a module that hands it on."""
-    dtype = "f32" if array.dtype == np.float32 else "bf16"
-    shape = f"{dtype}[{','.join(map(str, array.shape))}]"
+    dtype = dtype_of_numpy(array.dtype)
+    assert dtype is not None
+    shape = f"{dtype.name}[{','.join(map(str, array.shape))}]"
     text = _module([shape], f"  ROOT r = {shape} copy(p0)")
     executable: Any = hloc.compile(text, target="nvptx64")
     return executable.on_device(array)[0]

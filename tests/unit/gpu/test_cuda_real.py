@@ -21,6 +21,8 @@ from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 from tests.unit.gpu.simulate import compiled
 from tests.unit.gpu.test_cuda import BRANCHES, LOOP, PARALLEL
+from tests.unit.gpu.test_warpgroup_kinds import KINDS, ORDERS, arrays_for
+from tests.unit.gpu.test_warpgroup_product import dot
 
 pytestmark = pytest.mark.cuda
 
@@ -42,6 +44,18 @@ def test_modules_run_as_in_the_interpreter(text: str, device: Any) -> None:
         for a, b in zip(executable(*arrays), evaluate(text, *arrays), strict=True):
             assert_close(a, b)
     assert all(kernel.seconds for kernel in profile(executable, arrays).kernels)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["bf16", *KINDS])
+def test_large_products(kind: str, order: str, device: Any) -> None:
+    """By warpgroups on sm_90a; sums of f8, which have fewer bits there, are rounded to bf16."""
+    types, result, more, _ = KINDS.get(kind, (kind, "f32", "", ""))
+    text = dot(1024, 1152, 1040, order, types, "bf16" if "f8" in types else result, more)
+    arrays = arrays_for(text)
+    executable = GpuExecutable(compiled(text, cpu=native_chip()), device)
+    for found, wanted in zip(executable(*arrays), evaluate(text, *arrays), strict=True):
+        assert_close(found, wanted)
 
 
 def test_results_are_taken_by_other_packages_without_a_copy(device: Any) -> None:
