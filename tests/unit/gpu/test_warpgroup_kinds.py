@@ -198,6 +198,18 @@ def test_scales_and_bias_join_the_product(text: str) -> None:
 
 
 @small
+@pytest.mark.parametrize(("kind", "order"), [("tf32", "dl"), ("e5m2", "ll"), ("e4m3", "ld")])
+def test_infinities_and_nan(kind: str, order: str) -> None:
+    text = product(kind, 128, 128, 128, order)
+    a, b = arrays_for(text)
+    a.reshape(-1)[:130:43] = [np.nan, np.inf, -np.inf, -0.0]
+    (found,) = GpuExecutable(compiled(text, cpu=CHIP), SimulatedDevice())(a, b)
+    (wanted,) = evaluate(text, a, b)
+    assert not np.isfinite(wanted.astype(np.float32)).all()
+    assert_close(found, wanted)
+
+
+@small
 @pytest.mark.parametrize("order", ["dd", "ll"])
 def test_factors_are_rounded_to_tf32(order: str) -> None:
     """Copies round to nearest: each factor is off by half a unit, each product by a whole one."""
@@ -284,6 +296,16 @@ def test_other_products_are_made_as_before(name: str) -> None:
 )
 def test_the_cost_model_chooses(kind: str, size: int, joint: bool) -> None:
     assert ("wgmma" in compiled(product(kind, size, size, size), cpu=CHIP).ptx) == joint
+
+
+@pytest.mark.parametrize("kind", ["tf32", "e5m2 e4m3", "s8"])
+def test_transpositions_prefer_large_tiles(kind: str) -> None:
+    """They move as many bytes per line, whose products are fewer in a small tile."""
+    plain, turned = (
+        compiled(product(kind, 2048, 2176, 2048, o), cpu=CHIP).ptx for o in ("dd", "ll")
+    )
+    assert "n128k" in plain
+    assert "n256k" in turned
 
 
 # ---------------------------------------------------------------- faults

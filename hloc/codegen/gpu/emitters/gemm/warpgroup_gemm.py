@@ -40,7 +40,6 @@ from hloc.codegen.gpu.emitters.gemm.warpgroup_tiles import (
     STEP_ROW_BYTES,
     WarpgroupTile,
     can_be_tiles,
-    is_by_depth,
     word_of,
 )
 from hloc.codegen.gpu.emitters.gemm.warpgroup_transposer import Transposer
@@ -86,20 +85,34 @@ def kind_for(p: MatrixProblem) -> WarpgroupKind | None:
 
 def is_faster(p: MatrixProblem, kind: WarpgroupKind, other: Kind) -> bool:
     """True if the cost model prefers the large tiles of warpgroups to those of single warps."""
+    # Sides along lines cost both of them time: single warps gather one element at a time.
     mine, theirs = plans_for(p, kind)[0], tensor_core_plans(p, other)[0]
     return estimated_time(mine) <= estimated_time(theirs)
 
 
 def plans_for(p: MatrixProblem, kind: WarpgroupKind) -> list[TilePlan]:
     """Return the plans of all tiles, the best first."""
-    tiles = [tile for tile in kind.tiles if _has_squares(p, kind, tile)]
-    return plans_of(p, tiles, _PROCESSORS)
+
+    def turned(tile: Tile) -> int:
+        """Return the lines that must be transposed."""
+        sides = ((p.left, tile.rows), (p.right, tile.columns))
+        return sum(lines for side, lines in sides if kind.transposes(side))
+
+    # Sides that are transposed arrive as squares, of which a tile must have a whole number.
+    tiles = [tile for tile in kind.tiles if turned(tile) % kind.row_elements == 0]
+    plans = plans_of(p, tiles, _PROCESSORS)
+    return sorted(plans, key=lambda q: estimated_time(q) * _slowdown(q.tile, turned(q.tile)))
 
 
-def _has_squares(p: MatrixProblem, kind: WarpgroupKind, tile: Tile) -> bool:
-    """True if those sides of a tile that arrive as squares have a whole number of them."""
-    sides = ((p.left, tile.rows), (p.right, tile.columns))
-    return all(is_by_depth(side) or lines % kind.row_elements == 0 for side, lines in sides)
+def _slowdown(tile: Tile, turned: int) -> float:
+    """Return the time of a stage, relative to that of its products.
+
+    Of any type, a multiprocessor multiplies 32 pairs of rows of 128 bytes per clock, and reads or
+    writes one row. Either consumer reads its own rows and all columns; `turned` lines are read and
+    written when they are transposed.
+    """
+    moved_rows = tile.rows + 2 * tile.columns + 2 * turned
+    return max(moved_rows / (tile.rows * tile.columns / 32), 1.0)
 
 
 def emit_warpgroup_gemm(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
-from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.helpers import WARPGROUP_THREADS
 from hloc.dtypes import BF16, F16, F32, S8, S32, U8, DType, dtype_named
 from hloc.lazy_dataclass import dataclass
@@ -39,6 +39,10 @@ class WarpgroupKind:
     def row_elements(self) -> int:
         """Elements of a row of a tile in shared memory."""
         return ROW_BYTES // self.size_bytes
+
+    def transposes(self, side: Side) -> bool:
+        """True if a side must be transposed: rows of its tiles arrive as lines."""
+        return not self.takes_lines and side.depth[0] != 1
 
 
 def _tiles(size_bytes: int, *columns_and_speeds: tuple[int, float]) -> tuple[Tile, ...]:

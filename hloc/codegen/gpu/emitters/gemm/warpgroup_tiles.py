@@ -55,11 +55,6 @@ def _is_plain(p: MatrixProblem, side: Side, lines: Space) -> bool:
     return is_wide and side.batch.count(1) == 0 and steps[0] == 1
 
 
-def is_by_depth(side: Side) -> bool:
-    """True if the depth of a side is contiguous in memory; else its lines are."""
-    return side.depth[0] == 1
-
-
 class WarpgroupTile:
     """The tiles of one side.
 
@@ -75,11 +70,9 @@ class WarpgroupTile:
         self.k, self.p, self.kind = k, p, kind
         space = p.rows if side is p.left else p.columns
         self.stage_bytes = lines * ROW_BYTES
-        arrives_by_depth = is_by_depth(side)
-        self.by_depth = arrives_by_depth or not kind.takes_lines
-        self.squares = 0
-        if self.by_depth and not arrives_by_depth:
-            self.squares = lines // kind.row_elements
+        arrives_by_depth = side.depth[0] == 1
+        self.by_depth = arrives_by_depth or kind.transposes(side)
+        self.squares = lines // kind.row_elements if kind.transposes(side) else 0
         box = {"line": lines if arrives_by_depth else kind.row_elements, "depth": kind.row_elements}
         loops = [
             _Loop("line", space.sizes[0], side.line[0], box["line"]),
