@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from hloc import evaluate
+from hloc.codegen.gpu.emitters.gemm.gemm import problem_of
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of
+from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import kind_for, plans_for
 from hloc.codegen.gpu.nvptx import cubin
 from hloc.driver import parse_text
+from hloc.dtypes import F16
 from hloc.ptx import PtxFault
 from hloc.runtime.gpu import simulated
 from hloc.runtime.gpu.cuda import CudaDevice
@@ -264,12 +269,17 @@ ENTRY e {
 }
 
 
-@small
+def problem(text: str) -> MatrixProblem:
+    return problem_of(parse_text(text).entry.root)
+
+
 @pytest.mark.parametrize("name", PRECISE)
 def test_sums_that_need_more_bits_are_those_of_f16(name: str) -> None:
-    ptx = compiled(PRECISE[name], 1, CHIP).ptx
-    assert "wgmma" not in ptx
-    assert "mma.sync" in ptx
+    p = problem(PRECISE[name])
+    assert kind_for(p) is None
+    kind = kind_of(p)
+    assert kind is not None
+    assert kind.factors is F16
 
 
 REFUSED = {
@@ -284,10 +294,9 @@ REFUSED = {
 }
 
 
-@small
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_products_are_made_as_before(name: str) -> None:
-    assert "wgmma" not in compiled(REFUSED[name], cpu=CHIP).ptx
+    assert kind_for(problem(REFUSED[name])) is None
 
 
 @pytest.mark.parametrize(
@@ -301,11 +310,13 @@ def test_the_cost_model_chooses(kind: str, size: int, joint: bool) -> None:
 @pytest.mark.parametrize("kind", ["tf32", "e5m2 e4m3", "s8"])
 def test_transpositions_prefer_large_tiles(kind: str) -> None:
     """They move as many bytes per line, whose products are fewer in a small tile."""
-    plain, turned = (
-        compiled(product(kind, 2048, 2176, 2048, o), cpu=CHIP).ptx for o in ("dd", "ll")
-    )
-    assert "n128k" in plain
-    assert "n256k" in turned
+    columns = []
+    for order in ("dd", "ll"):
+        p = problem(product(kind, 2048, 2176, 2048, order))
+        joint = kind_for(p)
+        assert joint is not None
+        columns.append(plans_for(p, joint)[0].tile.columns)
+    assert columns == [128, 256]
 
 
 # ---------------------------------------------------------------- faults
@@ -347,12 +358,11 @@ def test_a_planted_bug_is_found(name: str) -> None:
 # ---------------------------------------------------------------- the assembler, the driver
 
 CODE = {
-    **{
-        f"{kind} {order}": product(kind, 4096, 3072, 2048, order)
-        for kind in ("tf32", "e4m3", "e5m2 e4m3", "s8")
-        for order in ("dd", "ll")
-    },
-    "one side": product("e4m3", 4096, 4096, 4096, "dl"),
+    "tf32": product("tf32", 4096, 3072, 2048, "ll"),
+    "f8": product("e4m3", 4096, 3072, 2048),
+    "f8, one side": product("e4m3 e5m2", 4096, 3072, 2048, "dl"),
+    "fast f8": product("e5m2 e4m3", 4096, 3072, 2048, "ll"),
+    "s8": product("s8", 4096, 3072, 2048, "ld"),
     "edges": product("tf32", 1004, 996, 1000, "dl"),
     "epilogue": QUANTISED,
     "epilogue of f8": F8,
