@@ -19,6 +19,7 @@ from hloc.ptx.faults import LaneFault
 from hloc.ptx.fragments import TYPES_OF_ELEMENTS, widened
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
+from hloc.ptx.narrow_sums import with_narrow_sums
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Immediate, Instruction, Operand, Vector
 from hloc.ptx.tensor_maps import swizzled
@@ -35,10 +36,10 @@ _HALVES = ("f16", "bf16")
 """Types whose matrices may be transposed in shared memory; there, the depth is 16."""
 
 _HALF_DEPTH = 16
-_INTEGERS = ("s8", "u8")
+_INTEGERS, _NARROW = ("s8", "u8"), ("e4m3", "e5m2")
 _FACTORS = {
     *((name, name) for name in (*_HALVES, "tf32")),
-    *pairs(("e4m3", "e5m2"), repeat=2),
+    *pairs(_NARROW, repeat=2),
     *pairs(_INTEGERS, repeat=2),
 }
 """Types of A and B."""
@@ -236,18 +237,28 @@ class _Product:
         number = np.arange(len(self.sums))[:, None]
         rows = 16 * _WARP + _QUAD + 8 * (number // 2 % 2)
         places = 8 * (number // 4) + 2 * _PLACE + number % 2
-        product = self.sign * (matrix_a @ matrix_b.T)[rows, places]
         neighbours = lanes_of(lanes)
-        for register, values_of_lanes in zip(self.sums, product, strict=True):
-            sums = np.where(use, held[register][neighbours], held[register].dtype.type(0))
-            held[register][neighbours] = self._added(sums, values_of_lanes)
+        sums = np.where(use, np.stack([held[register][neighbours] for register in self.sums]), 0)
+        total = self._added(sums, self.sign * matrix_a, matrix_b, (rows, places))
+        for register, values in zip(self.sums, total, strict=True):
+            held[register][neighbours] = values
 
-    def _added(self, sums: Array, product: Array) -> Array:
-        """Return sums of a register's type, a product of f64 added: rounded, wrapped or clipped."""
-        total: Array = sums + product  # exact for integers
+    def _added(
+        self, sums: Array, matrix_a: Array, matrix_b: Array, places: tuple[Array, Array]
+    ) -> Array:
+        """Return sums, [registers, lanes], with the product of two matrices of f64 added.
+
+        `places` are the rows and columns of the sums. Results are rounded when they are stored, or
+        wrapped, or clipped.
+        """
+        if self.factors[0] in _NARROW:
+            matrix = np.empty((_ROWS, self.columns))
+            matrix[places] = sums
+            return with_narrow_sums(matrix_a, matrix_b, matrix)[places]
+        total: Array = sums + (matrix_a @ matrix_b.T)[places]  # exact for integers
         if self.instruction.has("satfinite"):
             return np.clip(total, -(1 << 31), (1 << 31) - 1)
-        return total if sums.dtype.kind == "f" else total.astype(np.int64).astype(sums.dtype)
+        return total if self.factors[0] not in _INTEGERS else total.astype(np.int64)
 
 
 def _from_registers(values: list[Array], element: str) -> Array:
