@@ -20,11 +20,25 @@ class CausalMask:
     Attributes:
         query: the axis of the positions of queries.
         hidden: the scalar constant.
+        compare: the comparison of positions; other terms of the mask may hide more keys.
+        holds: its value for keys up to `q + reach`.
     """
 
     query: int
     reach: int
     hidden: Instruction
+    compare: Instruction
+    holds: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Bound:
+    """What a comparison says of the keys that a query sees, as in `CausalMask`."""
+
+    query: int
+    reach: int
+    compare: Instruction
+    holds: bool
 
 
 def causal_mask(attention: Attention) -> CausalMask | None:
@@ -41,7 +55,9 @@ def causal_mask(attention: Attention) -> CausalMask | None:
         if hidden is None or other not in attention.dims:
             continue
         bound = _bound(attention, pred, is_seen=place == 1)
-        return CausalMask(bound[0], bound[1], hidden) if bound else None
+        if bound is None:
+            return None
+        return CausalMask(bound.query, bound.reach, hidden, bound.compare, bound.holds)
     return None
 
 
@@ -59,8 +75,8 @@ def _scalar_constant(inst: Instruction) -> Instruction | None:
     return inst if is_scalar else None
 
 
-def _bound(attention: Attention, pred: Instruction, is_seen: bool) -> tuple[int, int] | None:
-    """Return query axis and reach of a comparison that holds wherever a key is visible.
+def _bound(attention: Attention, pred: Instruction, is_seen: bool) -> _Bound | None:
+    """Return the bound of a comparison that holds wherever a key is visible.
 
     `is_seen` says whether a key is visible where `pred` holds, or where it does not.
     """
@@ -87,7 +103,7 @@ def _bound(attention: Attention, pred: Instruction, is_seen: bool) -> tuple[int,
 
 def _compared(
     attention: Attention, compare: Instruction, dims: tuple[int, ...], holds: bool
-) -> tuple[int, int] | None:
+) -> _Bound | None:
     direction = compare.attributes.direction
     lines = [_line(operand, dims) for operand in compare.operands]
     if direction not in _NEGATED or lines[0] is None or lines[1] is None:
@@ -103,7 +119,7 @@ def _compared(
         return None
     if query is None or len(query) != 1 or query[0] not in attention.queries:
         return None
-    return query[0], more - less - (direction == "GT")
+    return _Bound(query[0], more - less - (direction == "GT"), compare, holds)
 
 
 def _line(inst: Instruction, dims: tuple[int, ...]) -> tuple[int, int] | None:

@@ -174,6 +174,16 @@ def test_hidden_tiles_are_left_out(dtype: str) -> None:
     assert counts[0] < 0.85 * counts[1]
 
 
+def test_masks_of_visible_tiles_are_not_evaluated() -> None:
+    """All queries see all tiles but the last: a mask costs a twelfth of the work, not a third."""
+    plain = replace(CAUSAL, sizes=(1, 1, 32, 480, 16, 16), scale="none", mask="none")
+    counts = [
+        check(replace(plain, mask=mask).text()).reports[0][1].thread_instructions
+        for mask in ("shifted", "none")
+    ]
+    assert counts[0] < 1.08 * counts[1]
+
+
 @pytest.mark.parametrize("hidden", ["0", "-90", pytest.param("-3", marks=pytest.mark.slow)])
 def test_hidden_keys_that_count_are_not_left_out(hidden: str) -> None:
     """A logit that is not far below the largest one has a weight."""

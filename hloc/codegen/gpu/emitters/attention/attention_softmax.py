@@ -19,7 +19,7 @@ from hloc.codegen.gpu.collectives import shuffle
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.attention.attention_spread import Spread
 from hloc.codegen.kernels.attention_elements import attention_element
-from hloc.dtypes import F32
+from hloc.dtypes import F32, PRED
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import Attention
@@ -39,6 +39,7 @@ class Patch:
         scores: per row the indices of its slots, one for each key.
         results: per row the indices of its slots in the result.
         lanes: adjacent threads that share the same rows, a power of two.
+        lowest_row: no row of any thread of the warp is before it.
     """
 
     rows: Sequence[IndexValue]
@@ -46,6 +47,7 @@ class Patch:
     scores: Sequence[Sequence[int]]
     results: Sequence[Sequence[int]]
     lanes: int
+    lowest_row: IndexValue = 0
 
 
 class OnlineSoftmax:
@@ -72,6 +74,7 @@ class OnlineSoftmax:
         self.is_one_step = self.scale is not None and self.factor <= 1.0
         self.batch: dict[int, IndexValue] = {}
         self.positions: list[dict[int, IndexValue]] = []
+        self.seen_by_all: IndexValue = 0
 
     def start(self, head: IndexValue, first_row: IndexValue) -> None:
         """Start without keys; rows past the end repeat the last row."""
@@ -80,6 +83,9 @@ class OnlineSoftmax:
         sizes = [plan.attention.sizes[axis] for axis in plan.batch]
         self.batch = dict(zip(plan.batch, m.delinear(head, sizes), strict=True))
         count = problem.scores.rows.count
+        if plan.mask is not None:
+            lowest = m.div(m.add(first_row, self.patch.lowest_row), self.spread.inner_rows)
+            self.seen_by_all = m.add(lowest, plan.mask.reach + 1)
         first = self._converted(self.attention.maximum.operands[1], {}, {})
         for number, row in enumerate(self.patch.rows):
             at = m.add(first_row, row)
@@ -100,19 +106,17 @@ class OnlineSoftmax:
 
     def _make_logits(self, tile: IndexValue) -> None:
         """Replace the scores of all keys by their logits, -inf past the last key."""
-        b, m, a, keys = self.b, self.k.math, self.attention, self.spread.keys
-        count = a.keys
+        b, m, keys, count = self.b, self.k.math, self.spread.keys, self.attention.keys
+        mask = self.spread.problem.loops.mask
         first = m.mul(tile, keys)
-        if self.scale is None:
-            for c, key in enumerate(self.patch.keys):
-                at_key = m.add(first, key)
-                if count % keys:
-                    at_key = m.minimum(at_key, count - 1)
-                for number, slots in enumerate(self.patch.scores):
-                    at = {**self.batch, **self.positions[number], a.key: at_key}
-                    score = b.convert(b.load(self.scores, F32, slots[c]), a.scores.array.dtype)
-                    logit = self._converted(a.logits, at, {a.scores: score})
-                    b.store(self.scores, slots[c], logit)
+        if mask is not None:
+            stop = m.add(first, keys)
+            with self.k.body.when(m.compare("LE", stop, self.seen_by_all)):
+                self._evaluate(first, {mask.compare: b.const(PRED, int(mask.holds))})
+            with self.k.body.when(m.compare("GT", stop, self.seen_by_all)):
+                self._evaluate(first, {})
+        elif self.scale is None:
+            self._evaluate(first, {})
         if count % keys:
             lowest = b.const(F32, -math.inf)
             with self.k.body.when(m.compare("GT", first, count - keys)):
@@ -121,6 +125,19 @@ class OnlineSoftmax:
                     for slots in self.patch.scores:
                         logit = b.load(self.scores, F32, slots[c])
                         b.store(self.scores, slots[c], b.select(exists, logit, lowest))
+
+    def _evaluate(self, first: IndexValue, known: Mapping[Instruction, Value]) -> None:
+        """Replace the scores of the keys from `first` on by logits, given `known` elements."""
+        b, m, a, keys = self.b, self.k.math, self.attention, self.spread.keys
+        for c, key in enumerate(self.patch.keys):
+            at_key = m.add(first, key)
+            if a.keys % keys:
+                at_key = m.minimum(at_key, a.keys - 1)
+            for number, slots in enumerate(self.patch.scores):
+                at = {**self.batch, **self.positions[number], a.key: at_key}
+                score = b.convert(b.load(self.scores, F32, slots[c]), a.scores.array.dtype)
+                logit = self._converted(a.logits, at, {**known, a.scores: score})
+                b.store(self.scores, slots[c], logit)
 
     def _weigh(self, number: int) -> None:
         """Replace the logits of one row by weights; rescale the sums so far."""

@@ -89,7 +89,7 @@ class TensorCoreGemms:
             ]
             for count in (self.score_tiles, self.result_tiles)
         )
-        return Patch(places, keys, scores, results, 4)
+        return Patch(places, keys, scores, results, 4, self.row)
 
     # ---- tiles
 
