@@ -170,7 +170,7 @@ class ScalarGemms:
 
     # ---- the result
 
-    def write(self, part: IndexValue, factors: list[Value]) -> None:
+    def write(self, part: IndexValue, factors: Sequence[Value]) -> None:
         """Write the sums times a factor for each row."""
         k, m, problem = self.k, self.k.math, self.spread.problem.result
         results = ResultWriter(k, problem, self.spread.parts)

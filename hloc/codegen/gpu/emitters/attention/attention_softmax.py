@@ -68,6 +68,7 @@ class OnlineSoftmax:
         self.scores, self.results = scores, results
         count = len(patch.rows)
         self.maxima, self.totals = k.b.allocate(F32, count), k.b.allocate(F32, count)
+        self.shrinkage = k.b.allocate(F32, count)
         self.scale = plain_scale(self.attention)
         self.factor = _LOG2_E * (1.0 if self.scale is None else self.scale)
         # A larger factor could overflow the largest logit.
@@ -99,10 +100,18 @@ class OnlineSoftmax:
                 b.store(self.results, slot, b.const(F32, 0))
 
     def take(self, tile: IndexValue) -> None:
-        """Replace the scores of a tile of keys by weights."""
+        """Replace the scores of a tile of keys by weights; `rescale` must follow."""
         self._make_logits(tile)
         for number in range(len(self.patch.rows)):
             self._weigh(number)
+
+    def rescale(self) -> None:
+        """Multiply the results so far, which are relative to earlier largest logits."""
+        b = self.b
+        for number, slots in enumerate(self.patch.results):
+            shrunk = b.load(self.shrinkage, F32, number)
+            for slot in slots:
+                b.store(self.results, slot, b.fmul(b.load(self.results, F32, slot), shrunk))
 
     def _make_logits(self, tile: IndexValue) -> None:
         """Replace the scores of all keys by their logits, -inf past the last key."""
@@ -140,7 +149,7 @@ class OnlineSoftmax:
                 b.store(self.scores, slots[c], logit)
 
     def _weigh(self, number: int) -> None:
-        """Replace the logits of one row by weights; rescale the sums so far."""
+        """Replace the logits of one row by weights; rescale the sum of weights so far."""
         b, k, a, slots = self.b, self.k, self.attention, self.patch.scores[number]
         logits = [self._logit(b.load(self.scores, F32, slot)) for slot in slots]
         compared = [self._operand(a.maximum.operands[0], logit) for logit in logits]
@@ -163,8 +172,7 @@ class OnlineSoftmax:
             b.store(self.scores, slot, weight)
             total = b.fadd(total, weight)
         b.store(self.totals, number, total)
-        for slot in self.patch.results[number]:
-            b.store(self.results, slot, b.fmul(b.load(self.results, F32, slot), shrunk))
+        b.store(self.shrinkage, number, shrunk)
 
     def finish(self) -> None:
         """All-reduce the lanes' sums of weights: each lane gets the sum of its row."""

@@ -1,24 +1,26 @@
 """Both gemms of attention on tensor cores: a warp has 16 or 32 queries and all keys of a tile.
 
 Tiles of keys and values alternate in a ring buffer in shared memory; later ones are copied
-asynchronously. Queries and weights stay in registers: the accumulators of the first gemm have the
-lane layout that the second gemm needs for its left side.
+asynchronously. Queries and weights stay in registers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
-from hloc.codegen.gpu.emitters.attention.attention_softmax import OnlineSoftmax, Patch
+from hloc.codegen.gpu.emitters.attention.attention_fragments import Fragments
+from hloc.codegen.gpu.emitters.attention.attention_softmax import OnlineSoftmax
 from hloc.codegen.gpu.emitters.attention.attention_spread import Spread
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
-from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_COLUMNS, SLAB_ELEMENTS, SlabWriter
+from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_ELEMENTS, SlabWriter
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind, kind_of_factors
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import TileLoader, moved, words_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.dtypes import F32, S32
+from hloc.dtypes import F32
 
 _RING_BYTES = (48 << 10) - 256
 """Static shared memory of a block, minus that for the vote on masks."""
@@ -57,9 +59,11 @@ class TensorCoreGemms:
         self.keys = TileLoader(k, scores, scores.right, first, self.kinds[0])
         self.values = TileLoader(k, result, result.right, self.result_tile, self.kinds[1])
         self.pair_bytes = self.keys.stage_bytes + self.values.stage_bytes
-        slots = [self.down * tiles * 4 for tiles in (self.score_tiles, self.result_tiles)]
-        self.scores, self.sums = (k.b.allocate(F32, count) for count in slots)
-        self.softmax = OnlineSoftmax(k, spread, self._patch(), self.scores, self.sums)
+        tiles = self.score_tiles, self.result_tiles
+        self.fragments = Fragments(k, self.row, self.lane, self.down, tiles, self.kinds[1].factors)
+        self.scores, self.sums = self.fragments.scores, self.fragments.sums
+        patch = self.fragments.patch(self.row)
+        self.softmax = OnlineSoftmax(k, spread, patch, self.scores, self.sums)
         # A mask needs the registers that the queries of two fragments would use.
         self.keeps_queries = self.down == 1 or self.softmax.scale is not None
         kept = 0 if self.keeps_queries else self.queries.stage_bytes
@@ -71,25 +75,6 @@ class TensorCoreGemms:
         self.head: IndexValue = 0
         self.first_row: IndexValue = 0
         self.first_tile: IndexValue = 0
-
-    def _patch(self) -> Patch:
-        """Return the elements of a lane in a 16x8 fragment: two adjacent ones in rows g, g + 8."""
-        m = self.k.math
-        quad, pair = m.div(self.lane, 4), m.mul(m.rem(self.lane, 4), 2)
-        rows = [(i, half) for i in range(self.down) for half in range(2)]
-        places = [m.add(m.add(self.row, quad), 16 * i + 8 * half) for i, half in rows]
-        tiles = range(self.score_tiles)
-        keys = [m.add(pair, 8 * j + e) for j in tiles for e in range(2)]
-        if self.is_tf32:  # a lane's adjacent elements are the keys that it multiplies next
-            keys = [m.add(m.rem(self.lane, 4), 8 * j + 4 * e) for j in tiles for e in range(2)]
-        scores, results = (
-            [
-                [4 * (i * count + j) + 2 * half + e for j in range(count) for e in range(2)]
-                for i, half in rows
-            ]
-            for count in (self.score_tiles, self.result_tiles)
-        )
-        return Patch(places, keys, scores, results, 4, self.row)
 
     # ---- tiles
 
@@ -174,26 +159,10 @@ class TensorCoreGemms:
         count = 4 * self.down * self.result_tiles
         found = [k.b.load(self.sums, F32, number) for number in range(count)]
         for step in range(self.spread.keys // self.step):
-            left = [self._weights(i, step) for i in range(self.down)]
+            left = [self.fragments.weights(i, step) for i in range(self.down)]
             self._multiply(found, self.kinds[1], left, (self.values, base, step), self.result_tiles)
         for number, value in enumerate(found):
             k.b.store(self.sums, number, value)
-
-    def _weights(self, i: int, step: int) -> list[Value]:
-        """Return the weights of 16 queries at one step, packed as a left fragment."""
-        words = []
-        for tile in [step] if self.is_tf32 else [2 * step, 2 * step + 1]:
-            start = 4 * (i * self.score_tiles + tile)
-            found = [self.k.b.load(self.scores, F32, start + number) for number in range(4)]
-            if self.is_tf32:
-                words += [self.k.b.bitcast(found[number], S32) for number in (0, 2, 1, 3)]
-            else:
-                words += [self._packed(found[:2]), self._packed(found[2:])]
-        return words
-
-    def _packed(self, pair: list[Value]) -> Value:
-        word = self.k.call(f"pack_pair.{self.kinds[1].factors.name}", *pair)
-        return word
 
     def _multiply(
         self,
@@ -218,30 +187,13 @@ class TensorCoreGemms:
 
     # ---- the result
 
-    def write(self, part: IndexValue, factors: list[Value]) -> None:
-        """Write the sums times a factor for each row, 16 rows and 32 columns at a time."""
-        k, m, p = self.k, self.k.math, self.spread.problem.result
+    def write(self, part: IndexValue, factors: Sequence[Value]) -> None:
+        """Write the sums times a factor for each row."""
+        k, p = self.k, self.spread.problem.result
         k.barrier()  # the last tile has been read
-        slab = moved(k, self.shared, m.mul(self.warp, _SLAB_BYTES))
+        slab = moved(k, self.shared, k.math.mul(self.warp, _SLAB_BYTES))
         writer = SlabWriter(k, p, self.result_tile, self.spread.parts, slab, self.lane)
-        for i in range(self.down):
-            row = m.add(self.first_row, m.add(self.row, 16 * i))
-            for column in range(0, 8 * self.result_tiles, SLAB_COLUMNS):
-                sums: list[Value] = []
-                for j in range(column // 8, (column + SLAB_COLUMNS) // 8):
-                    sums += self._finished(i, j, factors)
-                writer.write((part, self.head), row, column, sums)
-
-    def _finished(self, i: int, j: int, factors: list[Value]) -> list[Value]:
-        """Return the elements of a lane of a fragment, zeros after the last fragment."""
-        b = self.k.b
-        if j >= self.result_tiles:
-            return [b.const(F32, 0)] * 4
-        start = 4 * (i * self.result_tiles + j)
-        return [
-            b.fmul(b.load(self.sums, F32, start + number), factors[2 * i + number // 2])
-            for number in range(4)
-        ]
+        self.fragments.write(writer, (part, self.head), self.first_row, factors)
 
 
 def _kind(p: MatrixProblem) -> Kind:
