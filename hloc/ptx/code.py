@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hloc.lazy_dataclass import dataclass
 from hloc.ptx.frame import RowTable
 from hloc.ptx.operation import AddressReader, Operation
+from hloc.ptx.product_registers import Accesses
 from hloc.ptx.program import Instruction, PtxKernel
 
 
@@ -102,12 +103,14 @@ End = PhaseWait | Fall | Branch | IndexedBranch | Leave | Call | WarpCollective 
 class Block:
     """Operations without a jump between them, and a terminator.
 
-    `instructions` has one entry per operation, then that of the terminator if it has one.
+    `instructions` has one entry per operation, then that of the terminator if it has one;
+    `accesses` are those of all of them to registers of wgmma products.
     """
 
     operations: tuple[Operation, ...]
     instructions: tuple[Instruction, ...]
     end: End
+    accesses: Accesses = ()
 
 
 @dataclass(frozen=True, eq=False)

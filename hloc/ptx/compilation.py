@@ -23,9 +23,11 @@ from hloc.ptx.faults import PtxFault
 from hloc.ptx.frame import Frame, RowTable, registers_read
 from hloc.ptx.functions import callee, local_layout, parameter_offsets, reachable
 from hloc.ptx.granules import granules_of
+from hloc.ptx.lanes import WARP, WARPGROUP
 from hloc.ptx.mbarrier_access import phase_wait, waits
 from hloc.ptx.moves import vector_copy
 from hloc.ptx.operation import Operation, in_turn, nothing
+from hloc.ptx.product_registers import accesses_of, registers_of_products
 from hloc.ptx.program import (
     Group,
     Instruction,
@@ -134,6 +136,7 @@ class _Blocks:
         self._module = module
         self._starts = starts
         self._block_at: dict[int, int] = {}
+        self._watched = registers_of_products(frame.function)
 
     def build(self, pieces: list[tuple[int, int]]) -> list[Block]:
         first = self._starts[self._frame.function.name]
@@ -150,7 +153,9 @@ class _Blocks:
         body = instructions[:-1] if ends else instructions
         operations = tuple(self._decoded(decode_operation, i) for i in body)
         finish = self._decoded(self._end_of, instructions[-1]) if ends else Fall()
-        return Block(operations, instructions, finish)
+        name = self._frame.function.name
+        accesses = accesses_of(instructions, self._watched, name)
+        return Block(operations, instructions, finish, accesses)
 
     def _decoded(self, decode: Callable[[Instruction, Frame], T], instruction: Instruction) -> T:
         """Decode an instruction; raise a fault if its operands do not fit its opcode."""
@@ -244,7 +249,7 @@ class _Blocks:
             return WarpCollective(nothing, mask, row, negated)
         operation = decoder_of(instruction, frame)(instruction, frame)
         if instruction.has("aligned"):
-            group = 128 if instruction.parts[0] == "wgmma" else 32
+            group = WARPGROUP if instruction.parts[0] == "wgmma" else WARP
             return WarpCollective(operation, None, row, negated, group)
         mask = frame.source(instruction.operands[-1], TYPES["b32"])
         return WarpCollective(operation, mask, row, negated)

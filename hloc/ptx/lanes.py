@@ -16,6 +16,7 @@ from hloc.ptx.value_types import Array
 
 Lanes = slice | NDArray[np.intp]
 WARP = 32
+WARPGROUP = 128
 
 
 def lanes_of(numbers: Array) -> Lanes:

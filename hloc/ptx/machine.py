@@ -25,7 +25,8 @@ from hloc.ptx.code import (
 )
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.gathering import WarpGathering
-from hloc.ptx.lanes import Lanes, chosen, count_of, numbers_of, union
+from hloc.ptx.lanes import WARPGROUP, Lanes, chosen, count_of, numbers_of, union
+from hloc.ptx.product_registers import Accesses
 from hloc.ptx.program import Instruction
 from hloc.ptx.threads import Threads
 
@@ -78,6 +79,8 @@ class Machine:
         block = self.code.blocks[place[-1]]
         threads.active = lanes
         done = 0
+        if block.accesses:
+            self._check_products(block.accesses, lanes)
         try:
             for operation in block.operations:
                 operation(threads, lanes)
@@ -94,6 +97,16 @@ class Machine:
         if self._step_limit is not None and self.steps > self._step_limit:
             lane = int(numbers_of(lanes)[0])
             raise self._fault(f"no end after {self._step_limit} steps", done - 1, lane)
+
+    def _check_products(self, accesses: Accesses, lanes: Lanes) -> None:
+        """Fault if lanes access registers of a wgmma product before the wait for it."""
+        stride = self.threads.geometry.stride
+        numbers = numbers_of(lanes)
+        for first in np.unique(numbers - numbers % stride % WARPGROUP):
+            found = self.threads.products.check(int(first), accesses)
+            if found is not None:
+                position, what = found
+                raise self._fault(what, position, int(first))
 
     def _lane(self, fault: LaneFault) -> int:
         if fault.lane is None:

@@ -18,15 +18,17 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.fragments import TYPES_OF_ELEMENTS, widened
 from hloc.ptx.frame import Frame
-from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
+from hloc.ptx.lanes import WARPGROUP, Lanes, lanes_of, numbers_of
 from hloc.ptx.narrow_sums import with_narrow_sums
-from hloc.ptx.operation import Decoder, Operation, nothing
+from hloc.ptx.operation import Decoder, Operation
+from hloc.ptx.product_registers import ProductRegisters, registers_of_product
+from hloc.ptx.products import Product
 from hloc.ptx.program import Immediate, Instruction, Operand, Vector
 from hloc.ptx.tensor_maps import swizzled
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
-_GROUP = 128
+_GROUP = WARPGROUP
 _LANE = np.arange(_GROUP)
 _WARP, _QUAD, _PLACE = _LANE // 32, _LANE % 32 // 4, _LANE % 4
 _ROWS = 64
@@ -87,12 +89,12 @@ class _Descriptor:
 
 
 def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
-    """wgmma.mma_async, its groups and waits; fences do nothing."""
+    """wgmma.mma_async, its fences, groups and waits."""
     action = instruction.parts[1]
     if not instruction.has("aligned"):
         raise frame.fault("wgmma is for whole warpgroups: .aligned is missing")
     if action == "fence":
-        return nothing
+        return _fence
     if action == "commit_group":
         return _commit
     if action == "wait_group":
@@ -124,6 +126,11 @@ def _constant(operand: Operand, frame: Frame) -> int:
 def _groups(lanes: Lanes) -> Array:
     """Return the lanes of each warpgroup, [groups, 128]."""
     return numbers_of(lanes).reshape(-1, _GROUP)
+
+
+def _fence(threads: Threads, lanes: Lanes) -> None:
+    for group in _groups(lanes):
+        threads.products.fence(group)
 
 
 def _commit(threads: Threads, lanes: Lanes) -> None:
@@ -158,6 +165,7 @@ def _product(instruction: Instruction, frame: Frame, columns: int) -> Operation:
         raise frame.fault("scales of wgmma are 1 or -1, transpositions 0 or 1")
     product = _Product(
         instruction,
+        registers_of_product(instruction, frame.function.name),
         columns,
         (factors[0], factors[1]),
         sums=[frame.source(item, TYPES[sums]) for item in accumulators],
@@ -183,6 +191,7 @@ class _Product:
     """An instruction `wgmma.mma_async`, decoded; registers by their rows.
 
     Attributes:
+        registers: as hazards see them.
         factors: types of A and B.
         sums: the accumulators.
         keep: the predicate scale-d and whether it is negated: accumulate if it holds.
@@ -192,6 +201,7 @@ class _Product:
     """
 
     instruction: Instruction
+    registers: ProductRegisters
     columns: int
     factors: tuple[str, str]
     sums: list[int]
@@ -212,7 +222,9 @@ class _Product:
         def finish(threads: Threads) -> None:
             self._finish(threads, lanes, use, at_a, at_b)
 
-        threads.products.begin(lanes, (self.instruction, finish))
+        shape = self.instruction.parts[4]
+        product = Product(self.instruction, self.registers, shape, finish)
+        threads.products.begin(lanes, product)
 
     def _finish(
         self,

@@ -185,7 +185,7 @@ BAD = {
         "inc",
         r"wgmma\.wait_group\.sync\.aligned 0;",
         "",
-        "no thread waits for this product",
+        "accessed before the wait for its product",
     ),
     "fewer bytes than arrive": ("dec", r"\b32768;", "32752;", "mbarrier that never ends"),
     "tiles overlap": ("dec", r"(tile\S* \[)(%rd\d+)\]", r"\1\2+16384]", "under way"),

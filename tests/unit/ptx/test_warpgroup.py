@@ -47,7 +47,6 @@ def test_products_of_swizzled_operands(transposed: bool, from_registers: bool) -
 FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4, %r5, %r6, %r7};
     add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
     setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
-    wgmma.fence.sync.aligned;
     setp.ne.u32 %p1, %r0, 9999;
 """
     body += "".join(f"mov.b32 {r}, 0f3F800000;\n" for r in registers)
@@ -64,6 +63,8 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
                 body += f"ld.global.u32 %r{30 + 4 * k + i}, [%d7+{16384 + 32 * k + at}];\n"
             held = ", ".join(f"%r{30 + 4 * k + i}" for i in range(4))
             left, flags = f"{{{held}}}", f"1, 1, {int(transposed)}"
+        if k == 0 or from_registers:
+            body += "wgmma.fence.sync.aligned;\n"
         body += "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
         body += f"{{{', '.join(registers)}}}, {left}, %d6, %p1, {flags};\n"
     body += "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n"
@@ -82,10 +83,10 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
     np.testing.assert_array_equal(got, expected[row, column])
 
 
-FENCE = "fence.proxy.async.shared::cta;"
+PROXY_FENCE = "fence.proxy.async.shared::cta;"
 
 
-def ones_and_twos(after: str, fence: str = FENCE) -> Array:
+def ones_and_twos(after: str, fence: str = PROXY_FENCE) -> Array:
     """Return what a kernel stores that adds 16 products of two and two to ones, and then `after`.
 
     In `after`, STORE keeps the sums. `fence` makes the operands visible to the product.
@@ -93,7 +94,7 @@ def ones_and_twos(after: str, fence: str = FENCE) -> Array:
     body = """
     mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; mov.u64 %d2, tile; mov.b32 %r1, 0x40004000;
     mad.wide.u32 %d4, %r0, 32, %d2; st.shared.v4.b32 [%d4], {%r1, %r1, %r1, %r1};
-    st.shared.v4.b32 [%d4+16], {%r1, %r1, %r1, %r1}; FENCE bar.sync 0;
+    st.shared.v4.b32 [%d4+16], {%r1, %r1, %r1, %r1}; VISIBLE bar.sync 0;
     mov.b32 %r20, 0f3F800000;
     mov.b32 %r21, %r20; mov.b32 %r22, %r20; mov.b32 %r23, %r20; wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
@@ -101,7 +102,7 @@ def ones_and_twos(after: str, fence: str = FENCE) -> Array:
     mad.wide.u32 %d8, %r0, 16, %d0; AFTER
 """
     store = "st.global.v4.b32 [%d8], {%r20, %r21, %r22, %r23};"
-    body = body.replace("AFTER", after.replace("STORE", store)).replace("FENCE", fence)
+    body = body.replace("AFTER", after.replace("STORE", store)).replace("VISIBLE", fence)
     body = body.replace("DESCRIPTOR", str(128 >> 4 << 16 | 256 >> 4 << 32))
     text = kernel_text(".param .u64 out", body, ".shared .align 1024 .b8 tile[4096];")
     buffers: list[Array] = [np.zeros((128, 4), np.float32)]
@@ -112,17 +113,65 @@ def ones_and_twos(after: str, fence: str = FENCE) -> Array:
 COMMIT, WAIT = "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"
 
 
-@pytest.mark.parametrize(
-    ("after", "expected"), [(f"{COMMIT} {WAIT} STORE", 65), (f"{COMMIT} STORE {WAIT}", 1)]
-)
-def test_sums_change_when_they_are_waited_for(after: str, expected: int) -> None:
-    """A kernel that waits too late reads what the sums were before."""
-    np.testing.assert_array_equal(ones_and_twos(after), np.full((128, 4), expected, np.float32))
+def test_sums_change_when_they_are_waited_for() -> None:
+    found = ones_and_twos(f"{COMMIT} {WAIT} STORE")
+    np.testing.assert_array_equal(found, np.full((128, 4), 65, np.float32))
 
 
 @pytest.mark.parametrize(
-    "after", ["STORE", f"{COMMIT} STORE", f"{WAIT} {COMMIT} STORE", f"{WAIT} STORE"]
+    "after", ["STORE", f"{COMMIT} STORE {WAIT}", f"{WAIT} {COMMIT} STORE", f"{WAIT} STORE"]
 )
+def test_sums_that_nobody_waited_for_are_a_fault(after: str) -> None:
+    """Also where their group was not closed before the wait."""
+    with pytest.raises(PtxFault, match=r"%r2\d is accessed before the wait for its") as caught:
+        ones_and_twos(after)
+    assert caught.value.text.startswith("st.global")
+
+
+SUMS, OTHERS = "%r20, %r21, %r22, %r23", "%r30, %r31, %r32, %r33"
+
+
+def held(sums: str = SUMS, left: str = OTHERS, columns: int = 8) -> str:
+    """Return a product whose left side is in registers."""
+    opcode = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+    return f"{opcode} {{{sums}}}, {{{left}}}, 0, 1, 1, 1, 0;"
+
+
+FENCE = "wgmma.fence.sync.aligned;"
+FOUR_MORE = "%r4, %r5, %r6, %r7"
+RULES = {
+    "no fence at all": (held(), "before the first product"),
+    "sums without a fence": (f"{FENCE} mov.b32 %r20, 0; {held()}", "access to %r20 and this"),
+    "operands without a fence": (f"{FENCE} mov.b32 %r33, %r1; {held()}", "to %r33 and this"),
+    "an operand that changes": (
+        f"{FENCE} {held()} mov.b32 %r31, 0; {COMMIT} {WAIT}",
+        "%r31 is accessed before the wait",
+    ),
+    "an operand that a shuffle reads": (
+        f"{FENCE} {held()} shfl.sync.bfly.b32 %r2, %r30, 1, 31, -1; {COMMIT} {WAIT}",
+        "%r30 is accessed before the wait",
+    ),
+    "sums as operands": (
+        f"{FENCE} {held()} {held(FOUR_MORE, SUMS)}",
+        "%r20 belongs to a product without a wait",
+    ),
+    "another shape": (
+        f"{FENCE} {held()} {held(f'{FOUR_MORE}, {SUMS}', columns=16)}",
+        "%r20 belongs to a product without a wait",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_for_registers(name: str) -> None:
+    """Fences before products that use registers, and waits before other uses of them."""
+    body, message = RULES[name]
+    text = kernel_text(".param .u64 out", body, ".shared .align 1024 .b8 tile[4096];")
+    with pytest.raises(PtxFault, match=message):
+        run(text, "k", [np.zeros(128, np.float32)], grid=(1, 1, 1), block=(128, 1, 1))
+
+
+@pytest.mark.parametrize("after", ["", COMMIT, f"{WAIT} {COMMIT}", WAIT])
 def test_a_product_that_nobody_waits_for_is_a_fault(after: str) -> None:
     """Its sums are undefined on a device, also where its group was not closed before the wait."""
     with pytest.raises(PtxFault, match="no thread waits for this product") as caught:
@@ -140,7 +189,7 @@ def test_operands_without_a_fence_are_not_seen(fence: str) -> None:
 
 def test_a_fence_of_a_thread_that_waited_for_the_stores() -> None:
     """One warp fences for all, behind a barrier; a fence before the barrier is for its own."""
-    behind = f"bar.sync 0; setp.lt.u32 %p0, %r0, 32; @%p0 {FENCE}"
+    behind = f"bar.sync 0; setp.lt.u32 %p0, %r0, 32; @%p0 {PROXY_FENCE}"
     got = ones_and_twos(f"{COMMIT} {WAIT} STORE", behind)
     np.testing.assert_array_equal(got, np.full((128, 4), 65, np.float32))
     with pytest.raises(PtxFault, match=r"warp [123] wrote without a fence"):

@@ -60,7 +60,7 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
     setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
     shr.u32 %r1, %r0, 5; and.b32 %r2, %r0, 31; shr.u32 %r3, %r2, 2; and.b32 %r2, %r2, 3;
     shl.b32 %r2, %r2, 2; mad.lo.u32 %r1, %r1, 16, %r3; mad.lo.u32 %r1, %r1, 128, %r2;
-    cvt.u64.u32 %d7, %r1; add.u64 %d7, %d7, %d1; wgmma.fence.sync.aligned;
+    cvt.u64.u32 %d7, %r1; add.u64 %d7, %d7, %d1;
 """
     body += "".join(f"mov.b32 {r}, {start};\n" for r in accumulators)
     for k in range(4):
@@ -72,6 +72,7 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
             for register, at in zip(held, (0, 1024, 16, 1040), strict=True):
                 body += f"ld.global.u32 {register}, [%d7+{16384 + 32 * k + at}];\n"
             left = f"{{{', '.join(held)}}}"
+        body += "wgmma.fence.sync.aligned;\n"
         body += f"{opcode} {{{', '.join(accumulators)}}}, {left}, %d6, 1{flags};\n"
     body += "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n"
     body += f"mad.wide.u32 %d8, %r0, {2 * N}, %d0;\n"
