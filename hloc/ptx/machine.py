@@ -218,6 +218,7 @@ class Machine:
     def _wake(self) -> None:
         """Let all lanes that wait for a phase check again."""
         self._completions = self.threads.mbarriers.completions
+        self.threads.mbarriers.forget_waits()
         asleep, self._asleep = self._asleep, []
         for place, lanes in asleep:
             self._add(place, lanes)

@@ -1,7 +1,8 @@
 """Barriers in shared memory (mbarrier): phases, arrivals, transactions, and bulk copies.
 
 A bulk copy completes as late as possible: when nothing else can run, or when a test of its barrier
-fails. Source: PTX ISA, "Parallel Synchronization: mbarrier" and "cp.async.bulk".
+fails; those that no thread waits for are the last. Source: PTX ISA, "Parallel Synchronization:
+mbarrier" and "cp.async.bulk".
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class _Barrier:
     phase: int = 0  # completed phases
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BulkCopy:
     """One pending copy to shared memory, issued by `lane` with `instruction`."""
 
@@ -46,6 +47,7 @@ class Mbarriers:
         self._barriers: dict[int, _Barrier] = {}
         self._copies: list[BulkCopy] = []
         self.completions = 0  # phases completed so far, of all barriers
+        self._awaited: set[int] = set()  # places of barriers whose test failed
 
     def _place(self, threads: Threads, lane: int, address: int) -> int:
         one = slice(lane, lane + 1)
@@ -110,6 +112,8 @@ class Mbarriers:
                 over[here] = phases[here] % 2 != barrier.phase % 2
             else:
                 over[here] = phases[here] < barrier.phase
+            if not over[here].all():
+                self._awaited.add(place)
             if self._clocks is not None:
                 for block, warp in self._warps_of(numbers[here & over]):
                     self._clocks.acquire(block, warp, barrier.known)
@@ -129,19 +133,31 @@ class Mbarriers:
         self._copies.append(copy)
 
     def finish_a_copy(self, threads: Threads) -> bool:
-        """Complete the oldest bulk copy; return False if none is pending.
+        """Complete the oldest bulk copy that a thread waits for, or else the oldest of all.
+
+        Returns:
+            False if none is pending.
 
         Raises:
             LaneFault: its target was accessed; names the instruction that issued it.
         """
         if not self._copies:
             return False
-        copy = self._copies.pop(0)
+        awaited = (copy for copy in self._copies if self._is_awaited(copy, threads))
+        copy = next(awaited, self._copies[0])
+        self._copies.remove(copy)
         try:
             self._arrive_with(copy, threads)
         except LaneFault as fault:
             raise LaneFault(fault.what, fault.lane, copy.instruction) from None
         return True
+
+    def _is_awaited(self, copy: BulkCopy, threads: Threads) -> bool:
+        return self._place(threads, copy.lane, copy.barrier) in self._awaited
+
+    def forget_waits(self) -> None:
+        """Forget which barriers are waited for: all who wait are about to test again."""
+        self._awaited.clear()
 
     def _arrive_with(self, copy: BulkCopy, threads: Threads) -> None:
         who = np.full(len(copy.targets), copy.lane)

@@ -130,6 +130,25 @@ COPY: setp.ne.u32 %p4, %r0, 32; @%p4 ret;
     assert caught.value.thread == (32, 0, 0)
 
 
+def test_copies_that_no_thread_waits_for_arrive_last() -> None:
+    """Two copies, each with a barrier: the wait for the younger says nothing of the older."""
+    body = """
+    @%p0 bra READY; mbarrier.init.shared.b64 [%d3], 1; mbarrier.init.shared.b64 [%d3+8], 1;
+    mbarrier.arrive.expect_tx.shared.b64 %d5, [%d3], 256;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%d2], [%d1], 256, [%d3];
+    add.u64 %d6, %d2, 256; add.u64 %d7, %d3, 8;
+    mbarrier.arrive.expect_tx.shared.b64 %d5, [%d7], 256;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%d6], [%d1], 256, [%d7];
+READY: bar.sync 0;
+W: mbarrier.try_wait.parity.shared.b64 %p2, [%d3+8], 0; @!%p2 bra W;
+    mad.wide.u32 %d4, %r0, 4, %d2; ld.shared.u32 %r4, [%d4+OFFSET];
+    mad.wide.u32 %d6, %r0, 4, %d0; st.global.u32 [%d6], %r4;
+"""
+    launch_it(body.replace("OFFSET", "256"), np.zeros(64, np.uint32))
+    with pytest.raises(PtxFault, match="before the wait"):
+        launch_it(body.replace("OFFSET", "0"), np.zeros(64, np.uint32))
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_a_planted_bug_is_found(name: str) -> None:
     body, right, wrong, message = BAD[name]
