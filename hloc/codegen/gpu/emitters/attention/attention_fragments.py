@@ -47,9 +47,9 @@ class Fragments:
         rows = [(i, half) for i in range(self.down) for half in range(2)]
         places = [m.add(m.add(self.row, quad), 16 * i + 8 * half) for i, half in rows]
         tiles = range(self.score_tiles)
-        keys = [m.add(m.mul(place, 2), 8 * j + e) for j in tiles for e in range(2)]
+        first_key, keys = m.mul(place, 2), [8 * j + e for j in tiles for e in range(2)]
         if self.factors is F32:  # a lane's adjacent elements are the keys that it multiplies next
-            keys = [m.add(place, 8 * j + 4 * e) for j in tiles for e in range(2)]
+            first_key, keys = place, [8 * j + 4 * e for j in tiles for e in range(2)]
         scores, results = (
             [
                 [4 * (i * count + j) + 2 * half + e for j in range(count) for e in range(2)]
@@ -57,7 +57,7 @@ class Fragments:
             ]
             for count in (self.score_tiles, self.result_tiles)
         )
-        return Patch(places, keys, scores, results, 4, lowest_row)
+        return Patch(places, first_key, keys, scores, results, 4, lowest_row)
 
     def weights(self, i: int, step: int) -> list[Value]:
         """Return the weights of 16 queries at one step of keys, packed as a left fragment."""

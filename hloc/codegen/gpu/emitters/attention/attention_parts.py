@@ -115,4 +115,4 @@ def emit_joined(w: LaunchWriter, spread: Spread) -> None:
         ResultWriter(k, p).write(0, head, row, column, values)
 
 
-_NOTHING = Patch((), (), (), (), 1)
+_NOTHING = Patch((), 0, (), (), (), 1)

@@ -69,12 +69,14 @@ class ScalarGemms:
         return [self.k.math.add(first, i) for first in firsts for i in range(_VECTOR)]
 
     def _patch(self) -> Patch:
-        rows, keys, columns = map(self._lines, (self.rows, self.tile_keys, self.columns))
+        rows, columns = map(self._lines, (self.rows, self.columns))
+        runs = range(len(self.tile_keys))
+        keys = [run * _COLUMN_THREADS * _VECTOR + i for run in runs for i in range(_VECTOR)]
         scores, results = (
             [[r * len(own) + c for c in range(len(own))] for r in range(len(rows))]
             for own in (keys, columns)
         )
-        return Patch(rows, keys, scores, results, _COLUMN_THREADS)
+        return Patch(rows, self.tile_keys[0], keys, scores, results, _COLUMN_THREADS)
 
     # ---- tiles
 

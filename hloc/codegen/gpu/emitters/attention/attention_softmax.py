@@ -35,7 +35,8 @@ class Patch:
     """The elements of a tile of scores, and of the block's result, that a thread has.
 
     Attributes:
-        rows, keys: positions in the tile.
+        rows: positions in the tile.
+        first_key, keys: position of the first key in the tile, and the distances of all keys to it.
         scores: per row the indices of its slots, one for each key.
         results: per row the indices of its slots in the result.
         lanes: adjacent threads that share the same rows, a power of two.
@@ -43,7 +44,8 @@ class Patch:
     """
 
     rows: Sequence[IndexValue]
-    keys: Sequence[IndexValue]
+    first_key: IndexValue
+    keys: Sequence[int]
     scores: Sequence[Sequence[int]]
     results: Sequence[Sequence[int]]
     lanes: int
@@ -129,15 +131,17 @@ class OnlineSoftmax:
         if count % keys:
             lowest = b.const(F32, -math.inf)
             with self.k.body.when(m.compare("GT", first, count - keys)):
+                own = m.add(first, self.patch.first_key)
                 for c, key in enumerate(self.patch.keys):
-                    exists = m.compare("LT", m.add(first, key), count)
+                    exists = m.compare("LT", m.add(own, key), count)
                     for slots in self.patch.scores:
                         logit = b.load(self.scores, F32, slots[c])
                         b.store(self.scores, slots[c], b.select(exists, logit, lowest))
 
     def _evaluate(self, first: IndexValue, known: Mapping[Instruction, Value]) -> None:
-        """Replace the scores of the keys from `first` on by logits, given `known` elements."""
+        """Replace the scores of the tile from key `first` on by logits, given `known` elements."""
         b, m, a, keys = self.b, self.k.math, self.attention, self.spread.keys
+        first = m.add(first, self.patch.first_key)
         for c, key in enumerate(self.patch.keys):
             at_key = m.add(first, key)
             if a.keys % keys:
