@@ -45,14 +45,52 @@ WARPGROUP_KINDS = {
 the orders of both tiles in shared memory: `dl` means that rows of the left tile run along the
 depth, those of the right one along its lines."""
 
+WARPGROUP_SCORES = (64, 128)
+"""Keys of a tile of attention: columns of its scores."""
 
-def _sums(columns: int, kind: str) -> tuple[str, ...]:
+WARPGROUP_VALUES = tuple(range(32, 257, 32))
+"""Columns of the values of attention, padded."""
+
+
+def _sums(columns: int, kind: str = "float") -> tuple[str, ...]:
     return (kind,) * (columns // 2)
 
 
 def sums_type(columns: int, kind: str = "float") -> str:
     """Return the LLVM type of a thread's accumulators of a tile of 64 rows and `columns`."""
     return f"{{{', '.join(_sums(columns, kind))}}}"
+
+
+def _warpgroup_attention() -> dict[str, Helper]:
+    """Return the helpers of attention in addition to those of gemms.
+
+    `rl` is a product whose left side is in registers: four words of a lane, packed pairs in the
+    layout of an accumulator of 64x16. `begin` takes the sums, so that LLVM computes them before it;
+    `finish_earlier` waits for all products but those of the last commit. `anchor` returns its
+    operand; LLVM cannot move the result out of a loop, where each of many matrix descriptors that
+    differ by constants would need registers.
+    """
+    found = {"warpgroup.anchor": Helper("i64", ("i64",))}
+    for kind in ("bf16", "f16"):
+        for columns, orders in (
+            *((columns, ("dd", "dl", "ld", "ll")) for columns in WARPGROUP_SCORES),
+            *((columns, ("rd", "rl")) for columns in WARPGROUP_VALUES),
+        ):
+            for order in orders:
+                left = ("i32",) * 4 if order[0] == "r" else ("i64",)
+                found[f"warpgroup.multiply.{kind}.{columns}.{order}"] = Helper(
+                    sums_type(columns), (*left, "i64", "i32", *_sums(columns)), "warpgroup"
+                )
+    for action, widths in (
+        ("begin", set(WARPGROUP_VALUES)),
+        ("finish", {*WARPGROUP_SCORES, *WARPGROUP_VALUES}),
+        ("finish_earlier", set(WARPGROUP_SCORES)),
+    ):
+        for columns in sorted(widths):
+            found[f"warpgroup.{action}.{columns}"] = Helper(
+                sums_type(columns), _sums(columns), "warpgroup"
+            )
+    return found
 
 
 WARPGROUP_HELPERS: dict[str, Helper] = {
@@ -96,6 +134,7 @@ WARPGROUP_HELPERS: dict[str, Helper] = {
         for suffix, sums in (("", "float"), (".s32", "i32"))
         for columns in WARPGROUP_COLUMNS
     },
+    **_warpgroup_attention(),
 }
 """Helpers of chips whose tensor cores read both sides from shared memory: NVIDIA's sm_90a."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hloc.codegen.gpu.helpers import WARPGROUP_HELPERS, WARPGROUP_KINDS, Helper
 
 # 384 threads start with 168 registers each; these pairs of numbers have the same total.
-_REGISTERS = {"": (40, 232), ".transposing": (56, 224)}
+_REGISTERS = {"": (24, 240), ".transposing": (56, 224)}
 """Of a producer and of a consumer, by what the producer does beside copying."""
 
 
@@ -36,6 +36,7 @@ _PLAIN = {
         f"warpgroup.many_registers{role}": f"setmaxnreg.inc.sync.aligned.u32 {many};"
         for role, (_, many) in _REGISTERS.items()
     },
+    "warpgroup.anchor": "mov.b64 $0, $1;",
     "warpgroup.begin": "wgmma.fence.sync.aligned;",
     "warpgroup.commit": "wgmma.commit_group.sync.aligned;",
     "warpgroup.wait.1": "wgmma.wait_group.sync.aligned 1;",
@@ -86,20 +87,26 @@ def _instruction(name: str) -> str:
             f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
         )
         return f"{opcode} [$0], [$2, {{{places}}}], [$1];"
-    if action == "finish":
-        return "wgmma.wait_group.sync.aligned 0;"
+    if action == "begin":
+        return _PLAIN["warpgroup.begin"]
+    if action.startswith("finish"):
+        return f"wgmma.wait_group.sync.aligned {int(action == 'finish_earlier')};"
     kind, columns, order = rest
     count = int(columns) // 2
     sums = ", ".join(f"${i}" for i in range(count))
-    left, _, right = kind.partition("_")
+    words = 4 if order[0] == "r" else 1
+    places = ", ".join(f"${count + i}" for i in range(words))
+    at, right, keep = f"{{{places}}}" if words > 1 else places, count + words, count + words + 1
+    left_type, _, right_type = kind.partition("_")
     result, orders = WARPGROUP_KINDS[kind]
     flags = []
     if result == "float":
         flags = [1, 1]  # neither side is negated
     if len(orders) > 1:
-        flags += [int(side == "l") for side in order]
-    shape = f"m64n{columns}k{_DEPTHS.get(left, 32)}.{'f32' if result == 'float' else 's32'}"
-    opcode = f"wgmma.mma_async.sync.aligned.{shape}.{left}.{right or left}"
-    operands = [f"{{{sums}}}", f"${count}", f"${count + 1}", "p", *map(str, flags)]
+        flags += [int(side == "l") for side in order.removeprefix("r")]
+    sums_type = "f32" if result == "float" else "s32"
+    shape = f"m64n{columns}k{_DEPTHS.get(left_type, 32)}.{sums_type}"
+    opcode = f"wgmma.mma_async.sync.aligned.{shape}.{left_type}.{right_type or left_type}"
+    operands = [f"{{{sums}}}", at, f"${right}", "p", *map(str, flags)]
     product = f"{opcode} {', '.join(operands)};"
-    return f"{{ .reg .pred p; setp.ne.b32 p, ${count + 2}, 0; {product} }}"
+    return f"{{ .reg .pred p; setp.ne.b32 p, ${keep}, 0; {product} }}"

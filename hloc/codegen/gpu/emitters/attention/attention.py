@@ -4,7 +4,8 @@ A block has some queries. It computes their scores with a tile of keys, turns th
 relative to the largest logit so far, and adds the weighted values; the scores are never in memory.
 Tiles that a causal mask hides from the whole block are skipped if that cannot change the result:
 the logits of each row make hidden weights exactly 0, and no value is infinite or NaN. Few queries
-and many keys are split along the keys; a second launch combines the parts in order.
+and many keys are split along the keys; a second launch combines the parts in order. The gemms run
+on threads, on tensor cores, or by warpgroups, by the chip, the types and a model of the time.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from hloc.codegen.gpu.emitters.attention.attention_problem import (
 )
 from hloc.codegen.gpu.emitters.attention.attention_scalar import ScalarGemms
 from hloc.codegen.gpu.emitters.attention.attention_spread import (
+    Form,
     Spread,
     spread_of,
     suits_tensor_cores,
 )
 from hloc.codegen.gpu.emitters.attention.attention_tensor_core import TensorCoreGemms
+from hloc.codegen.gpu.emitters.attention.attention_warpgroup import WarpgroupAttention
+from hloc.codegen.gpu.emitters.attention.warpgroup_spread import is_faster, warpgroup_spread
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores
+from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import has_warpgroups
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 
@@ -44,22 +49,41 @@ def plan(inst: Instruction) -> GpuPlan | None:
     problem = attention_problem(inst)
     if problem is None:
         return None
-    ways = {False, suits_tensor_cores(problem)}
-    scratch_bytes = max(spread_of(problem, by_tensor_cores=way).scratch_bytes for way in ways)
+    spreads = [spread_of(problem, Form.SCALAR)]
+    if suits_tensor_cores(problem):
+        spreads.append(spread_of(problem, Form.TENSOR_CORES))
+    by_warpgroups = warpgroup_spread(inst, problem)
+    if by_warpgroups is not None:
+        spreads.append(by_warpgroups)
+    scratch_bytes = max(spread.scratch_bytes for spread in spreads)
     return GpuPlan(partial(emit, problem), scratch_bytes=scratch_bytes)
 
 
 def emit(problem: AttentionProblem, w: LaunchWriter) -> None:
     """Emit the launches."""
-    by_tensor_cores = has_tensor_cores(w.target) and suits_tensor_cores(problem)
-    spread = spread_of(problem, by_tensor_cores=by_tensor_cores)
+    spread = _spread(problem, w)
     if spread.skips:
         emit_finite_flags(w, spread)
     blocks = spread.row_tiles * spread.heads
     with w.launch((blocks, spread.parts, 1), (spread.threads, 1, 1)) as k:
-        _Kernel(k, spread).write()
+        if spread.form is Form.WARPGROUPS:
+            WarpgroupAttention(k, spread).write()
+        else:
+            _Kernel(k, spread).write()
     if spread.parts > 1:
         emit_joined(w, spread)
+
+
+def _spread(problem: AttentionProblem, w: LaunchWriter) -> Spread:
+    """Return the work distribution of the fastest form that the chip has."""
+    if not (has_tensor_cores(w.target) and suits_tensor_cores(problem)):
+        return spread_of(problem, Form.SCALAR)
+    spread = spread_of(problem, Form.TENSOR_CORES)
+    if has_warpgroups(w.target):
+        large = warpgroup_spread(w.inst, problem)
+        if large is not None and is_faster(large, spread):
+            return large
+    return spread
 
 
 class _Kernel:
@@ -67,9 +91,8 @@ class _Kernel:
 
     def __init__(self, k: GpuContext, spread: Spread) -> None:
         self.k, self.spread = k, spread
-        self.gemms: TensorCoreGemms | ScalarGemms = (
-            TensorCoreGemms(k, spread) if spread.by_tensor_cores else ScalarGemms(k, spread)
-        )
+        form = TensorCoreGemms if spread.form is Form.TENSOR_CORES else ScalarGemms
+        self.gemms: TensorCoreGemms | ScalarGemms = form(k, spread)
         self.softmax = self.gemms.softmax
         self.block = QueryBlock(k, spread)
 

@@ -50,6 +50,31 @@ def attention_problem(inst: Instruction) -> AttentionProblem | None:
     return AttentionProblem(loops, _scores(inst, loops), _result(inst, loops))
 
 
+def along_one_axis(inst: Instruction, problem: AttentionProblem) -> AttentionProblem:
+    """Return the same attention with one axis of queries; the others join the batch.
+
+    The axis is that of the mask, or else the longest. Queries that share keys and values then
+    belong to different batch elements, which read the same ones.
+    """
+    loops = problem.loops
+    sizes = loops.attention.sizes
+    own = loops.queries[0]
+    if loops.mask is None:
+        own = max(loops.queries, key=lambda axis: sizes[axis])
+    others = tuple(axis for axis in loops.queries if axis != own)
+    if not others:
+        return problem
+    still = dict.fromkeys(others, 0)
+    loops = replace(
+        loops,
+        batch=(*loops.batch, *others),
+        queries=(own,),
+        batch_keys={**loops.batch_keys, **still},
+        batch_values={**loops.batch_values, **still},
+    )
+    return AttentionProblem(loops, _scores(inst, loops), _result(inst, loops))
+
+
 def _value_of(constant: Instruction) -> float:
     return float(np.asarray(constant.attributes.literal.array, np.float64))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum, auto
 from math import prod
 
 from hloc.codegen.gpu.emitters.attention.attention_problem import AttentionProblem
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import MOST_PARTS, PROCESSORS
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of_factors
-from hloc.codegen.gpu.helpers import WARP_THREADS
+from hloc.codegen.gpu.helpers import WARP_THREADS, WARPGROUP_THREADS
 from hloc.lazy_dataclass import dataclass
 
 _FEWEST_TILES = 4
@@ -22,6 +23,14 @@ _MOST_WARPS = 4
 _SCALAR_TILE, _SCALAR_THREADS = 64, 128
 
 
+class Form(Enum):
+    """The units that run the gemms of attention."""
+
+    SCALAR = auto()
+    TENSOR_CORES = auto()
+    WARPGROUPS = auto()
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Spread:
     """Tile sizes, and how blocks share the tiles.
@@ -29,7 +38,7 @@ class Spread:
     Attributes:
         rows, keys: queries of a block, and keys of a tile.
         threads: of a block.
-        by_tensor_cores: the gemms run on tensor cores.
+        form: units that run the gemms.
         parts: of the keys; a second launch combines their results.
         skips: skip key tiles that a causal mask hides from a whole block.
     """
@@ -38,7 +47,7 @@ class Spread:
     rows: int
     keys: int
     threads: int
-    by_tensor_cores: bool
+    form: Form
     parts: int = 1
     skips: bool = False
 
@@ -92,19 +101,26 @@ class Spread:
         return prod(plan.attention.sizes[axis] for axis in plan.queries[1:])
 
 
-def spread_of(problem: AttentionProblem, *, by_tensor_cores: bool) -> Spread:
+def spread_of(problem: AttentionProblem, form: Form) -> Spread:
     """Return the work distribution of the kernel."""
-    spread = _tensor_tiles(problem) if by_tensor_cores else _scalar_tiles(problem)
+    spread = _tiles(problem, form)
     blocks = spread.row_tiles * spread.heads
     if problem.loops.mask is not None and spread.seen(spread.rows - 1) + spread.keys <= (
         problem.loops.key.size
     ):
         return replace(spread, skips=True)
-    parts = min(MOST_PARTS, 2 * PROCESSORS // blocks, spread.key_tiles // _FEWEST_TILES)
+    at_once = PROCESSORS if form is Form.WARPGROUPS else 2 * PROCESSORS
+    parts = min(MOST_PARTS, at_once // blocks, spread.key_tiles // _FEWEST_TILES)
     if parts <= 1:
         return spread
     each = -(-spread.key_tiles // parts)
     return replace(spread, parts=-(-spread.key_tiles // each))
+
+
+def _tiles(problem: AttentionProblem, form: Form) -> Spread:
+    if form is Form.WARPGROUPS:
+        return _warpgroup_tiles(problem)
+    return _tensor_tiles(problem) if form is Form.TENSOR_CORES else _scalar_tiles(problem)
 
 
 def suits_tensor_cores(problem: AttentionProblem) -> bool:
@@ -129,19 +145,28 @@ def _tensor_tiles(problem: AttentionProblem) -> Spread:
 
     Depth is measured in factors of 16 bits.
     """
+    form = Form.TENSOR_CORES
     rows, depth = problem.scores.rows.count, _longest(problem) * factor_bytes(problem) // 2
     keys = 32 if depth > _MIDDLE_DEPTH or problem.loops.key.size <= 32 else 64
     large = _MOST_WARPS * _WARP_ROWS * 2
     fills = -(-rows // large) * problem.loops.heads >= PROCESSORS
     if depth <= _SMALL_DEPTH and fills:
-        return Spread(problem, large, keys, _MOST_WARPS * WARP_THREADS, True)
+        return Spread(problem, large, keys, _MOST_WARPS * WARP_THREADS, form)
     warps = 1
     while warps < _MOST_WARPS and warps * _WARP_ROWS < rows:
         warps *= 2
-    return Spread(problem, warps * _WARP_ROWS, keys, warps * WARP_THREADS, True)
+    return Spread(problem, warps * _WARP_ROWS, keys, warps * WARP_THREADS, form)
 
 
 def _scalar_tiles(problem: AttentionProblem) -> Spread:
     """Return tiles of 64 queries and keys; a thread computes 8x4, or 4x4 for long values."""
     threads = _SCALAR_THREADS if problem.loops.value.size <= _SMALL_DEPTH else 2 * _SCALAR_THREADS
-    return Spread(problem, _SCALAR_TILE, _SCALAR_TILE, threads, False)
+    return Spread(problem, _SCALAR_TILE, _SCALAR_TILE, threads, Form.SCALAR)
+
+
+def _warpgroup_tiles(problem: AttentionProblem) -> Spread:
+    """Return tiles of 128 queries; 128 keys, or 64 if there are few or they are long."""
+    large = 128
+    is_large = problem.loops.key.size > 2 * large and _longest(problem) <= _MIDDLE_DEPTH
+    keys = large if is_large else large // 2
+    return Spread(problem, 128, keys, 3 * WARPGROUP_THREADS, Form.WARPGROUPS)

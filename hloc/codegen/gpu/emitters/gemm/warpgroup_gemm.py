@@ -40,10 +40,13 @@ from hloc.codegen.gpu.emitters.gemm.warpgroup_tiles import (
     STEP_ROW_BYTES,
     WarpgroupTile,
     can_be_tiles,
+    own_group,
+    through,
+    units_of,
     word_of,
 )
 from hloc.codegen.gpu.emitters.gemm.warpgroup_transposer import Transposer
-from hloc.codegen.gpu.helpers import HELPERS, WARP_THREADS, WARPGROUP_THREADS
+from hloc.codegen.gpu.helpers import WARP_THREADS, WARPGROUP_THREADS
 from hloc.codegen.gpu.nvptx.chips import chip_of
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, S32, S64
@@ -58,9 +61,6 @@ _ALIGNMENT = 1024
 """Alignment of tiles in shared memory, the period of the swizzle."""
 
 _FEWEST_LINES, _FEWEST_DEPTH_BYTES = 128, ROW_BYTES
-_ADDRESS_BYTES = 1 << 18
-"""Size of the address range of matrix descriptors."""
-
 _PROCESSORS = spec_of_chip("sm_90").processors
 """Multiprocessors of the first GPU that has warpgroups."""
 
@@ -174,10 +174,7 @@ class _Writer:
         self.done = k.b.allocate(S64)
         self.turns = plan.blocks * plan.parts
         self.stride: IndexValue = k.blocks_launched() if self.turns > 1 else 1
-        # All threads of a warp have the same value, which the assembler infers from a shuffle only.
-        number = word_of(k, m.div(k.thread("x"), WARPGROUP_THREADS))
-        same = k.call("shuffle.index.i32", number, k.b.const(S32, 0))
-        self.group = k.b.convert(same, S64)
+        self.group = own_group(k)
         self.lane = m.rem(k.thread("x"), WARP_THREADS)
         self.warp = m.div(k.thread("x"), WARP_THREADS)  # the first consumer is number 4
         at = moved(k, self.shared, m.add(ring, m.mul(m.rem(self.warp, _CONSUMER_WARPS), slab)))
@@ -278,8 +275,7 @@ class _Writer:
     def _descriptors(self) -> _Descriptors:
         """Return the matrix descriptors of both sides of the first stage."""
         k, m = self.k, self.k.math
-        base = Value(S64, k.fn.value(f"ptrtoint ptr addrspace(3) {self.shared.text} to i64"))
-        units = m.rem(m.div(base, 16), _ADDRESS_BYTES // 16)
+        units = units_of(k, self.shared)
         own = m.mul(m.sub(self.group, 1), _GROUP_ROWS * ROW_BYTES // 16)
         left = self.left.descriptor(m.add(units, own))
         return left, self.right.descriptor(m.add(units, self.left.stage_bytes // 16))
@@ -348,13 +344,7 @@ class _Writer:
 
     def _through(self, helper: str, *others: Value) -> None:
         """Call a helper that takes and returns all accumulators."""
-        k, dtype = self.k, self.kind.sums
-        sums = [k.b.load(self.slots, dtype, number) for number in range(self.count)]
-        result = k.call(helper, *others, *sums)
-        aggregate = HELPERS[helper].result
-        for number in range(self.count):
-            text = k.fn.value(f"extractvalue {aggregate} {result.text}, {number}")
-            k.b.store(self.slots, number, Value(dtype, text))
+        through(self.k, self.slots, self.tile.columns, helper, *others, dtype=self.kind.sums)
 
     # ---- the result
 

@@ -70,6 +70,9 @@ _KINDS = {
 }
 """By the type of both sides."""
 
+HALF_KINDS = {dtype: kind for dtype, kind in _KINDS.items() if dtype.is_float}
+"""The kinds of 16-bit floats."""
+
 _TF32 = WarpgroupKind("tf32", 4, F32, _tiles(4, (256, 1.6), (128, 1.35)))
 _F8_NAMES = {dtype_named("f8e4m3fn"): "e4m3", dtype_named("f8e5m2"): "e5m2"}
 _PRECISE = ("high", "highest")

@@ -14,17 +14,21 @@ from collections.abc import Sequence
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
-from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, Space
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import moved
 from hloc.codegen.gpu.emitters.gemm.warpgroup_kinds import ROW_BYTES, WarpgroupKind
+from hloc.codegen.gpu.helpers import HELPERS, WARPGROUP_THREADS
 from hloc.codegen.gpu.tensor_map import MOST_DIMS, STEP_BYTES
-from hloc.dtypes import F32, S32
+from hloc.dtypes import F32, S32, S64, DType
 from hloc.lazy_dataclass import dataclass
 
 STEP_ROW_BYTES = 32
 """Depth of one instruction in bytes."""
 
 _ATOM_BYTES = 8 * ROW_BYTES
+_ADDRESS_BYTES = 1 << 18
+"""Size of the address range of matrix descriptors."""
+
 _SWIZZLE_128 = 1 << 62
 """Field of a matrix descriptor; source: PTX ISA, "Matrix Descriptor Format" of wgmma."""
 
@@ -41,15 +45,18 @@ class _Loop:
 
 def can_be_tiles(p: MatrixProblem) -> bool:
     """True if both sides have layouts that tensor map copies support."""
-    return _is_plain(p, p.left, p.rows) and _is_plain(p, p.right, p.columns)
+    return can_be_tile(p, p.left) and can_be_tile(p, p.right)
 
 
-def _is_plain(p: MatrixProblem, side: Side, lines: Space) -> bool:
+def can_be_tile(p: MatrixProblem, side: Side) -> bool:
+    """True if a side has a layout that tensor map copies support."""
+    lines = p.rows if side is p.left else p.columns
     if not side.in_memory or side.reaches:
         return False
-    if len(lines.sizes) != 1 or len(p.depth.sizes) != 1 or len(p.batch.sizes) > MOST_DIMS - 2:
+    batch = [step for step in side.batch if step]
+    if len(lines.sizes) != 1 or len(p.depth.sizes) != 1 or len(batch) > MOST_DIMS - 2:
         return False
-    steps = sorted((*side.batch, *side.line, *side.depth))
+    steps = sorted((*batch, *side.line, *side.depth))
     unit = STEP_BYTES // side.dtype.storage_bytes
     is_wide = all(step > 0 and step % unit == 0 for step in steps[1:])
     return is_wide and side.batch.count(1) == 0 and steps[0] == 1
@@ -80,6 +87,7 @@ class WarpgroupTile:
             *(
                 _Loop(f"batch{i}", size, step, 1)
                 for i, (size, step) in enumerate(zip(p.batch.sizes, side.batch, strict=True))
+                if step
             ),
         ]
         self._loops = sorted(loops, key=lambda loop: loop.step)
@@ -131,6 +139,34 @@ class WarpgroupTile:
         """Return the descriptor offset of `number` instructions along the depth."""
         depth = STEP_ROW_BYTES // self.kind.size_bytes
         return number * (STEP_ROW_BYTES if self.by_depth else depth * ROW_BYTES) // 16
+
+
+def own_group(k: GpuContext) -> Value:
+    """Return the number of this thread's warpgroup.
+
+    All threads of a warp have the same value, which the assembler infers from a shuffle only.
+    """
+    number = word_of(k, k.math.div(k.thread("x"), WARPGROUP_THREADS))
+    same = k.call("shuffle.index.i32", number, k.b.const(S32, 0))
+    return k.b.convert(same, S64)
+
+
+def units_of(k: GpuContext, pointer: Value) -> IndexValue:
+    """Return the address / 16 of a pointer into shared memory, as in matrix descriptors."""
+    base = Value(S64, k.fn.value(f"ptrtoint ptr addrspace(3) {pointer.text} to i64"))
+    return k.math.rem(k.math.div(base, 16), _ADDRESS_BYTES // 16)
+
+
+def through(
+    k: GpuContext, slots: Value, columns: int, helper: str, *others: Value, dtype: DType = F32
+) -> None:
+    """Call a helper that takes and returns all accumulators of 64 rows, which are in slots."""
+    count, aggregate = columns // 2, HELPERS[helper].result
+    sums = [k.b.load(slots, dtype, number) for number in range(count)]
+    result = k.call(helper, *others, *sums)
+    for number in range(count):
+        text = k.fn.value(f"extractvalue {aggregate} {result.text}, {number}")
+        k.b.store(slots, number, Value(dtype, text))
 
 
 def word_of(k: GpuContext, index: IndexValue) -> Value:
