@@ -46,6 +46,10 @@ _FACTORS = {
 }
 """Types of A and B."""
 
+_FIELD = (1 << 14) - 1
+_FIELDS = _FIELD | _FIELD << 16 | _FIELD << 32 | 3 << 62
+"""Bits of a matrix descriptor: address, leading and stride offset in units of 16 bytes, swizzle."""
+
 _ROW_BYTES = {0: 16, 1: 128, 2: 64, 3: 32}  # by the swizzle mode of the descriptor
 
 
@@ -60,10 +64,22 @@ class _Descriptor:
 
     @classmethod
     def of(cls, bits: int) -> _Descriptor:
-        def field(low: int) -> int:
-            return (bits >> low & 0x3FFF) * 16
+        """Return the descriptor with these bits.
 
-        return cls(field(0), field(16), field(32), bits >> 62)
+        Raises:
+            LaneFault: bits without a meaning are set, or a base offset would be needed.
+        """
+
+        def field(low: int) -> int:
+            return (bits >> low & _FIELD) * _PIECE_BYTES
+
+        if bits & ~_FIELDS:
+            raise LaneFault("a matrix descriptor with bits outside its fields", 0)
+        result = cls(field(0), field(16), field(32), bits >> 62)
+        width = _ROW_BYTES[result.mode]
+        if result.mode and result.start % (8 * width) >= width:
+            raise LaneFault("a matrix that begins within the 8 rows of its swizzle", 0)
+        return result
 
     def pieces(self, size: int, transposed: bool) -> Array:
         """Return the addresses of 16-byte pieces, [size, 2] or, transposed, [size / 8, 16].

@@ -86,7 +86,10 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
 PROXY_FENCE = "fence.proxy.async.shared::cta;"
 
 
-def ones_and_twos(after: str, fence: str = PROXY_FENCE) -> Array:
+PLAIN = 128 >> 4 << 16 | 256 >> 4 << 32
+
+
+def ones_and_twos(after: str, fence: str = PROXY_FENCE, descriptor: int = PLAIN) -> Array:
     """Return what a kernel stores that adds 16 products of two and two to ones, and then `after`.
 
     In `after`, STORE keeps the sums. `fence` makes the operands visible to the product.
@@ -103,7 +106,7 @@ def ones_and_twos(after: str, fence: str = PROXY_FENCE) -> Array:
 """
     store = "st.global.v4.b32 [%d8], {%r20, %r21, %r22, %r23};"
     body = body.replace("AFTER", after.replace("STORE", store)).replace("VISIBLE", fence)
-    body = body.replace("DESCRIPTOR", str(128 >> 4 << 16 | 256 >> 4 << 32))
+    body = body.replace("DESCRIPTOR", str(descriptor))
     text = kernel_text(".param .u64 out", body, ".shared .align 1024 .b8 tile[4096];")
     buffers: list[Array] = [np.zeros((128, 4), np.float32)]
     (got,), _ = run(text, "k", buffers, grid=(1, 1, 1), block=(128, 1, 1))
@@ -194,6 +197,21 @@ def test_a_fence_of_a_thread_that_waited_for_the_stores() -> None:
     np.testing.assert_array_equal(got, np.full((128, 4), 65, np.float32))
     with pytest.raises(PtxFault, match=r"warp [123] wrote without a fence"):
         ones_and_twos(f"{COMMIT} {WAIT} STORE", behind.removeprefix("bar.sync 0;"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (PLAIN | 1 << 14, "bits outside its fields"),  # an address beyond 256 KiB
+        (PLAIN | 1 << 49, "bits outside its fields"),
+        (descriptor(128, 1024), "within the 8 rows of its swizzle"),
+        (descriptor(1024 + 256, 1024), "within the 8 rows of its swizzle"),
+    ],
+)
+def test_descriptors_that_mean_nothing(wrong: int, message: str) -> None:
+    with pytest.raises(PtxFault, match=message) as caught:
+        ones_and_twos(f"{COMMIT} {WAIT} STORE", descriptor=wrong)
+    assert caught.value.text.startswith("wgmma.mma_async")
 
 
 def test_operands_that_are_missing() -> None:
