@@ -65,10 +65,10 @@ def _warpgroup_attention() -> dict[str, Helper]:
     """Return the helpers of attention in addition to those of gemms.
 
     `rl` is a product whose left side is in registers: four words of a lane, packed pairs in the
-    layout of an accumulator of 64x16. `begin` takes the sums, so that LLVM computes them before it;
-    `finish_earlier` waits for all products but those of the last commit. `anchor` returns its
-    operand; LLVM cannot move the result out of a loop, where each of many matrix descriptors that
-    differ by constants would need registers.
+    layout of an accumulator of 64x16. `initialise` is a product without earlier sums. `begin` takes
+    the sums, so that LLVM writes them before it; `finish_earlier` waits for all products but those
+    of the last commit. `anchor` returns its operand; LLVM cannot move the result out of a loop,
+    where each of many matrix descriptors that differ by constants would need registers.
     """
     found = {"warpgroup.anchor": Helper("i64", ("i64",))}
     for kind in ("bf16", "f16"):
@@ -78,9 +78,14 @@ def _warpgroup_attention() -> dict[str, Helper]:
         ):
             for order in orders:
                 left = ("i32",) * 4 if order[0] == "r" else ("i64",)
+                result, sides = sums_type(columns), (*left, "i64")
                 found[f"warpgroup.multiply.{kind}.{columns}.{order}"] = Helper(
-                    sums_type(columns), (*left, "i64", "i32", *_sums(columns)), "warpgroup"
+                    result, (*sides, "i32", *_sums(columns)), "warpgroup"
                 )
+                if order[0] != "r":
+                    found[f"warpgroup.initialise.{kind}.{columns}.{order}"] = Helper(
+                        result, sides, "warpgroup"
+                    )
     for action, widths in (
         ("begin", set(WARPGROUP_VALUES)),
         ("finish", {*WARPGROUP_SCORES, *WARPGROUP_VALUES}),

@@ -69,10 +69,11 @@ def _operands(row: Helper) -> list[str]:
         return arguments
     if not row.result.startswith("{"):
         return [f"={_CONSTRAINTS[row.result]}", *arguments]
-    # Accumulators are tied operands: the instructions update them in place.
-    sums = row.result.count(",") + 1
-    others = arguments[: len(arguments) - sums]
-    return [*(f"={kind}" for kind in arguments[len(others) :]), *others, *map(str, range(sums))]
+    # Accumulators are tied operands, which instructions update in place, unless initialised.
+    kinds = [_CONSTRAINTS[kind] for kind in row.result.strip("{}").split(", ")]
+    taken = len(kinds) if len(arguments) >= len(kinds) else 0
+    others = arguments[: len(arguments) - taken]
+    return [*(f"={kind}" for kind in kinds), *others, *map(str, range(taken))]
 
 
 def _instruction(name: str) -> str:
@@ -96,7 +97,8 @@ def _instruction(name: str) -> str:
     sums = ", ".join(f"${i}" for i in range(count))
     words = 4 if order[0] == "r" else 1
     places = ", ".join(f"${count + i}" for i in range(words))
-    at, right, keep = f"{{{places}}}" if words > 1 else places, count + words, count + words + 1
+    at, right = f"{{{places}}}" if words > 1 else places, count + words
+    keep = "0" if action == "initialise" else f"${right + 1}"
     left_type, _, right_type = kind.partition("_")
     result, orders = WARPGROUP_KINDS[kind]
     flags = []
@@ -109,4 +111,4 @@ def _instruction(name: str) -> str:
     opcode = f"wgmma.mma_async.sync.aligned.{shape}.{left_type}.{right_type or left_type}"
     operands = [f"{{{sums}}}", at, f"${right}", "p", *map(str, flags)]
     product = f"{opcode} {', '.join(operands)};"
-    return f"{{ .reg .pred p; setp.ne.b32 p, ${keep}, 0; {product} }}"
+    return f"{{ .reg .pred p; setp.ne.b32 p, {keep}, 0; {product} }}"

@@ -29,7 +29,7 @@ from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_COLUMNS, SlabWriter
 from hloc.codegen.gpu.emitters.gemm.warpgroup_tiles import own_group, through
 from hloc.codegen.gpu.helpers import WARP_THREADS, WARPGROUP_THREADS
-from hloc.dtypes import F32, S32, S64
+from hloc.dtypes import S32, S64
 
 _GROUP_ROWS = 64
 _GROUP_WARPS = WARPGROUP_THREADS // WARP_THREADS
@@ -61,7 +61,7 @@ class WarpgroupAttention:
         patch = self.fragments.patch(self.group_row)
         self.softmax = OnlineSoftmax(k, spread, patch, self.scores, self.sums)
         left, right, name = self.ring.queries, self.ring.keys, factors.name
-        self.score_helper = f"warpgroup.multiply.{name}.{spread.keys}.{left.order}{right.order}"
+        self.score_kind = f"{name}.{spread.keys}.{left.order}{right.order}"
         self.value_helper = f"warpgroup.multiply.{name}.{self.columns}.r{self.ring.values.order}"
         self.words = k.b.allocate(S32, 4 * self.key_steps)
 
@@ -134,16 +134,15 @@ class WarpgroupAttention:
         ring.await_full(number, is_values=False)
         left = self._anchored(ring.query_descriptor(self.group_row))
         right = ring.descriptor(number, is_values=False)
-        for slot in range(self.spread.keys // 2):
-            k.b.store(self.scores, slot, Value(F32, "poison"))
         k.call("warpgroup.begin")
         for step in range(self.depth_steps):
             sides = [
                 m.value(m.add(descriptor, operand.step(step)))
                 for operand, descriptor in ((ring.queries, left), (ring.keys, right))
             ]
-            keep = k.b.const(S32, int(step > 0))
-            through(k, self.scores, self.spread.keys, self.score_helper, *sides, keep)
+            action, keep = ("multiply", [k.b.const(S32, 1)]) if step else ("initialise", [])
+            helper = f"warpgroup.{action}.{self.score_kind}"
+            through(k, self.scores, self.spread.keys, helper, *sides, *keep)
         k.call("warpgroup.commit")
 
     def _anchored(self, descriptor: IndexValue) -> Value:

@@ -160,12 +160,16 @@ def units_of(k: GpuContext, pointer: Value) -> IndexValue:
 def through(
     k: GpuContext, slots: Value, columns: int, helper: str, *others: Value, dtype: DType = F32
 ) -> None:
-    """Call a helper that takes and returns all accumulators of 64 rows, which are in slots."""
-    count, aggregate = columns // 2, HELPERS[helper].result
-    sums = [k.b.load(slots, dtype, number) for number in range(count)]
+    """Call a helper that returns all accumulators of 64 rows, which are in slots.
+
+    It takes them behind `others`, unless it initialises them.
+    """
+    row = HELPERS[helper]
+    taken = len(row.arguments) - len(others)
+    sums = [k.b.load(slots, dtype, number) for number in range(taken)]
     result = k.call(helper, *others, *sums)
-    for number in range(count):
-        text = k.fn.value(f"extractvalue {aggregate} {result.text}, {number}")
+    for number in range(columns // 2):
+        text = k.fn.value(f"extractvalue {row.result} {result.text}, {number}")
         k.b.store(slots, number, Value(dtype, text))
 
 
