@@ -312,6 +312,7 @@ REFUSED = {
     "bytes of both signs": dot(256, 256, 256, "dd", "s8 u8", "s32"),
     "nibbles": dot(256, 256, 256, "dd", "s4", "s32"),
     "f32 that must stay": dot(256, 256, 256, "dd", "f32"),
+    "TF32 with other sums": dot(256, 256, 256, "dd", "f32", "f64", TF32),
     "lines that are no multiple of 16 bytes": product("e4m3", 256, 264, 256, "dl"),
     "a depth that is less than a tile": product("e4m3", 256, 256, 112),
 }

@@ -85,10 +85,9 @@ def warpgroup_kind_of(p: MatrixProblem) -> WarpgroupKind | None:
         return _f8_kind(p)
     if left is not right:
         return None
-    if left is F32:
-        is_dot = p.root.opcode.name == "dot"
-        return _TF32 if is_dot and p.root.attributes.algorithm == "dot_tf32_tf32_f32" else None
     kind = _KINDS.get(left)
+    if left is F32 and p.root.opcode.name == "dot":
+        kind = _TF32 if p.root.attributes.algorithm == "dot_tf32_tf32_f32" else None
     return kind if kind is not None and kind.sums is p.sums else None
 
 
