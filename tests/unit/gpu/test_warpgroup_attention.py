@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hloc import evaluate
 from hloc.codegen.gpu.emitters.attention import attention
@@ -27,7 +29,7 @@ from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 from tests.unit.gpu.fake_cuda import FakeCuda
 from tests.unit.gpu.simulate import Array, check, compiled
-from tests.unit.opt.attention_modules import AttentionText
+from tests.unit.opt.attention_modules import MASKS, AttentionText
 
 CHIP = "sm_90a"
 PLAIN = AttentionText(sizes=(1, 1, 128, 192, 64, 64), dtype="bf16", hidden="-1e30")
@@ -92,6 +94,44 @@ def result_of(text: str, arrays: list[Array]) -> Array:
 def test_all_forms(changes: dict[str, Any]) -> None:
     """Types, head sizes, layouts, masks, grouped queries, and sizes that no tile divides."""
     run(replace(PLAIN, **changes).text())
+
+
+@st.composite
+def attentions(draw: Any) -> AttentionText:
+    """Any attention that warpgroups take, up to a few tiles."""
+    plain = AttentionText(
+        sizes=(
+            draw(st.integers(1, 2)),
+            draw(st.integers(1, 2)),
+            8 * draw(st.integers(4, 30)),
+            8 * draw(st.integers(4, 80)),
+            8 * draw(st.integers(1, 32)),
+            8 * draw(st.integers(1, 32)),
+        ),
+        mask=draw(st.sampled_from(MASKS)),
+        scale=draw(st.sampled_from(["scores", "none"])),
+        dtype=draw(st.sampled_from(["bf16", "f16"])),
+        keys_first=draw(st.booleans()),
+        values_first=draw(st.booleans()),
+        hidden=draw(st.sampled_from(["-inf", "-1e30", "-90", "0"])),
+    )
+    group = draw(st.sampled_from([1, 1, 3]))
+    if group > 1:
+        return replace(plain, keys_first=False, shared_heads=group)
+    return replace(plain, order=draw(st.sampled_from(["bhsd", "bshd", "sbhd", "bhds"])))
+
+
+@small
+@pytest.mark.slow
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(attentions(), st.integers(0, 99))
+def test_any_attention(a: AttentionText, seed: int) -> None:
+    text = a.text()
+    result_of(text, inputs_for(parse_text(text), seed, special=False))
 
 
 @small
@@ -250,36 +290,36 @@ def test_no_byte_is_read_in_vain_and_no_bank_twice(depth: int, order: str) -> No
 
 
 SIZES = [
-    (4, 16, 1024, 1024, 64, 64),
     (4, 16, 1024, 1024, 128, 128),
-    (1, 2, 1000, 1030, 128, 128),
-    (1, 1, 200, 600, 192, 128),
-    (4, 4, 512, 512, 256, 256),
-    (1, 2, 130, 200, 128, 128),
-    (1, 1, 100, 3000, 96, 96),
+    *(
+        pytest.param(sizes, marks=pytest.mark.slow)
+        for sizes in (
+            (4, 16, 1024, 1024, 64, 64),
+            (1, 2, 1000, 1030, 128, 128),
+            (1, 1, 200, 600, 192, 128),
+            (4, 4, 512, 512, 256, 256),
+            (1, 2, 130, 200, 128, 128),
+            (1, 1, 100, 3000, 96, 96),
+        )
+    ),
 ]
 
 
 @small
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("mask", ["none", "causal", "added", "causal-and-padding"])
-def test_sums_and_weights_stay_in_registers(mask: str, tmp_path: Path) -> None:
-    """No spills, and no word that products are made one after another."""
-    for sizes in SIZES:
-        source = tmp_path / "kernel.ptx"
-        source.write_text(compiled(replace(PLAIN, sizes=sizes, mask=mask).text(), cpu=CHIP).ptx)
-        command = ["ptxas", f"-arch={CHIP}", "-v", str(source), "-o", str(tmp_path / "cubin")]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-        assert set(re.findall(r"(\d+) bytes spill stores", said)) == {"0"}, (sizes, said)
-        assert not re.search("warning|serialized|ignored", said, re.IGNORECASE), (sizes, said)
-
-
-@small
-def test_shared_memory_fits() -> None:
-    for sizes in SIZES:
-        module = compiled(replace(PLAIN, sizes=sizes).text(), cpu=CHIP)
-        (function,) = [f for kernel in module.kernels for f in kernel.functions if f.tiled]
-        assert function.dynamic_shared_bytes <= 227 << 10
+@pytest.mark.parametrize("sizes", SIZES)
+def test_sums_and_weights_stay_in_registers(sizes: Any, mask: str, tmp_path: Path) -> None:
+    """No spills, and no word that products are made one after another; shared memory fits."""
+    module = compiled(replace(PLAIN, sizes=sizes, mask=mask).text(), cpu=CHIP)
+    source = tmp_path / "kernel.ptx"
+    source.write_text(module.ptx)
+    command = ["ptxas", f"-arch={CHIP}", "-v", str(source), "-o", str(tmp_path / "cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert set(re.findall(r"(\d+) bytes spill stores", said)) == {"0"}, said
+    assert not re.search("warning|serialized|ignored", said, re.IGNORECASE), said
+    (function,) = [f for kernel in module.kernels for f in kernel.functions if f.tiled]
+    assert function.dynamic_shared_bytes <= 227 << 10
 
 
 # ---------------------------------------------------------------- where there is no such kernel

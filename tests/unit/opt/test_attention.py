@@ -217,6 +217,9 @@ def test_what_a_mask_hides(mask: str, expected: int | None) -> None:
     assert attention is not None
     found = causal_mask(attention)
     assert (found.reach if found else None) == expected
+    if found is not None:
+        assert found.compare.opcode.name == "compare"
+        assert found.holds == (mask != "causal-negated")
 
 
 def test_softmax_in_a_narrower_type_proves_nothing() -> None:

@@ -55,7 +55,7 @@ class Chip:
         """A description for users."""
         version = f"PTX {self.ptx // 10}.{self.ptx % 10}"
         units = ", tensor cores and copies beside the arithmetic" if self.has_tensor_cores else ""
-        more = ", products by warpgroups" if self.has_warpgroups else ""
+        more = ", products and attention by warpgroups" if self.has_warpgroups else ""
         return f"{version}, {self.shared_bytes >> 10} KiB of shared memory{units}{more}"
 
     @property
