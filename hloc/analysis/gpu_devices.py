@@ -122,13 +122,28 @@ def spec_of_chip(chip: str) -> DeviceSpec:
     return DEVICE_SPECS[_product_of(chip)]
 
 
+def has_tensor_cores(chip: str) -> bool:
+    """True if a chip has `mma.sync` of bf16 and asynchronous copies."""
+    return chip.startswith("sm_") and _capability(chip) >= 80
+
+
+def has_warpgroups(chip: str) -> bool:
+    """True if a chip has `wgmma` and tensor map copies: sm_90a only."""
+    return chip == "sm_90a"
+
+
+def _capability(chip: str) -> int:
+    """Return the compute capability, 10 times major plus minor; 0 if it is no chip of NVIDIA."""
+    digits = re.match(r"sm_(\d+)", chip)
+    return int(digits[1]) if digits else 0
+
+
 def _product_of(chip: str) -> str:
     if chip.startswith("gfx"):
         return "MI300X" if chip.startswith(("gfx94", "gfx95")) else "MI250X"
-    capability = re.match(r"sm_(\d+)", chip)
-    if capability is None:
+    number = _capability(chip)
+    if not number:
         return "A100"
-    number = int(capability[1])
     if number >= _CONSUMER:
         return "L40S"
     known = [name for first, name in _BY_CAPABILITY.items() if first <= number]

@@ -27,7 +27,7 @@ _SECTOR_BYTES = 32
 """Bytes of a memory sector, the unit of access."""
 
 _WARP_THREADS = 32
-_BYTES_IN_FLIGHT = 32
+BYTES_IN_FLIGHT = 32
 _LATENCY_SECONDS = 6e-7
 """Bytes in flight per thread, and the memory latency: they bound the bandwidth of few threads."""
 
@@ -103,9 +103,9 @@ class Threads:
         most = min(_RESIDENT_THREADS, _REGISTERS / self.registers)
         return min(self.count, device.processors * most)
 
-    def bandwidth(self, device: DeviceSpec) -> float:
-        """Return the bytes per second that they can move."""
-        reach = self.resident(device) * _BYTES_IN_FLIGHT / _LATENCY_SECONDS
+    def bandwidth(self, device: DeviceSpec, in_flight: float = BYTES_IN_FLIGHT) -> float:
+        """Return the bytes per second that they can move, each `in_flight` bytes at once."""
+        reach = self.resident(device) * in_flight / _LATENCY_SECONDS
         return min(device.bytes_per_second, reach)
 
     def operations_per_second(self, device: DeviceSpec) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from hloc.analysis.gpu_devices import has_tensor_cores, has_warpgroups
 from hloc.codegen.gpu.chips import check_chip, chip_target
 from hloc.codegen.llvm.target import Target
 from hloc.errors import HloError
@@ -43,12 +44,12 @@ class Chip:
     @property
     def has_tensor_cores(self) -> bool:
         """True if the chip has `mma.sync` of bf16 and asynchronous copies."""
-        return self.capability >= 80
+        return has_tensor_cores(self.name)
 
     @property
     def has_warpgroups(self) -> bool:
         """True if the chip has `wgmma` and tensor map copies: sm_90a only."""
-        return self.name == "sm_90a"
+        return has_warpgroups(self.name)
 
     @property
     def summary(self) -> str:

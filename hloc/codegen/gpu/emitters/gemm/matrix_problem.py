@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from hloc.analysis.gpu_gemm import widens_factor
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, gemm_problem_of, is_in_memory
@@ -167,33 +168,20 @@ def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
     return width
 
 
-def _before_widening(inst: Instruction, operand: Instruction) -> Instruction:
+def before_widening(inst: Instruction, operand: Instruction) -> Instruction:
     """Return the operand of a lossless fused conversion, since accumulators are wide anyway."""
-    while operand.opcode.name == "convert" and not is_in_memory(inst, operand):
+    while not is_in_memory(inst, operand) and widens_factor(operand):
         (source,) = operand.operands
-        is_plain = source.array.minor_to_major == row_major(source.array.rank).minor_to_major
-        if not is_plain or not _widens(source.array.dtype, operand.array.dtype):
+        if source.array.minor_to_major != row_major(source.array.rank).minor_to_major:
             break
         operand = source
     return operand
 
 
-def _widens(source: DType, target: DType) -> bool:
-    """True if every number of `source` is representable in `target`, a type of the same kind."""
-    if source.is_float and target.is_float:
-        return (
-            source.exponent_bits <= target.exponent_bits
-            and source.mantissa_bits <= target.mantissa_bits
-            and target.bits >= 32
-        )
-    same = (source.is_signed, source.is_unsigned) == (target.is_signed, target.is_unsigned)
-    return source.is_integer and target.is_integer and same and source.bits <= target.bits
-
-
 def dot_problem(inst: Instruction) -> MatrixProblem:
     """Return the gemm of `inst`, a dot or a fusion around one dot."""
     root = gemm_root(inst)
-    lhs, rhs = (_before_widening(inst, operand) for operand in root.operands)
+    lhs, rhs = (before_widening(inst, operand) for operand in root.operands)
     axes = gemm_problem_of(inst, root)
     return matrix_problem(inst, root, inst.array, axes, (lhs, rhs)).oriented()
 
