@@ -11,7 +11,12 @@ from collections.abc import Iterator
 
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
-from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Reach, matrix_problem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import (
+    MatrixProblem,
+    Reach,
+    before_widening,
+    matrix_problem,
+)
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, operand_strides
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
@@ -39,7 +44,7 @@ class _Loops:
 def convolution_problem(inst: Instruction) -> MatrixProblem:
     """Return the gemm of the convolution of `inst`."""
     root = gemm_root(inst)
-    lhs, rhs = root.operands
+    lhs, rhs = (before_widening(inst, operand) for operand in root.operands)
     left = operand_strides(inst, lhs)
     loops = _loops_of(root, left, operand_strides(inst, rhs))
     axes = GemmProblem(

@@ -95,27 +95,42 @@ class _Writer:
             steps = m.minimum(plan.steps, m.sub(all_steps, first))
         for number in range(self.down * self.across * 4):
             k.b.store(self.slots, number, k.b.const(self.kind.sums, 0))
-        for number in range(self.stages - 1):
-            with k.body.when(m.compare("LT", number, steps)):
-                self._bring(origin, m.add(first, number), number)
-            k.call("copy_async.commit")
-        with k.body.loop(0, steps) as step:
-            k.call(f"copy_async.wait.{self.stages - 2}")
-            k.barrier()
-            ahead = m.add(step, self.stages - 1)
-            has_next = m.compare("LT", ahead, steps)
-            stage = m.rem(ahead, self.stages)
-            with k.body.when(has_next):
-                self._copy(origin, m.add(first, ahead), stage)
-                self._read(origin, m.add(first, ahead))
-            k.call("copy_async.commit")
-            self._multiply(m.rem(step, self.stages))
-            if not (self.left.is_copied and self.right.is_copied):
-                with k.body.when(has_next):
-                    self._put(stage)
+        self._multiply_all(origin, first, steps)
         k.call("copy_async.wait.0")
         k.barrier()
         self._write(part, origin)
+
+    def _multiply_all(self, origin: Origin, first: IndexValue, steps: IndexValue) -> None:
+        """Write the loop over the depth; tiles are read `stages` - 1 steps ahead."""
+        k, m, before = self.k, self.k.math, self.stages - 1
+        if self.left.is_copied and self.right.is_copied:
+            for number in range(before):
+                with k.body.when(m.compare("LT", number, steps)):
+                    self._copy(origin, m.add(first, number), number)
+                k.call("copy_async.commit")
+            with k.body.loop(0, steps) as step:
+                self._read_ahead(origin, first, steps, m.add(step, before))
+                self._multiply(m.rem(step, self.stages))
+            return
+        # The code of producers is long: the same loop reads the first tiles, too.
+        with k.body.loop(0, m.add(steps, before)) as ahead:
+            self._read_ahead(origin, first, steps, ahead)
+            with k.body.when(m.compare("GE", ahead, before)):
+                self._multiply(m.rem(m.sub(ahead, before), self.stages))
+            with k.body.when(m.compare("LT", ahead, steps)):
+                self._put(m.rem(ahead, self.stages))
+
+    def _read_ahead(
+        self, origin: Origin, first: IndexValue, steps: IndexValue, ahead: IndexValue
+    ) -> None:
+        """Wait for the tiles of a step, and begin to read those of step `ahead`."""
+        k, m = self.k, self.k.math
+        k.call(f"copy_async.wait.{self.stages - 2}")
+        k.barrier()
+        with k.body.when(m.compare("LT", ahead, steps)):
+            self._copy(origin, m.add(first, ahead), m.rem(ahead, self.stages))
+            self._read(origin, m.add(first, ahead))
+        k.call("copy_async.commit")
 
     # ---- tiles
 
@@ -126,11 +141,6 @@ class _Writer:
         base = moved(self.k, self.shared, self.k.math.mul(stage, self.stage_bytes))
         right = moved(self.k, base, self.left.stage_bytes)
         return [(self.left, origin[1], base), (self.right, origin[2], right)]
-
-    def _bring(self, origin: Origin, step: IndexValue, stage: IndexValue) -> None:
-        self._copy(origin, step, stage)
-        self._read(origin, step)
-        self._put(stage)
 
     def _copy(self, origin: Origin, step: IndexValue, stage: IndexValue) -> None:
         depth = self.k.math.mul(step, self.tile.depth)
