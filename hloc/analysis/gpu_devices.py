@@ -124,7 +124,7 @@ def spec_of_chip(chip: str) -> DeviceSpec:
 
 def has_tensor_cores(chip: str) -> bool:
     """True if a chip has `mma.sync` of bf16 and asynchronous copies."""
-    return chip.startswith("sm_") and _capability(chip) >= 80
+    return capability_of(chip) >= 80
 
 
 def has_warpgroups(chip: str) -> bool:
@@ -132,7 +132,7 @@ def has_warpgroups(chip: str) -> bool:
     return chip == "sm_90a"
 
 
-def _capability(chip: str) -> int:
+def capability_of(chip: str) -> int:
     """Return the compute capability, 10 times major plus minor; 0 if it is no chip of NVIDIA."""
     digits = re.match(r"sm_(\d+)", chip)
     return int(digits[1]) if digits else 0
@@ -141,7 +141,7 @@ def _capability(chip: str) -> int:
 def _product_of(chip: str) -> str:
     if chip.startswith("gfx"):
         return "MI300X" if chip.startswith(("gfx94", "gfx95")) else "MI250X"
-    number = _capability(chip)
+    number = capability_of(chip)
     if not number:
         return "A100"
     if number >= _CONSUMER:

@@ -14,6 +14,7 @@ from math import prod
 
 from hloc.analysis.gpu_devices import (
     DeviceSpec,
+    capability_of,
     has_tensor_cores,
     has_warpgroups,
     spec_of_chip,
@@ -40,8 +41,9 @@ next tile is read only one step ahead."""
 _STAGED_OPERATIONS = 3
 """Instructions per element of a side that passes through registers: address, conversion, store."""
 
-WARPGROUP_SPEED = 1.6
-"""Speed of warpgroup instructions relative to those of single warps, where a chip has both."""
+_WARPGROUP_SPEED, _FIRST_OF_WARPGROUPS = 1.6, 90
+"""Speed of warpgroup instructions relative to those of single warps, from this compute capability
+on; the peak of a data sheet is that of the faster ones."""
 
 _NEAR_BYTES = 1 << 15
 """Size of arrays that each processor keeps in its own cache: reading them again is an instruction
@@ -198,7 +200,7 @@ def _kernels(work: GemmWork, chip: str, device: DeviceSpec) -> Iterator[float]:
             yield _seconds_of_tiles(work, tile, _Pace(peak, _PLAIN_STEP, 1), device)
     else:
         depth = max(_STEP_BYTES // work.left.dtype.storage_bytes, 1)
-        single = rate / WARPGROUP_SPEED if has_warpgroups(chip) else rate
+        single = rate / _WARPGROUP_SPEED if capability_of(chip) >= _FIRST_OF_WARPGROUPS else rate
         pace = _Pace(single, depth, _STAGES - 1)
         if any(side.is_computed for side in work.sides):
             work, pace = _staged(work), _Pace(single * _STAGED_SHARE, depth, _STAGES - 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from hloc.analysis.gpu_devices import has_tensor_cores, has_warpgroups
+from hloc.analysis.gpu_devices import capability_of, has_tensor_cores, has_warpgroups
 from hloc.codegen.gpu.chips import check_chip, chip_target
 from hloc.codegen.llvm.target import Target
 from hloc.errors import HloError
@@ -38,8 +38,7 @@ class Chip:
     @property
     def capability(self) -> int:
         """Compute capability, 10 times major plus minor."""
-        digits = re.sub(r"\D", "", self.name)
-        return int(digits)
+        return capability_of(self.name)
 
     @property
     def has_tensor_cores(self) -> bool:
