@@ -26,6 +26,9 @@ _WARPS = 8
 _MOST_SUMS = 32
 """Most accumulators of a thread."""
 
+_MOST_SPREAD_ROWS = 2
+"""Most rows for which the widest reads of the matrix matter more than those of the rows."""
+
 _FEWEST_RUNS = 4
 """Fewest reads of every lane, or warp, for which splitting the depth further pays."""
 
@@ -78,7 +81,9 @@ def _width(p: MatrixProblem, runs: Runs) -> int:
     """Return the width of a thread's loads; each lane should have at least two loads."""
     width = runs.width
     if runs.by_depth:
-        while width > 1 and p.depth.count < 2 * WARP_THREADS * width:
+        # Lanes that are far apart in rows of wider numbers read twice as many sectors of those.
+        most = VECTOR_BYTES // p.left.read_bytes if p.rows.count > _MOST_SPREAD_ROWS else width
+        while width > 1 and (width > most or p.depth.count < 2 * WARP_THREADS * width):
             width //= 2
     else:
         while width > 1 and p.rows.count * width > _MOST_SUMS:

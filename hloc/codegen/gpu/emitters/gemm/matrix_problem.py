@@ -19,6 +19,7 @@ from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.dtypes import DType
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, row_major
 
@@ -75,6 +76,15 @@ class Side:
     @property
     def dtype(self) -> DType:
         return self.operand.array.dtype
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes per element in memory; if it is computed, those of the largest array for it."""
+        arrays = [self.operand.array]
+        if not self.in_memory:
+            below = post_order_from([self.operand])
+            arrays = [m.array for m in below if m.is_a("parameter")] or arrays
+        return max(arrays, key=lambda array: array.elements).dtype.storage_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,7 @@ def _other_steps(side: Side, by_depth: bool) -> tuple[int, ...]:
 
 
 def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
-    width = min(most, max(VECTOR_BYTES // side.dtype.storage_bytes, 1))
+    width = min(most, max(VECTOR_BYTES // side.read_bytes, 1))
     shape = side.operand.array
     # Computed elements of a run differ in their last index only.
     last = size if side.in_memory else shape.dims[-1]
