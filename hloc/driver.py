@@ -299,6 +299,8 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
     from hloc.opt.registry import canonical_name
 
     left_out = [canonical_name(name) for name in options.disabled_passes]
+    if {"cublaslt", "cudnn"} & {*options.use_library}:
+        left_out.append("operand-fusion")  # they multiply arrays in memory
     found = (
         Pipeline.parse(options.passes)
         if options.passes

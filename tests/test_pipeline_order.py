@@ -7,10 +7,12 @@ import pytest
 from hloc.codegen.gpu.amdgcn import chips as amdgcn
 from hloc.codegen.gpu.nvptx import chips as nvptx
 from hloc.codegen.lower.expansion import EXPANSION, FUSION
+from hloc.driver import pipeline_of
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, Pipeline
 from hloc.opt.pipelines import GPU_CHIPS, ORDER, PIPELINES, STANDS_FOR, Before, pipeline_for
 from hloc.opt.registry import PASSES
+from hloc.options import CompileOptions
 
 
 def broken_order(passes: Sequence[Pass]) -> tuple[Before, ...]:
@@ -51,8 +53,16 @@ def test_passes_for_gpus_know_the_chip() -> None:
     assert "priority-fusion{chip=sm_80}" in str(pipeline_for(2, "nvptx64"))
     assert "priority-fusion{chip=sm_80}" in str(pipeline_for(2, "nvptx64", "native"))
     assert "priority-fusion{chip=gfx90a}" in str(pipeline_for(3, "amdgcn"))
+    assert "operand-fusion{chip=sm_90a}" in str(pipeline_for(2, "nvptx64", "sm_90a"))
     assert "priority" not in str(pipeline_for(2, "cpu", "sm_90"))
     assert GPU_CHIPS == {"nvptx64": nvptx.DEFAULT_CHIP, "amdgcn": amdgcn.DEFAULT_CHIP}
+
+
+def test_libraries_multiply_arrays_in_memory() -> None:
+    """So producers of their operands stay kernels."""
+    for library, fuses in (("cublaslt", False), ("cudnn", False), ("cufft", True)):
+        options = CompileOptions(target="nvptx64", use_library=(library,))
+        assert ("operand-fusion" in str(pipeline_of(options))) == fuses
 
 
 def test_level_0_does_nothing() -> None:

@@ -86,6 +86,8 @@ def levels_of(name: str) -> str:
         return f"{levels}; all, before lowering".lstrip("; ")
     if not levels and name in STANDS_FOR:
         return f"for GPUs, where `{STANDS_FOR[name]}` runs"
+    if not levels and name in _inside(pipeline_for(2, "nvptx64").passes):
+        return "2 3, for GPUs"
     return levels or "library"
 
 

@@ -105,6 +105,7 @@ def _fuse_on_gpu(chip: str) -> tuple[str, ...]:
         "layer-inliner",
         "dce",
         "output-fusion{min-bytes=1,on-gpu=true}",
+        f"operand-fusion{{chip={chip}}}",
         "dce",
     )
 
@@ -174,6 +175,9 @@ ORDER: tuple[Before, ...] = (
     Before("call-inliner", "layer-outliner", "a call is in no layer"),
     Before("layer-outliner", "algebraic-simplifier", "each kind of layer is simplified once"),
     Before("multi-output-fusion", "layer-inliner", "each kind of layer is fused once"),
+    Before(
+        "output-fusion", "operand-fusion", "an epilogue runs once per element, a producer again"
+    ),
     Before("layer-inliner", "output-fusion", "a product and its reader may be in two layers"),
     Before("call-inliner", "fusion", "fusion does not look into called computations"),
     Before("map-inliner", "fusion", "a map is not fused, its elementwise body is"),

@@ -57,6 +57,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "while-loop-unroller",
     ),
     "hloc.opt.fusion": (
+        "operand-fusion",
         "output-fusion",
         "priority-fusion",
     ),

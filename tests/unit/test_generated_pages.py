@@ -44,6 +44,7 @@ def test_levels_are_those_of_the_pipelines() -> None:
     assert passes.levels_of("fusion") == "2 3"
     assert passes.levels_of("cse") == "1 2 3"
     assert passes.levels_of("priority-fusion") == "for GPUs, where `fusion` runs"
+    assert passes.levels_of("operand-fusion") == "2 3, for GPUs"
     assert passes.levels_of("gather-expander") == "library"
     assert passes.levels_of("copy-insertion") == "all, in lowering"
 

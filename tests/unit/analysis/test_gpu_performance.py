@@ -11,7 +11,6 @@ from hloc.analysis.gpu_performance import (
     Threads,
     operations_per_element,
 )
-from hloc.dtypes import BF16
 from tests.gpu_estimate import KernelWork, kernel_seconds
 
 CHIPS = ("sm_70", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942")
@@ -83,12 +82,6 @@ def test_doubles_are_dear_where_a_chip_has_few_units_for_them() -> None:
     )
     assert 2 <= server <= 4
     assert graphics > 10 * server
-
-
-def test_products_count_at_the_rate_of_their_type() -> None:
-    device = spec_of_chip("sm_90")
-    work = KernelWork(Threads(1 << 20), products=2 * 4096**3, product_type=BF16)
-    assert 1.3e-4 < kernel_seconds(work, device) < 4e-4
 
 
 def test_chips_are_products_of_the_table() -> None:

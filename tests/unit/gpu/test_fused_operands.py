@@ -13,7 +13,7 @@ from hloc.codegen.gpu.emitters.gemm.gemm import Way, problem_of, way_of
 from hloc.codegen.gpu.nvptx.cubin import assemble
 from hloc.driver import parse_text
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from tests.unit.gpu.simulate import SPILL_BYTES, check, compiled
+from tests.unit.gpu.simulate import SPILL_BYTES, check, compiled, entry
 
 CHIPS = (
     "sm_90",
@@ -407,3 +407,37 @@ def test_conversions_to_f32_leave_tensor_cores_their_type() -> None:
     text = convolution("f32", "bf16", "bf16", "padded")
     assert "mma" in compiled(text, 1, "sm_90").ptx
     one_kernel(text, "sm_90")
+
+
+# ---------------------------------------------------------------- by the passes
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_the_passes_fuse_weights_in_s8(dtype: str, rows: int) -> None:
+    text = entry(
+        f"{dtype}[{rows},64];s8[64,96];{dtype}[96]",
+        f"f32[{rows},96] dot(p0, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+    ).replace(
+        "  ROOT",
+        f"  c = {dtype}[64,96] convert(p1)\n"
+        f"  b = {dtype}[64,96] broadcast(p2), dimensions={{1}}\n"
+        f"  y = {dtype}[64,96] multiply(c, b)\n  ROOT",
+    )
+    assert len(compiled(text, cpu="sm_90").kernels) == 1
+    check(text, cpu="sm_90")
+
+
+def test_the_passes_fuse_the_input_of_a_convolution() -> None:
+    """One that is 1 where there is no input, with a bias behind it: one kernel."""
+    text = entry(
+        "f32[2,9,8,16];f32[3,3,16,24];f32[2,9,8,24]",
+        "f32[2,9,8,24] add(d, p2)",
+    ).replace(
+        "  ROOT",
+        "  x = f32[2,9,8,16] exponential(p0)\n"
+        "  d = f32[2,9,8,24] convolution(x, p1), window={size=3x3 pad=1_1x1_1}, "
+        "dim_labels=b01f_01io->b01f\n  ROOT",
+    )
+    assert len(compiled(text, cpu="sm_90").kernels) == 1
+    check(text, cpu="sm_90")
