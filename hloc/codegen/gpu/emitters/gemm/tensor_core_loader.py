@@ -20,6 +20,8 @@ from hloc.codegen.gpu.vector_access import store_vector
 from hloc.dtypes import S32, S64
 
 PIECE_BYTES = 16
+_LEAST_CHUNK_BYTES = 8
+"""A thread joins shorter reads to a piece: fewer addresses matter more than adjacent reads."""
 
 
 class TileLoader:
@@ -29,6 +31,7 @@ class TileLoader:
         stage_bytes: shared memory of one tile.
         is_copied: pieces are copied to shared memory asynchronously, not through registers.
         is_plain: the same, and the address of a piece is linear in its indices.
+        chunk: elements that a thread reads together, a piece or the part of one that is a read.
     """
 
     def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, tile: Tile, kind: Kind) -> None:
@@ -46,29 +49,33 @@ class TileLoader:
         self.rows, self.pieces = rows, across // self.size
         self.stage_bytes = rows * across * kind.factors.storage_bytes
         self.edges = (self.reader.lines.count % self.lines != 0, p.depth.count % tile.depth != 0)
-        self.count = rows * self.pieces // tile.threads
+        whole = gathers or self.reader.runs.width * kind.factors.storage_bytes < _LEAST_CHUNK_BYTES
+        self.chunk = self.size if whole else self.reader.runs.width
+        self.per_piece = self.size // self.chunk
+        self.count = rows * self.pieces * self.per_piece // tile.threads
         self.is_plain = self.is_copied and not side.reaches and not any(self.edges)
         if not self.is_copied:
-            self.slots = k.b.allocate(kind.factors, self.count * self.size)
+            self.slots = k.b.allocate(kind.factors, self.count * self.chunk)
 
     # ---- to shared memory
 
-    def _pieces(self) -> list[tuple[IndexValue, IndexValue]]:
-        """Return row and piece of this thread's loads; adjacent threads load adjacent pieces."""
+    def _chunks(self) -> list[tuple[IndexValue, IndexValue]]:
+        """Return row and chunk of this thread's loads; adjacent threads load adjacent chunks."""
         m, result = self.k.math, []
         by_rows = not self.by_lines or self.keeps_lines
+        across = self.pieces * self.per_piece
         for number in range(self.count):
-            piece = m.add(self.k.thread("x"), number * self.tile.threads)
+            index = m.add(self.k.thread("x"), number * self.tile.threads)
             if by_rows:
-                row, at = m.delinear(piece, [self.rows, self.pieces])
+                row, at = m.delinear(index, [self.rows, across])
             else:
-                at, row = m.delinear(piece, [self.pieces, self.rows])
+                at, row = m.delinear(index, [across, self.rows])
             result.append((row, at))
         return result
 
-    def _logical(self, row: IndexValue, piece: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return line and depth, in the tile, of the first element of a piece."""
-        first = self.k.math.mul(piece, self.size)
+    def _logical(self, row: IndexValue, chunk: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return line and depth, in the tile, of the first element of a chunk."""
+        first = self.k.math.mul(chunk, self.chunk)
         return (first, row) if self.keeps_lines else (row, first)
 
     def address(self, base: Value, row: IndexValue, piece: IndexValue) -> Value:
@@ -88,7 +95,7 @@ class TileLoader:
             self._copy_in_steps(base, batch, first_line, first_depth)
             return
         k, m = self.k, self.k.math
-        for row, piece in self._pieces():
+        for row, piece in self._chunks():
             line, depth = self._logical(row, piece)
             position, exists = self.reader.locate(
                 batch, m.add(first_line, line), m.add(first_depth, depth), self.edges
@@ -155,11 +162,11 @@ class TileLoader:
             k.call("copy_async.16.part", inside, outside, size)
 
     def read(self, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue) -> None:
-        """Read this thread's pieces into registers; computed factors are computed."""
+        """Read this thread's chunks into registers; computed factors are computed."""
         k, m, slot, width = self.k, self.k.math, 0, self.reader.runs.width
-        for row, piece in self._pieces():
-            for start in range(0, self.size, width):
-                line, depth = self._logical(row, piece)
+        for row, chunk in self._chunks():
+            for start in range(0, self.chunk, width):
+                line, depth = self._logical(row, chunk)
                 if self.keeps_lines:
                     line = m.add(line, start)
                 else:
@@ -173,10 +180,12 @@ class TileLoader:
 
     def put(self, base: Value) -> None:
         """Store the registers to shared memory."""
-        k, dtype = self.k, self.kind.factors
-        for number, (row, piece) in enumerate(self._pieces()):
-            values = [k.b.load(self.slots, dtype, number * self.size + i) for i in range(self.size)]
+        k, m, dtype, size = self.k, self.k.math, self.kind.factors, self.chunk
+        for number, (row, chunk) in enumerate(self._chunks()):
+            values = [k.b.load(self.slots, dtype, number * size + i) for i in range(size)]
+            piece, part = m.delinear(chunk, [self.pieces, self.per_piece])
             target = self.address(base, row, piece)
+            target = moved(k, target, m.mul(part, size * dtype.storage_bytes))
             plain = k.fn.value(f"addrspacecast ptr addrspace(3) {target.text} to ptr")
             store_vector(k, pointer_value(plain), 0, values)
 
