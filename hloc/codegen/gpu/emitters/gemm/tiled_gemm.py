@@ -92,10 +92,11 @@ class FactorLoader:
 
     @property
     def is_plain(self) -> bool:
-        """True if the addresses of all loads are linear in their indices."""
-        reader = self.reader
+        """True if all loads have addresses linear in their indices and need no long conversion."""
+        reader, dtype = self.reader, self.reader.side.dtype
         whole = reader.array is not None and reader.runs.width == _PER_THREAD
-        return whole and not reader.side.reaches and not any(self.edges)
+        is_long = dtype.is_float and dtype.bits <= 8
+        return whole and not is_long and not reader.side.reaches and not any(self.edges)
 
     def _runs(self) -> list[tuple[IndexValue, IndexValue]]:
         """Return line and depth in the tile of each load of this thread."""
