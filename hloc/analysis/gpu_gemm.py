@@ -51,6 +51,7 @@ per element."""
 
 _FEWEST_FOR_TENSOR_CORES = 16
 _FEWEST_FOR_WARPGROUPS, _FEWEST_DEPTH_FOR_WARPGROUPS = 128, 64
+_WARPGROUP_TYPES = ("bf16", "f16")
 _FEWEST_FOR_TILES = 8
 _MOST_FEW_ROWS = 16
 _SMALL_WORK = 1 << 12
@@ -257,7 +258,7 @@ def _suits_warpgroups(work: GemmWork) -> bool:
     is_large = min(work.rows, work.columns) >= _FEWEST_FOR_WARPGROUPS
     if not is_large or work.depth < _FEWEST_DEPTH_FOR_WARPGROUPS:
         return False
-    return all(side.dtype.name in ("bf16", "f16") and not side.is_computed for side in work.sides)
+    return all(side.dtype.name in _WARPGROUP_TYPES and not side.is_computed for side in work.sides)
 
 
 def _seconds_of_tiles(work: GemmWork, tile: GemmTile, pace: _Pace, device: DeviceSpec) -> float:

@@ -22,6 +22,7 @@ from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of
 from hloc.driver import parse_text
 from hloc.dtypes import BF16, F32, DType, dtype_named
+from hloc.opt.fusion.product_kernel import ProductKernel
 from tests.unit.gpu.simulate import entry
 
 
@@ -96,6 +97,34 @@ def test_large_products_lose_warpgroups() -> None:
     lost = {c: gemm_seconds(fused, c) - gemm_seconds(apart, c) for c in ("sm_90", "sm_90a")}
     assert 0 < lost["sm_90"] < lost["sm_90a"]
     assert lost["sm_90a"] > 6 * size * size / spec_of_chip("sm_90a").bytes_per_second
+
+
+@pytest.mark.parametrize(
+    ("types", "algorithm"),
+    [
+        ("bf16 f32", ""),
+        ("f16 f32", ""),
+        ("f8e4m3fn f32", ""),
+        ("s8 s32", ""),
+        ("f32 f32", "dot_tf32_tf32_f32"),
+    ],
+)
+def test_warpgroups_have_the_types_of_the_kernels(types: str, algorithm: str) -> None:
+    dtype, result = types.split()
+    more = f", algorithm={algorithm}" if algorithm else ""
+    text = entry(
+        f"{dtype}[4096,4096];{dtype}[4096,4096]",
+        f"{result}[4096,4096] dot(p0, p1), lhs_contracting_dims={{1}}, "
+        f"rhs_contracting_dims={{0}}{more}",
+    )
+    root = parse_text(text).entry.root
+    p = problem_of(root)
+    kind = kind_of(p)
+    assert kind is not None
+    kernel = ProductKernel.of(root)
+    assert kernel is not None
+    is_faster = kernel.seconds("sm_90a") < kernel.seconds("sm_90")
+    assert is_faster == warpgroup_gemm.suits(p, kind)
 
 
 def test_a_producer_runs_once_per_tile() -> None:
