@@ -7,6 +7,7 @@ tiles are not copied asynchronously: the model of `gpu_gemm` decides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -182,5 +183,5 @@ def _fuse(computation: Computation, producer: Instruction, readers: Sequence[_Re
 
 
 def _short_name(inst: Instruction) -> str:
-    name = inst.name.removesuffix("_fusion") if inst.is_a("fusion") else inst.opcode.name
-    return name.replace("-", "_")
+    name = inst.name if inst.is_a("fusion") else inst.opcode.name.replace("-", "_")
+    return re.sub(r"_fusion|\.\d+", "", name)
