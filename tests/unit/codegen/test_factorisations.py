@@ -141,13 +141,19 @@ def _marks(letter: str, case: tuple[str, tuple[int, ...], int]) -> list[pytest.M
     return [pytest.mark.slow] if letter in "dc" and case not in SHORT else []
 
 
-EACH = pytest.mark.parametrize(
-    ("letter", "way", "batch", "n"),
-    [pytest.param(t, *case, marks=_marks(t, case)) for t in TYPES for case in CASES],
-)
+def _each(*cases: tuple[str, tuple[int, ...], int]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("letter", "way", "batch", "n"),
+        [pytest.param(t, *case, marks=_marks(t, case)) for t in TYPES for case in cases],
+    )
 
 
-@EACH
+EACH = _each(*CASES)
+ALSO_LARGE = _each(*CASES, ("cpu", (), 270))
+"""With a matrix of more columns than the products of one block have."""
+
+
+@ALSO_LARGE
 def test_lu_is_the_matrix_with_rows_exchanged(
     letter: str, way: str, batch: tuple[int, ...], n: int
 ) -> None:
@@ -169,7 +175,7 @@ def test_lu_is_the_matrix_with_rows_exchanged(
         near(lower @ np.triu(wide(lu))[..., :r, :], moved, letter, n)
 
 
-@EACH
+@ALSO_LARGE
 @pytest.mark.parametrize("uplo", "LU")
 def test_cholesky_of_one_triangle(
     letter: str, uplo: str, way: str, batch: tuple[int, ...], n: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hloc.codegen.kernels.linalg import cholesky, householder, jacobi, lu, substitution
+from hloc.codegen.kernels.linalg.product import packed_elements
 from hloc.codegen.kernels.linalg.work import Region, Work
 from hloc.lazy_dataclass import dataclass
 
@@ -19,6 +20,7 @@ class Algorithm:
         leaves: numbers of the regions that become results, in order.
         write: emits the code for matrices in the workspace.
         form_of: name of an algorithm whose results are the same in another order, "" for none.
+        has_products: large matrices are factored by products of blocks, which need more memory.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Algorithm:
     leaves: tuple[int, ...]
     write: Callable[[Work], None]
     form_of: str = ""
+    has_products: bool = False
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -37,7 +40,8 @@ class Algorithm:
     def elements(self, sizes: Mapping[str, int], *, with_lanes: bool = False) -> int:
         """Return the workspace of one matrix, in elements; in lanes, column strides are odd."""
         known = {**sizes, "one": 1}
-        return sum((known[r.rows] | with_lanes) * known[r.columns] for r in self.regions)
+        found = sum((known[r.rows] | with_lanes) * known[r.columns] for r in self.regions)
+        return found if with_lanes or not self.has_products else found + packed_elements(known)
 
     def fits(self, sizes: Mapping[str, int]) -> bool:
         """True if the sizes are valid: there are at most as many reflectors as rows."""
@@ -54,9 +58,16 @@ _Q, _APPLY = householder.Q_REGIONS, householder.APPLY_REGIONS
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("cholesky", cholesky.REGIONS, (0,), (0, 1), cholesky.factor),
-        Algorithm("cholesky-or-nan", cholesky.REGIONS, (0,), (0,), cholesky.factor_or_nan),
-        Algorithm("lu", lu.REGIONS, (0,), (0, 1, 2), lu.factor),
+        Algorithm("cholesky", cholesky.REGIONS, (0,), (0, 1), cholesky.factor, has_products=True),
+        Algorithm(
+            "cholesky-or-nan",
+            cholesky.REGIONS,
+            (0,),
+            (0,),
+            cholesky.factor_or_nan,
+            has_products=True,
+        ),
+        Algorithm("lu", lu.REGIONS, (0,), (0, 1, 2), lu.factor, has_products=True),
         Algorithm("solve", substitution.REGIONS, (0, 1), (1,), substitution.solve),
         Algorithm("solve-unit", substitution.REGIONS, (0, 1), (1,), substitution.solve_unit),
         Algorithm(

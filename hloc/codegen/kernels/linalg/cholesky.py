@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.linalg.product import part, subtract
 from hloc.codegen.kernels.linalg.trailing import (
+    BLOCK,
+    OUTER,
     PANEL,
     Block,
     Panel,
     blocks,
-    column_chunks,
     column_groups,
     minus_products,
-    packed_strips,
     panels,
     subtract_products,
 )
@@ -31,13 +31,16 @@ def factor(work: Work) -> None:
     """Factor in place as LAPACK's `potrf`; the upper triangle stays as it is."""
     info, size = work.regions[1], work.sizes["n"]
     info.store(0, 0, work.b.const(S32, 0))
-    with blocks(work, size, size) as block:
-        with panels(work, block) as panel:
-            _eliminate(work, panel)
-            for group in column_groups(work, panel.behind, block.limit):
-                _apply_panel(work, panel, group)
+    with blocks(work, Block(0, size, size), OUTER) as outer:
+        with blocks(work, outer, BLOCK) as block:
+            with panels(work, block) as panel:
+                _eliminate(work, panel)
+                for group in column_groups(work, panel.behind, block.limit):
+                    _apply_panel(work, panel, group)
+            if work.strips:
+                _apply_block(work, block, outer.limit)
         if work.strips:
-            _apply_block(work, block)
+            _apply_block(work, outer, size)
 
 
 def _apply_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
@@ -52,24 +55,12 @@ def _apply_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
     subtract_products(work, a, panel, group, factors, (group[-1], work.sizes["n"]))
 
 
-def _apply_block(work: Work, block: Block) -> None:
-    """Update the columns behind a block."""
-    a, b, m, size = work.regions[0], work.b, work.math, work.sizes["n"]
-
-    def factor(c: IndexValue, j: IndexValue) -> Value:
-        return work.conjugate(a.load(j, m.add(block.first, c)))
-
-    for chunk in column_chunks(work, block.limit, size, factor, are_rows=True):
-        for strip in packed_strips(work, a, block, (chunk.first, size)):
-            edge = m.minimum(strip.first, chunk.stop)
-            for group in column_groups(work, chunk.first, edge):
-                for j, x in zip(group, strip.minus_block(a, group, chunk), strict=True):
-                    a.store(strip.at, j, x)
-            end = m.minimum(m.add(strip.first, strip.lanes), chunk.stop)
-            with work.loop(edge, end) as j:
-                (x,) = strip.minus_block(a, (j,), chunk)
-                is_below = b.compare("GE", m.value(strip.at), m.value(j))
-                a.store(strip.at, j, b.select(is_below, x, a.load(strip.at, j)))
+def _apply_block(work: Work, block: Block, stop: IndexValue) -> None:
+    """Update the columns behind a block, up to `stop`."""
+    a, m, start = work.regions[0], work.math, block.limit
+    left = part(a, start, block.first)
+    sizes = m.sub(work.sizes["n"], start), m.sub(stop, start), m.sub(block.stop, block.first)
+    subtract(work, part(a, start, start), left, left.transposed.conjugated, sizes, lower=True)
 
 
 def _eliminate(work: Work, panel: Panel) -> None:

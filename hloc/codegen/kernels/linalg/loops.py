@@ -8,7 +8,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.linalg.algorithm import Algorithm
 from hloc.codegen.kernels.linalg.transfer import Strided, read, write
-from hloc.codegen.kernels.linalg.work import Work
+from hloc.codegen.kernels.linalg.work import Matrix, Work
 
 
 def write_loops(
@@ -31,7 +31,9 @@ def write_loops(
     """
     work.place_regions(algorithm.regions, memory)
     operands, results = arrays[: len(algorithm.reads)], arrays[len(algorithm.reads) :]
+    regions = work.regions
     with work.matrices(begin, end) as first:
+        work.regions = _in_results(work, regions, algorithm.leaves, results, first)
         for number, array in zip(algorithm.reads, operands, strict=True):
             columns = work.sizes[algorithm.regions[number].columns]
             read(work, array, work.regions[number], columns, first, end)
@@ -39,3 +41,19 @@ def write_loops(
         for number, array in zip(algorithm.leaves, results, strict=True):
             columns = work.sizes[algorithm.regions[number].columns]
             write(work, work.regions[number], array, columns, first, end)
+
+
+def _in_results(
+    work: Work,
+    regions: tuple[Matrix, ...],
+    leaves: Sequence[int],
+    results: Sequence[Strided],
+    first: IndexValue,
+) -> tuple[Matrix, ...]:
+    """Return the regions, in the memory of the results where these have contiguous columns."""
+    if not work.strips:
+        return regions
+    found = list(regions)
+    for number, array in zip(leaves, results, strict=True):
+        found[number] = array.in_place(work, regions[number], first)
+    return tuple(found)

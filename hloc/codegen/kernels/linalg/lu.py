@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import VARYING, Value
+from hloc.codegen.kernels.linalg.product import part, subtract
 from hloc.codegen.kernels.linalg.trailing import (
+    BLOCK,
+    OUTER,
     PANEL,
     Block,
     Panel,
     blocks,
-    column_chunks,
     column_groups,
     minus_products,
-    packed_strips,
     panels,
     subtract_products,
 )
@@ -30,14 +31,20 @@ def factor(work: Work) -> None:
     info = work.regions[2]
     rows, columns = work.sizes["m"], work.sizes["n"]
     info.store(0, 0, work.b.const(S32, 0))
-    with blocks(work, work.sizes["r"], columns) as block:
-        with panels(work, block) as panel:
-            _eliminate(work, block, panel)
-            for group in column_groups(work, panel.behind, block.limit):
-                _apply_panel(work, panel, group, rows)
+    with blocks(work, Block(0, work.sizes["r"], columns), OUTER) as outer:
+        with blocks(work, outer, BLOCK) as block:
+            with panels(work, block) as panel:
+                _eliminate(work, block, panel)
+                for group in column_groups(work, panel.behind, block.limit):
+                    _apply_panel(work, panel, group, rows)
+            if work.strips:
+                _exchange_elsewhere(work, block, (outer.first, outer.limit))
+                _finish_rows(work, block, rows, (block.limit, outer.limit))
         if work.strips:
-            _exchange_elsewhere(work, block)
-            _apply_block(work, block)
+            _exchange_elsewhere(work, outer, (0, columns))
+            with blocks(work, outer, BLOCK) as block:
+                _finish_rows(work, block, outer.stop, (outer.limit, columns))
+            _subtract(work, outer, (outer.stop, rows), (outer.limit, columns))
 
 
 def _apply_panel(work: Work, panel: Panel, columns: Sequence[IndexValue], rows: IndexValue) -> None:
@@ -47,22 +54,30 @@ def _apply_panel(work: Work, panel: Panel, columns: Sequence[IndexValue], rows: 
     subtract_products(work, a, panel, columns, factors, (panel.stop, rows))
 
 
-def _apply_block(work: Work, block: Block) -> None:
-    """Finish the rows of a block in the columns behind it, and update those below it."""
-    a, m = work.regions[0], work.math
-    rows, columns = work.sizes["m"], work.sizes["n"]
-    for group in column_groups(work, block.limit, columns):
+def _finish_rows(
+    work: Work, block: Block, stop: IndexValue, columns: tuple[IndexValue, IndexValue]
+) -> None:
+    """Finish the rows of a block in some columns, and update those below it up to `stop`."""
+    for group in column_groups(work, *columns):
         with panels(work, block) as panel:
             _apply_panel(work, panel, group, block.stop)
+    _subtract(work, block, (block.stop, stop), columns)
 
-    def factor(c: IndexValue, j: IndexValue) -> Value:
-        return a.load(m.add(block.first, c), j)
 
-    for chunk in column_chunks(work, block.limit, columns, factor, are_rows=False):
-        for strip in packed_strips(work, a, block, (block.stop, rows)):
-            for group in column_groups(work, chunk.first, chunk.stop):
-                for j, x in zip(group, strip.minus_block(a, group, chunk), strict=True):
-                    a.store(strip.at, j, x)
+def _subtract(
+    work: Work,
+    block: Block,
+    rows: tuple[IndexValue, IndexValue],
+    columns: tuple[IndexValue, IndexValue],
+) -> None:
+    """Subtract a block's columns times its rows from other rows and columns."""
+    a, m = work.regions[0], work.math
+    sizes = m.sub(rows[1], rows[0]), m.sub(columns[1], columns[0]), m.sub(block.stop, block.first)
+    target, left, right = (
+        part(a, *at)
+        for at in ((rows[0], columns[0]), (rows[0], block.first), (block.first, columns[0]))
+    )
+    subtract(work, target, left, right, sizes)
 
 
 def _eliminate(work: Work, block: Block, panel: Panel) -> None:
@@ -100,11 +115,22 @@ def _upper_rows(work: Work, a: Matrix, panel: Panel, j: IndexValue) -> list[Valu
 
 
 def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:
-    """Return the row of the largest element of column `k` on and below the diagonal, as s32."""
-    b = work.b
-    largest = work.variable(work.part, work.magnitude(a.load(k, k)))
+    """Return the row of the largest element of column `k` on and below the diagonal, as s32.
+
+    It is the first of equal ones. NaN is passed over, except on the diagonal.
+    """
+    b, rows, after = work.b, work.sizes["m"], work.math.add(k, 1)
+    on_diagonal = work.magnitude(a.load(k, k))
+    if work.strips:
+        best = work.largest(after, rows, lambda i: work.magnitude(a.load(i, k)))
+        below = work.first_place(
+            after, rows, lambda i: b.compare("EQ", work.magnitude(a.load(i, k)), best)
+        )
+        is_below = b.compare("LT", on_diagonal, best)
+        return b.select(is_below, work.number(below), work.number(k))
+    largest = work.variable(work.part, on_diagonal)
     row = work.variable(S32, work.number(k))
-    with work.loop(work.math.add(k, 1), work.sizes["m"]) as i:
+    with work.loop(after, rows) as i:
         size = work.magnitude(a.load(i, k))
         is_larger = b.compare("GT", size, largest.load(0))
         largest.update(0, 0, lambda old: b.select(is_larger, size, old))
@@ -135,11 +161,11 @@ def _exchange_elements(a: Matrix, row: IndexValue, other: IndexValue, j: IndexVa
     a.store(other, j, x)
 
 
-def _exchange_elsewhere(work: Work, block: Block) -> None:
+def _exchange_elsewhere(work: Work, block: Block, within: tuple[IndexValue, IndexValue]) -> None:
     """Exchange the rows of a block's pivots in the other columns, one column after another."""
     a, pivots, _ = work.regions
     b = work.b
-    for columns in ((0, block.first), (block.limit, work.sizes["n"])):
+    for columns in ((within[0], block.first), (block.limit, within[1])):
         with work.loop(*columns) as j, work.loop(block.first, block.stop) as k:
             other = b.convert(b.isub(pivots.load(k), b.const(S32, 1)), S64)
             _exchange_elements(a, k, other, j)

@@ -1,20 +1,19 @@
 """Blocked elimination: the trailing columns are updated by all columns of a panel or block at once.
 
 An element is loaded and stored once for a panel of 4 columns, not once per column. In a large
-matrix, panels update the columns of their block only; the columns behind it are updated once per
-block, so that the matrix is not read from the L2 cache for every panel. Products are subtracted in
-the order of the columns, so results are those of the unblocked algorithm.
+matrix, panels update the columns of their block only, and blocks those of their outer block; the
+columns behind are updated once per block, by a product of matrices (`product`). Products are
+subtracted in the order of the columns, so results are those of the unblocked algorithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.builder.values import LaneIndex, Value
+from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.linalg.work import Matrix, Work
-from hloc.dtypes import S64
 from hloc.lazy_dataclass import dataclass
 
 PANEL = 4
@@ -23,11 +22,11 @@ PANEL = 4
 _TOGETHER = 4
 """Columns behind a panel that share its loads: with two, LU takes a tenth longer."""
 
-CHUNK = 64
-"""Columns behind a block whose factors are packed at a time: they stay in the first cache."""
-
 BLOCK = 64
 """Columns of a block: a system of 512 equations takes 0.7 of the time of panels alone."""
+
+OUTER = 256
+"""Columns of an outer block: with blocks alone, LU of 1000x1000 in f64 takes 1.1 times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +45,17 @@ class Block:
 
 
 @contextmanager
-def blocks(work: Work, count: IndexValue, columns: IndexValue) -> Iterator[Block]:
-    """Run a region for all blocks of the first `count` columns; in lanes, for a single block."""
+def blocks(work: Work, within: Block, size: int) -> Iterator[Block]:
+    """Run a region for all blocks of `size` columns of a block; in lanes, for itself."""
     b, m = work.b, work.math
     if not work.strips:
-        yield Block(0, count, columns)
+        yield within
         return
-    with work.body.loop(0, count, BLOCK) as first:
-        stop = m.value(m.add(first, BLOCK))
-        is_whole = m.compare("LE", stop, count)
-        last = b.select(is_whole, stop, m.value(count))
-        yield Block(first, last, b.select(is_whole, stop, m.value(columns)))
+    with work.body.loop(within.first, within.stop, size) as first:
+        stop = m.value(m.add(first, size))
+        is_whole = m.compare("LE", stop, within.stop)
+        last = b.select(is_whole, stop, m.value(within.stop))
+        yield Block(first, last, b.select(is_whole, stop, m.value(within.limit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,102 +109,6 @@ def subtract_products(
         left = [a.load(i, m.add(panel.first, c)) for c in range(PANEL)]
         for j, numbers in zip(columns, factors, strict=True):
             a.store(i, j, minus_products(work, a.load(i, j), left, numbers))
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Adjacent columns behind a block, and the factors of the block's columns in them."""
-
-    work: Work
-    first: IndexValue
-    stop: IndexValue
-    packed: Value
-
-    def factor(self, c: IndexValue, j: IndexValue) -> Value:
-        """Return the factor of column `c` of the block in column `j`."""
-        return self.work.b.load(self.packed, self.work.dtype, self.place(c, j))
-
-    def place(self, c: IndexValue, j: IndexValue) -> IndexValue:
-        """Return where that is packed."""
-        m = self.work.math
-        return m.add(m.mul(c, CHUNK), m.sub(j, self.first))
-
-
-def column_chunks(
-    work: Work,
-    first: IndexValue,
-    stop: IndexValue,
-    factor: Callable[[IndexValue, IndexValue], Value],
-    *,
-    are_rows: bool,
-) -> Iterator[Chunk]:
-    """Yield the columns behind a whole block, some at a time.
-
-    Args:
-        work: what writes.
-        first: the first of the columns.
-        stop: where they end.
-        factor: returns the factor of column `c` of the block in column `j`, which is packed.
-        are_rows: factors of adjacent `j` are contiguous, else those of adjacent `c`.
-    """
-    m, body = work.math, work.body
-    packed = work.b.allocate(work.dtype, BLOCK * CHUNK)
-    with body.loop(first, stop, CHUNK) as start:
-        chunk = Chunk(work, start, m.minimum(m.add(start, CHUNK), stop), packed)
-        loops = [body.loop(start, chunk.stop), body.loop(0, BLOCK)]
-        with loops.pop(are_rows) as outer, loops.pop() as inner:
-            c, j = (outer, inner) if are_rows else (inner, outer)
-            work.b.store(packed, chunk.place(c, j), factor(c, j))
-        yield chunk
-
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """`lanes` adjacent rows from `at` on, and a block's elements there, column by column."""
-
-    work: Work
-    at: IndexValue
-    lanes: int
-    packed: Value
-
-    @property
-    def first(self) -> IndexValue:
-        """The first of the rows."""
-        return Value(S64, self.at.text) if isinstance(self.at, LaneIndex) else self.at
-
-    def place(self, column: IndexValue) -> IndexValue:
-        """Return the index of the packed elements of a column of the block."""
-        m = self.work.math
-        start = m.mul(column, self.lanes)
-        return m.add(start, self.work.lane) if self.lanes > 1 else start
-
-    def minus_block(self, a: Matrix, columns: Sequence[IndexValue], chunk: Chunk) -> list[Value]:
-        """Return elements of `columns` minus those of the block, each times its factor."""
-        work, at = self.work, self.at
-        b, lane = work.b, work.lane if self.lanes > 1 else 0
-        sums = [b.allocate(work.dtype, self.lanes) for _ in columns]
-        for total, j in zip(sums, columns, strict=True):
-            b.store(total, lane, a.load(at, j))
-        with work.body.loop(0, BLOCK) as c:
-            left = b.load(self.packed, work.dtype, self.place(c))
-            for total, j in zip(sums, columns, strict=True):
-                x = b.load(total, work.dtype, lane)
-                b.store(total, lane, b.fsub(x, b.fmul(left, chunk.factor(c, j))))
-        return [b.load(total, work.dtype, lane) for total in sums]
-
-
-def packed_strips(
-    work: Work, a: Matrix, block: Block, rows: tuple[IndexValue, IndexValue]
-) -> Iterator[Strip]:
-    """Yield the rows below a whole block, a strip at a time, with the block's elements packed."""
-    m = work.math
-    for i in work.strip(*rows, twice=True):
-        lanes = work.vectors.lanes or 1
-        packed = work.b.allocate(work.dtype, lanes * BLOCK)
-        strip = Strip(work, i, lanes, packed)
-        with work.body.loop(0, BLOCK) as c:
-            work.b.store(packed, strip.place(c), a.load(i, m.add(block.first, c)))
-        yield strip
 
 
 def minus_products(work: Work, x: Value, left: Sequence[Value], right: Sequence[Value]) -> Value:

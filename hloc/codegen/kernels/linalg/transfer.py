@@ -44,6 +44,16 @@ class Strided:
     row: IndexValue
     column: IndexValue
 
+    def in_place(self, work: Work, region: Matrix, number: IndexValue) -> Matrix:
+        """Return a matrix of the array if its columns are contiguous, else the region."""
+        b, m = work.b, work.math
+        is_there = _has_columns(work, self)
+        there = b.address(self.pointer, self.dtype, m.value(m.mul(number, self.batch)))
+        choice = f"select i1 {is_there.text}, ptr {there}, ptr {region.pointer.text}"
+        pointer = pointer_value(b.fn.value(choice))
+        stride = b.select(is_there, m.value(self.column), m.value(region.stride))
+        return Matrix(work, pointer, region.dtype, region.rows, stride)
+
 
 def read(
     work: Work,
@@ -128,31 +138,75 @@ def _strided_elements(
     *,
     reads: bool,
 ) -> Iterator[tuple[IndexValue, IndexValue, Value]]:
-    """Copy a matrix to or from a region if its rows are contiguous; else yield its elements.
+    """Copy a matrix to or from a region, as far as blocks allow; yield its other elements.
+
+    A result with contiguous columns is the region itself, so nothing is left to write.
 
     Yields row, column and address in the array.
     """
     b, m = work.b, work.math
     with ExitStack() as stack:
+        parts: list[tuple[tuple[IndexValue, IndexValue], tuple[IndexValue, IndexValue]]]
+        parts = [((0, matrix.rows), (0, columns))]
         if work.strips:
-            are_neighbours = m.compare("EQ", array.row, 1)
-            with work.body.when(are_neighbours), work.loop(0, columns) as j:
-                outside = _element(work, array, number, 0, j)
-                inside = pointer_value(b.address(matrix.pointer, matrix.dtype, matrix.place(0, j)))
-                size = m.value(m.mul(matrix.rows, array.dtype.storage_bytes))
-                b.copy(*((inside, outside) if reads else (outside, inside)), size.text)
+            are_neighbours = _has_columns(work, array)
+            if reads:
+                with work.body.when(are_neighbours), work.loop(0, columns) as j:
+                    outside = _element(work, array, number, 0, j)
+                    inside = b.address(matrix.pointer, matrix.dtype, matrix.place(0, j))
+                    size = m.value(m.mul(matrix.rows, array.dtype.storage_bytes))
+                    b.copy(pointer_value(inside), outside, size.text)
             stack.enter_context(work.body.when(b.not_(are_neighbours)))
-            first = stack.enter_context(work.body.loop(0, columns, COLUMNS_TOGETHER))
-            i = stack.enter_context(work.loop(0, matrix.rows))
-            end = m.minimum(m.add(first, COLUMNS_TOGETHER), columns)
-            for column in (first, m.sub(end, 1)):
-                later = _element(work, array, number, m.add(i, ROWS_AHEAD), column)
-                b.prefetch_at(later.text, 1)
-            j = stack.enter_context(work.loop(first, end))
+            if array.dtype.is_float and not array.dtype.is_complex:
+                rows, whole = _transposed_blocks(work, array, number, matrix, columns, reads=reads)
+                parts = [((rows, matrix.rows), (0, whole)), ((0, matrix.rows), (whole, columns))]
+        for (top, bottom), (start, stop) in parts:
+            with work.body.loop(start, stop, COLUMNS_TOGETHER) as first:
+                end = m.minimum(m.add(first, COLUMNS_TOGETHER), stop)
+                with work.loop(top, bottom) as i:
+                    for column in (first, m.sub(end, 1)) if work.strips else ():
+                        later = _element(work, array, number, m.add(i, ROWS_AHEAD), column)
+                        b.prefetch_at(later.text, 1)
+                    with work.loop(first, end) as j:
+                        yield i, j, _element(work, array, number, i, j)
+
+
+def _transposed_blocks(
+    work: Work,
+    array: Strided,
+    number: IndexValue,
+    matrix: Matrix,
+    columns: IndexValue,
+    *,
+    reads: bool,
+) -> tuple[Value, Value]:
+    """Copy square blocks of a matrix whose rows are contiguous, forwards or backwards.
+
+    Returns:
+        How many rows and columns are copied; none if the rows are not contiguous.
+    """
+    b, m, lanes = work.b, work.math, work.strips[0]
+    v, zero = Vectors(b, array.dtype, lanes), m.value(0)
+    is_wanted = _is_contiguous(work, array.column)
+    rows, width = (
+        b.select(is_wanted, m.value(m.sub(size, m.rem(size, lanes))), zero)
+        for size in (m.value(matrix.rows), m.value(columns))
+    )
+    lowest = b.select(m.compare("LT", array.column, 0), m.value(lanes - 1), zero)
+    step = m.mul(matrix.stride, array.column)
+    with work.body.loop(0, rows, lanes) as i, work.body.loop(0, width, lanes) as j:
+        corner = m.add(j, lowest)
+        outside = [_element(work, array, number, m.add(i, k), corner) for k in range(lanes)]
+        inside = [m.add(matrix.place(i, corner), m.mul(step, k)) for k in range(lanes)]
+        if reads:
+            lines = v.transposed([v.load(address, 0) for address in outside])
+            for place, line in zip(inside, lines, strict=True):
+                v.store(matrix.pointer, place, line)
         else:
-            j = stack.enter_context(work.loop(0, columns))
-            i = stack.enter_context(work.loop(0, matrix.rows))
-        yield i, j, _element(work, array, number, i, j)
+            lines = v.transposed([v.load(matrix.pointer, place) for place in inside])
+            for address, line in zip(outside, lines, strict=True):
+                v.store(address, 0, line)
+    return rows, width
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +262,11 @@ def _blocks(
         at = matrix.place(*corner)
         places = tuple(m.add(at, m.mul(step, k)) for k in range(lanes))
         yield _Block(Vectors(b, array.dtype, lanes), corner, places, rest)
+
+
+def _has_columns(work: Work, array: Strided) -> Value:
+    """True if the columns of the matrices are contiguous."""
+    return work.math.compare("EQ", array.row, 1)
 
 
 def _is_contiguous(work: Work, stride: IndexValue) -> Value:

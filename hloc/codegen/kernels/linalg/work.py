@@ -88,6 +88,7 @@ class Work:
         width: elements in memory for each element of a region.
         strips: lengths of the vectors that `strip` uses, long ones first.
         regions: as the algorithm declares them.
+        packed: memory after them, for columns that are packed.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Work:
         self.strips = () if lanes else tuple(strips)
         self.lane = LaneIndex(S64, "0")
         self.regions: tuple[Matrix, ...] = ()
+        self.packed = Value(S64, "null")
         if isinstance(self.b, LaneBuilder):
             self.b.lanes = lanes
 
@@ -130,6 +132,7 @@ class Work:
             found.append(Matrix(self, pointer, self.kind(region.kind), rows, stride))
             at = m.add(at, m.mul(m.mul(stride, columns), self.width))
         self.regions = tuple(found)
+        self.packed = pointer_value(self.b.address(memory, self.dtype, at))
 
     def _odd(self, rows: IndexValue) -> IndexValue:
         """Return an odd stride of columns, against false store-to-load dependencies.
@@ -209,6 +212,23 @@ class Work:
     ) -> Value:
         """Return the largest of `term`, which is no less than 0; NaN may be passed over."""
         return self._folded("maximum", start, stop, (term,))[0]
+
+    def first_place(
+        self, start: IndexValue, stop: IndexValue, holds: Callable[[IndexValue], Value]
+    ) -> Value:
+        """Return the first position from `start` to below `stop` where `holds`, `stop` if none."""
+        b, m = self.b, self.math
+        place = b.allocate(S64)
+        b.store(place, 0, m.value(start))
+        for lanes in (*self.strips[:1], 0):
+            with self.repeat() as region:
+                at = b.load(place, S64, 0)
+                region.go_on_if(m.compare("LE", m.add(at, lanes or 1), stop))
+                with self.with_lanes(lanes):
+                    found = self.any(holds(LaneIndex(S64, at.text) if lanes else at))
+                region.go_on_if(b.not_(found))
+                b.store(place, 0, m.value(m.add(at, lanes or 1)))
+        return b.load(place, S64, 0)
 
     def _folded(
         self,

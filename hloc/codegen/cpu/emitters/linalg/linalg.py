@@ -9,6 +9,7 @@ from functools import partial
 
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.linalg.linalg_routines import (
+    called_routines,
     lanes_of,
     linalg_routine,
     routine_form,
@@ -51,7 +52,8 @@ def _emit(call: LinalgCall, in_lanes: bool, k: KernelContext) -> None:
     routine = linalg_routine(
         algorithm, call.dtype, k.target, with_lanes=with_lanes, has_blocks=has_blocks
     )
-    k.use(routine)
+    for unit in (routine, *called_routines(algorithm, call.dtype, k.target)):
+        k.use(unit)
     arrays = (*k.inputs, *k.outputs)
     pointers = [strided(k, arrays[i], call.views[i]).pointer for i in order]
     table = number_table(k, table_of(call, order))

@@ -17,6 +17,7 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, ro
 from hloc.codegen.kernels.linalg.algorithm import ALGORITHMS, Algorithm
 from hloc.codegen.kernels.linalg.calls import TYPES, LinalgCall
 from hloc.codegen.kernels.linalg.loops import write_loops
+from hloc.codegen.kernels.linalg.product import PARAMETERS, Subtraction, routine_name
 from hloc.codegen.kernels.linalg.transfer import Strided
 from hloc.codegen.kernels.linalg.work import Work
 from hloc.codegen.llvm.routine import Routines
@@ -77,8 +78,7 @@ def linalg_routine(
         if with_lanes:
             work = Work(w, dtype, sizes, lanes=lanes, has_blocks=has_blocks)
         else:
-            strips = [count for count in (lanes, lanes // 4) if count > 1]
-            work = Work(w, dtype, sizes, strips=strips)
+            work = Work(w, dtype, sizes, strips=_strips(dtype, target))
         kinds = [work.kind(algorithm.regions[i].kind) for i in algorithm.reads + algorithm.leaves]
         views = [
             Strided(
@@ -94,8 +94,30 @@ def linalg_routine(
     return routine_unit(name, parameters, write, target, _LEVEL)
 
 
+def _strips(dtype: DType, target: Target) -> list[int]:
+    lanes = lanes_of(dtype, target)
+    return [count for count in (lanes, lanes // 4) if count > 1]
+
+
+@cache
+def subtract_routine(dtype: DType, target: Target) -> Routines:
+    """Return the routine that subtracts products of parts of matrices."""
+
+    def write(w: RoutineWriter) -> None:
+        Subtraction(Work(w, dtype, {}, strips=_strips(dtype, target))).write()
+
+    return routine_unit(routine_name(dtype), PARAMETERS, write, target, _LEVEL)
+
+
+def called_routines(algorithm: Algorithm, dtype: DType, target: Target) -> list[Routines]:
+    """Return the routines that the routine of an algorithm calls."""
+    return [subtract_routine(dtype, target)] if algorithm.has_products else []
+
+
 def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield the routines of all algorithms and types."""
+    for dtype in TYPES:
+        yield subtract_routine(dtype, target)
     ways = [(False, False), (True, False), (True, True)]
     for algorithm in (found for found in ALGORITHMS.values() if not found.form_of):
         for dtype in TYPES:
