@@ -193,7 +193,7 @@ def test_cholesky_of_one_triangle(
     np.testing.assert_array_equal(factor - keep(factor), given - keep(given))
 
 
-@EACH
+@ALSO_LARGE
 def test_reflectors_and_their_product(
     letter: str, way: str, batch: tuple[int, ...], n: int
 ) -> None:

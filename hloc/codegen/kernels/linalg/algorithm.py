@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hloc.codegen.kernels.linalg import cholesky, householder, jacobi, lu, substitution
+from hloc.codegen.kernels.linalg.block_reflector import memory_elements
 from hloc.codegen.kernels.linalg.product import packed_elements
 from hloc.codegen.kernels.linalg.work import Region, Work
 from hloc.lazy_dataclass import dataclass
@@ -20,7 +21,8 @@ class Algorithm:
         leaves: numbers of the regions that become results, in order.
         write: emits the code for matrices in the workspace.
         form_of: name of an algorithm whose results are the same in another order, "" for none.
-        has_products: large matrices are factored by products of blocks, which need more memory.
+        memory: returns the elements of further memory for products of blocks, which large matrices
+            are factored by; None if there are none.
     """
 
     name: str
@@ -29,7 +31,7 @@ class Algorithm:
     leaves: tuple[int, ...]
     write: Callable[[Work], None]
     form_of: str = ""
-    has_products: bool = False
+    memory: Callable[[Mapping[str, int]], int] | None = None
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -40,8 +42,7 @@ class Algorithm:
     def elements(self, sizes: Mapping[str, int], *, with_lanes: bool = False) -> int:
         """Return the workspace of one matrix, in elements; in lanes, column strides are odd."""
         known = {**sizes, "one": 1}
-        found = sum((known[r.rows] | with_lanes) * known[r.columns] for r in self.regions)
-        return found if with_lanes or not self.has_products else found + packed_elements(known)
+        return sum((known[r.rows] | with_lanes) * known[r.columns] for r in self.regions)
 
     def fits(self, sizes: Mapping[str, int]) -> bool:
         """True if the sizes are valid: there are at most as many reflectors as rows."""
@@ -58,16 +59,18 @@ _Q, _APPLY = householder.Q_REGIONS, householder.APPLY_REGIONS
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("cholesky", cholesky.REGIONS, (0,), (0, 1), cholesky.factor, has_products=True),
+        Algorithm(
+            "cholesky", cholesky.REGIONS, (0,), (0, 1), cholesky.factor, memory=packed_elements
+        ),
         Algorithm(
             "cholesky-or-nan",
             cholesky.REGIONS,
             (0,),
             (0,),
             cholesky.factor_or_nan,
-            has_products=True,
+            memory=packed_elements,
         ),
-        Algorithm("lu", lu.REGIONS, (0,), (0, 1, 2), lu.factor, has_products=True),
+        Algorithm("lu", lu.REGIONS, (0,), (0, 1, 2), lu.factor, memory=packed_elements),
         Algorithm("solve", substitution.REGIONS, (0, 1), (1,), substitution.solve),
         Algorithm("solve-unit", substitution.REGIONS, (0, 1), (1,), substitution.solve_unit),
         Algorithm(
@@ -80,8 +83,10 @@ ALGORITHMS: dict[str, Algorithm] = {
             (1,),
             substitution.solve_conjugated_unit,
         ),
-        Algorithm("qr", householder.QR_REGIONS, (0,), (0, 1), householder.factor),
-        Algorithm("q", _Q, (0, 1), (0,), householder.product),
+        Algorithm(
+            "qr", householder.QR_REGIONS, (0,), (0, 1), householder.factor, memory=memory_elements
+        ),
+        Algorithm("q", _Q, (0, 1), (0,), householder.product, memory=memory_elements),
         Algorithm("apply-q", _APPLY, (0, 1, 2), (2,), householder.multiply),
         Algorithm("apply-q-adjoint", _APPLY, (0, 1, 2), (2,), householder.multiply_adjoint),
         Algorithm("apply-q-transpose", _APPLY, (0, 1, 2), (2,), householder.multiply_transpose),

@@ -63,6 +63,13 @@ class LinalgCall:
         """Bytes of workspace for one matrix."""
         return self.algorithm.elements(dict(self.sizes)) * self.dtype.storage_bytes
 
+    @property
+    def bytes_with_blocks(self) -> int:
+        """Bytes of workspace for one matrix that is factored by products of blocks."""
+        memory = self.algorithm.memory
+        more = memory(dict(self.sizes)) * self.dtype.storage_bytes if memory else 0
+        return self.bytes + more
+
 
 def target_name(algorithm: str, views: Sequence[str]) -> str:
     """Return the target of a custom call."""

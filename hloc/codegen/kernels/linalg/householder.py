@@ -5,10 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.linalg.block_reflector import (
+    BlockMemory,
+    block_memory,
+    block_reflector,
+)
 from hloc.codegen.kernels.linalg.reflectors import panel_starts, reflector_panel, whole_panels
-from hloc.codegen.kernels.linalg.trailing import PANEL
+from hloc.codegen.kernels.linalg.trailing import BLOCK, PANEL, Block, blocks
 from hloc.codegen.kernels.linalg.work import Matrix, Region, Work
 
 QR_REGIONS = (Region("m", "n"), Region("r"))
@@ -23,14 +31,23 @@ APPLY_REGIONS = (Region("m", "k"), Region("k"), Region("m", "n"))
 
 def factor(work: Work) -> None:
     """Factor the matrix in place: LAPACK's `geqrf`."""
-    a, tau = work.regions
-    factor_columns(work, a, tau, work.sizes["r"], work.sizes["n"])
+    (a, tau), columns = work.regions, work.sizes["n"]
+    memory = block_memory(work, a.rows, columns)
+    factor_columns(work, a, tau, work.sizes["r"], columns, memory)
 
 
 def factor_columns(
-    work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
+    work: Work,
+    a: Matrix,
+    tau: Matrix,
+    count: IndexValue,
+    columns: IndexValue,
+    memory: BlockMemory | None = None,
 ) -> None:
-    """Eliminate the first `count` columns of `a`, and update the others."""
+    """Eliminate the first `count` columns of `a`, and update the others.
+
+    With memory for blocks, the columns behind a block are updated once per block.
+    """
     m = work.math
 
     def eliminate(k: IndexValue, limit: IndexValue) -> None:
@@ -40,24 +57,33 @@ def factor_columns(
         with work.loop(m.add(k, 1), limit) as j:
             reflect(work, a, k, k, factor, a, j)
 
-    for first in panel_starts(work, count, forwards=True):
-        behind = m.add(first, PANEL)
-        with work.loop(first, behind) as k:
-            eliminate(k, behind)
-        factors = [work.conjugate(tau.load(m.add(first, i))) for i in range(PANEL)]
-        reflector_panel(work, a, first, factors, forwards=True).apply(a, behind, columns)
-    with work.loop(whole_panels(work, count), count) as k:
-        eliminate(k, columns)
+    with _blocks(work, Block(0, count, columns), memory) as block:
+        for first in panel_starts(work, block.first, block.stop, forwards=True):
+            behind = m.add(first, PANEL)
+            with work.loop(first, behind) as k:
+                eliminate(k, behind)
+            factors = [work.conjugate(tau.load(m.add(first, i))) for i in range(PANEL)]
+            panel = reflector_panel(work, a, first, factors, forwards=True)
+            panel.apply(a, behind, block.limit)
+        with work.loop(whole_panels(work, block.first, block.stop), block.stop) as k:
+            eliminate(k, block.limit)
+        _apply_block(work, a, block, tau.load, memory, columns, adjoint=True)
 
 
 def product(work: Work) -> None:
     """Form the product of the reflectors, as many columns as the matrix has: LAPACK's `orgqr`."""
-    a, tau = work.regions
-    form_product(work, a, tau, work.sizes["k"], work.sizes["n"])
+    (a, tau), columns = work.regions, work.sizes["n"]
+    memory = block_memory(work, a.rows, columns)
+    form_product(work, a, tau, work.sizes["k"], columns, memory)
 
 
 def form_product(
-    work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
+    work: Work,
+    a: Matrix,
+    tau: Matrix,
+    count: IndexValue,
+    columns: IndexValue,
+    memory: BlockMemory | None = None,
 ) -> None:
     """Replace `count` reflectors in `a` by their product."""
     b, m, rows = work.b, work.math, a.rows
@@ -78,14 +104,48 @@ def form_product(
         for i in work.strip(0, k):
             a.store(i, k, zero)
 
-    with work.reversed_loop(whole_panels(work, count), count) as k:
-        multiply_by(k, columns)
-    for first in panel_starts(work, count, forwards=False):
-        behind = m.add(first, PANEL)
-        factors = [tau.load(m.add(first, i)) for i in range(PANEL)]
-        reflector_panel(work, a, first, factors, forwards=False).apply(a, behind, columns)
-        with work.reversed_loop(first, behind) as k:
-            multiply_by(k, behind)
+    with _blocks(work, Block(0, count, columns), memory, backwards=True) as block:
+        _apply_block(work, a, block, tau.load, memory, columns, adjoint=False)
+        whole = whole_panels(work, block.first, block.stop)
+        with work.reversed_loop(whole, block.stop) as k:
+            multiply_by(k, block.limit)
+        for first in panel_starts(work, block.first, block.stop, forwards=False):
+            behind = m.add(first, PANEL)
+            factors = [tau.load(m.add(first, i)) for i in range(PANEL)]
+            panel = reflector_panel(work, a, first, factors, forwards=False)
+            panel.apply(a, behind, block.limit)
+            with work.reversed_loop(first, behind) as k:
+                multiply_by(k, behind)
+
+
+@contextmanager
+def _blocks(
+    work: Work, within: Block, memory: BlockMemory | None, *, backwards: bool = False
+) -> Iterator[Block]:
+    """Run a region for all blocks, or without memory for one of all columns."""
+    if memory is None:
+        yield within
+        return
+    with blocks(work, within, BLOCK, backwards=backwards) as block:
+        yield block
+
+
+def _apply_block(
+    work: Work,
+    a: Matrix,
+    block: Block,
+    factor: Callable[[IndexValue], Value],
+    memory: BlockMemory | None,
+    columns: IndexValue,
+    *,
+    adjoint: bool,
+) -> None:
+    """Apply the reflectors of a block, if it is whole, to the columns behind it."""
+    if memory is None:
+        return
+    with work.body.when(work.math.compare("LT", block.limit, columns)):
+        reflector = block_reflector(a, block.first, factor, memory)
+        reflector.apply(a, block.limit, columns, adjoint=adjoint)
 
 
 def multiply(work: Work) -> None:
@@ -122,13 +182,13 @@ def _multiplied(
         return work.conjugate(tau.load(k)) if conjugates_factor else tau.load(k)
 
     def by_panels() -> None:
-        for first in panel_starts(work, count, forwards=forwards):
+        for first in panel_starts(work, 0, count, forwards=forwards):
             factors = [factor(work.math.add(first, i)) for i in range(PANEL)]
             panel = reflector_panel(work, v, first, factors, forwards=forwards)
             panel.apply(matrix, 0, work.sizes["n"])
 
     def one_by_one() -> None:
-        start = whole_panels(work, count)
+        start = whole_panels(work, 0, count)
         with work.loop(start, count) if forwards else work.reversed_loop(start, count) as k:
             found = factor(k)
             with work.loop(0, work.sizes["n"]) as j:

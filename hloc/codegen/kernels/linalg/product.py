@@ -17,6 +17,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import LaneIndex, Value
 from hloc.codegen.kernels.linalg.trailing import BLOCK, OUTER
 from hloc.codegen.kernels.linalg.work import Matrix, Work
+from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, S64, DType
 from hloc.lazy_dataclass import dataclass
@@ -217,15 +218,46 @@ class Subtraction:
     ) -> None:
         """Pack a block of `b` in panels of `width` columns; the last one repeats to fill it."""
         m, (first, stop), (start, steps) = self.math, columns, block
-        last = m.sub(self.columns, 1)
+        last, done = m.sub(self.columns, 1), self._packed_squares(columns, block)
         with self.body.loop(first, stop, self.width) as column:
             panel = m.mul(m.sub(column, first), steps)
-            with self.body.loop(0, steps) as k:
+            is_whole = m.compare("LE", m.add(column, self.width), stop)
+            begin = self.b.select(is_whole, done, m.value(0))
+            with self.body.loop(begin, steps) as k:
                 for c in range(self.width):
                     j = m.minimum(m.add(column, c), last)
                     value = self._element(self.right, m.add(start, k), j)
                     place = m.add(m.add(panel, m.mul(k, self.width)), c)
                     self.b.store(self.packed, place, value)
+
+    def _packed_squares(
+        self, columns: tuple[IndexValue, IndexValue], block: tuple[IndexValue, IndexValue]
+    ) -> Value:
+        """Pack contiguous numbers as vectors in whole panels; return the steps that are done."""
+        m, b, width, (first, stop), (start, steps) = self.math, self.b, self.width, columns, block
+        if self.dtype.is_complex:
+            return m.value(0)
+        v, right = Vectors(b, self.dtype, width), self.right
+        down, across = (m.compare("EQ", stride, 1) for stride in (right.row, right.column))
+        squares = m.value(m.sub(steps, m.rem(steps, width)))
+        whole = m.sub(stop, m.rem(m.sub(stop, first), width))
+
+        def pack(column: IndexValue, k: IndexValue, count: int) -> None:
+            places = [self._place(right, m.add(start, k), m.add(column, c)) for c in range(count)]
+            lines = [v.load(right.pointer, place) for place in places]
+            to = m.add(m.mul(m.sub(column, first), steps), m.mul(k, width))
+            for i, line in enumerate(v.transposed(lines) if count > 1 else lines):
+                v.store(self.packed, m.add(to, i * width), line)
+
+        for is_wanted, end, count in ((down, squares, width), (across, m.value(steps), 1)):
+            with (
+                self.body.when(is_wanted),
+                self.body.loop(first, whole, width) as column,
+                self.body.loop(0, end, count) as k,
+            ):
+                pack(column, k, count)
+        done = b.select(across, m.value(steps), m.value(0))
+        return b.select(down, squares, done)
 
     def _packed_rows(
         self, row: IndexValue, lanes: int, block: tuple[IndexValue, IndexValue]
@@ -248,9 +280,12 @@ class Subtraction:
 
     def _element(self, source: Part, row: IndexValue, column: IndexValue) -> Value:
         """Return an element of `a` or `b`."""
-        m, b = self.math, self.b
-        at = m.add(m.mul(column, source.column), m.mul(row, source.row))
-        x = b.load(source.pointer, self.dtype, at)
+        b = self.b
+        x = b.load(source.pointer, self.dtype, self._place(source, row, column))
         if not x.dtype.is_complex:
             return x
         return b.complex(b.real(x), b.select(source.is_conjugated, b.fneg(b.imag(x)), b.imag(x)))
+
+    def _place(self, source: Part, row: IndexValue, column: IndexValue) -> IndexValue:
+        m = self.math
+        return m.add(m.mul(column, source.column), m.mul(row, source.row))

@@ -2,8 +2,8 @@
 
 Applied one after another, `c_i = f_i v_i^H (x - sum of v_j c_j)` for the reflectors `j` before `i`.
 The products `v_i^H v_j` are the same for all columns, so that `v_i^H x` of all `i` come from one
-pass over the column, and a second pass subtracts `v_i c_i` (the compact WY form of LAPACK's `larfb`
-does the same by matrix products).
+pass over the column, and a second pass subtracts `v_i c_i`. Products of matrices do the same for
+more of them (`block_reflector`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ _TOGETHER = 2
 """Columns that share the loads of the reflectors; more need more registers than AVX2 has."""
 
 
-def panel_starts(work: Work, count: IndexValue, *, forwards: bool) -> Iterator[IndexValue]:
-    """Yield the first reflector of each whole panel of `count`; the code is written once."""
-    whole = whole_panels(work, count)
-    if isinstance(whole, int):
+def panel_starts(
+    work: Work, start: IndexValue, stop: IndexValue, *, forwards: bool
+) -> Iterator[IndexValue]:
+    """Yield the first reflector of each whole panel; the code is written once."""
+    if not work.strips:
         return
-    with work.body.loop(0, whole, PANEL) as first:
-        yield first if forwards else work.math.sub(work.math.sub(whole, PANEL), first)
+    m, end = work.math, whole_panels(work, start, stop)
+    with work.body.loop(start, end, PANEL) as first:
+        yield first if forwards else m.sub(m.add(start, m.sub(end, PANEL)), first)
 
 
-def whole_panels(work: Work, count: IndexValue) -> IndexValue:
-    """Return how many of `count` reflectors are in whole panels; in lanes there are none."""
+def whole_panels(work: Work, start: IndexValue, stop: IndexValue) -> IndexValue:
+    """Return where the whole panels of reflectors end; in lanes there are none."""
     m = work.math
-    return m.value(m.sub(count, m.rem(count, PANEL))) if work.strips else 0
+    return m.value(m.sub(stop, m.rem(m.sub(stop, start), PANEL))) if work.strips else start
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,17 @@ class Block:
 
 
 @contextmanager
-def blocks(work: Work, within: Block, size: int) -> Iterator[Block]:
+def blocks(work: Work, within: Block, size: int, *, backwards: bool = False) -> Iterator[Block]:
     """Run a region for all blocks of `size` columns of a block; in lanes, for itself."""
     b, m = work.b, work.math
     if not work.strips:
         yield within
         return
     with work.body.loop(within.first, within.stop, size) as first:
+        if backwards:
+            count = m.sub(m.sub(within.stop, 1), within.first)
+            last_first = m.sub(m.add(within.first, count), m.rem(count, size))
+            first = m.sub(m.add(within.first, last_first), first)
         stop = m.value(m.add(first, size))
         is_whole = m.compare("LE", stop, within.stop)
         last = b.select(is_whole, stop, m.value(within.stop))

@@ -88,7 +88,7 @@ class Work:
         width: elements in memory for each element of a region.
         strips: lengths of the vectors that `strip` uses, long ones first.
         regions: as the algorithm declares them.
-        packed: memory after them, for columns that are packed.
+        packed: memory after them, and after what `take` returns, for columns that are packed.
     """
 
     def __init__(
@@ -133,6 +133,13 @@ class Work:
             at = m.add(at, m.mul(m.mul(stride, columns), self.width))
         self.regions = tuple(found)
         self.packed = pointer_value(self.b.address(memory, self.dtype, at))
+
+    def take(self, rows: IndexValue, columns: IndexValue) -> Matrix:
+        """Take a matrix from the memory after the regions."""
+        found = Matrix(self, self.packed, self.dtype, rows, rows)
+        size = self.math.mul(rows, columns)
+        self.packed = pointer_value(self.b.address(self.packed, self.dtype, size))
+        return found
 
     def _odd(self, rows: IndexValue) -> IndexValue:
         """Return an odd stride of columns, against false store-to-load dependencies.

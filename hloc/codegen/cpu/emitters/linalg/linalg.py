@@ -38,7 +38,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     if call is None:
         return None
     in_lanes = call.batch >= _FEWEST and _lanes_bytes(call) <= _LANES_BYTES
-    size = _lanes_bytes(call) if in_lanes else call.bytes
+    size = _lanes_bytes(call) if in_lanes else call.bytes_with_blocks
     has_own_kernel = inst.is_a("triangular-solve") and dict(call.sizes)["k"] >= _FEWEST
     if has_own_kernel and not in_lanes:
         return None

@@ -111,7 +111,7 @@ def subtract_routine(dtype: DType, target: Target) -> Routines:
 
 def called_routines(algorithm: Algorithm, dtype: DType, target: Target) -> list[Routines]:
     """Return the routines that the routine of an algorithm calls."""
-    return [subtract_routine(dtype, target)] if algorithm.has_products else []
+    return [subtract_routine(dtype, target)] if algorithm.memory else []
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
