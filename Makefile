@@ -8,7 +8,7 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 AS_PROCESSOR := $(if $(PROCESSOR),benchmarks/as_processor.py $(PROCESSOR))
 
 .DEFAULT_GOAL := help
-.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated test-vscode coverage check format golden bench bench-suite bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-threads bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
+.PHONY: libraries help lock setup run test test-slow test-mpi test-emulated test-vscode coverage check format golden bench bench-suite bench-neon bench-linear-algebra bench-models bench-large bench-jax sharded bench-mpi bench-gpu performance bench-start bench-threads bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts site tree-sitter fuzz fuzz-nightly valgrind prove pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -99,6 +99,12 @@ bench-suite: setup ## two hundred programs beside XLA:CPU, on one core and on CO
 	$(BIN)/python $(AS_PROCESSOR) benchmarks/bench_suite.py --json build/suite.json $(NAMES)
 	$(BIN)/python $(AS_PROCESSOR) benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json $(NAMES)
 	$(BIN)/python benchmarks/history.py build/suite.json build/suite_cores.json
+	$(BIN)/python benchmarks/suite_page.py
+
+bench-neon: setup ## instructions of the same programs on an emulated 64-bit ARM processor, beside XLA:CPU (needs jax, QEMU and an aarch64 system in HLOC_AARCH64_ROOT: benchmarks/bench_neon.py; an hour or two): docs/performance.md; NAMES="rows softmax" for some
+	mkdir -p build
+	$(BIN)/python benchmarks/bench_neon.py --json build/neon.json $(NAMES)
+	$(BIN)/python benchmarks/bench_neon.py --append build/neon.json
 	$(BIN)/python benchmarks/suite_page.py
 
 bench-linear-algebra: setup ## programs with linear algebra beside XLA:CPU, write docs/linear-algebra.md (needs jax; four minutes)

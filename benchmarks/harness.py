@@ -151,17 +151,15 @@ def load() -> float:
     return round(os.getloadavg()[0], 1)
 
 
-def save_rows(
-    path: Path, cores: int, rows: Mapping[str, Mapping[str, Any]], **speeds: float
-) -> None:
+def save_rows(path: Path, cores: int, rows: Mapping[str, Mapping[str, Any]], **more: Any) -> None:
     """Write what was measured of each program, with the commit and the machine it is from.
 
-    `speeds` are measured figures of the machine.
+    `more` is said of the machine too: measured speeds, or the name of one that is emulated.
     """
     content = {
         "commit": commit(),
         "date": date.today().isoformat(),
-        "machine": machine() | speeds,
+        "machine": machine() | more,
         "cores": cores,
         "rows": rows,
     }

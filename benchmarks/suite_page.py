@@ -7,12 +7,13 @@ Writes docs/performance.md, docs/screens/suite.svg and docs/screens/suite_histor
 
 import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_large, bench_suite, harness, history
+from benchmarks import bench_large, bench_neon, bench_suite, harness, history
 from hloc.pictures.style import CHART_STYLE
 
 _ROW_HEIGHT, _LEFT, _WIDTH, _TOP = 15, 190, 560, 50
@@ -31,6 +32,12 @@ _LARGE = """\
 by hloc and XLA:CPU in processes of their own, in turn, on one core, with an empty cache. `us each`
 is the time of hloc's passes per instruction, `first` that from the text to the first result,
 `memory` the peak of resident memory above what imports and inputs take; ratios are hloc / XLA."""
+_NEON = """\
+`make bench-neon`: instructions that one call executes on one thread, counted by QEMU, not time: a
+division counts as much as an addition, and waiting for memory counts nothing. Ratios are hloc /
+XLA:CPU. Both compile for a Neoverse N1 (NEON, vectors of 128 bits, dot products of bytes). `memory`
+marks programs that wait for arrays beyond the caches, where fewer instructions gain little.
+Programs of more than 1 GFLOP or 64 MB are left out, and those for which hloc calls LAPACK."""
 Rows = dict[str, dict[str, Any]]
 
 
@@ -39,7 +46,7 @@ def main() -> None:
     from benchmarks.suite.program import load_all
 
     docs, order = harness.ROOT / "docs", load_all()
-    past = {suite: history.read(suite) for suite in ("suite", "models", "large", "start")}
+    past = {suite: history.read(suite) for suite in ("suite", "models", "large", "start", "neon")}
     by_machine = [
         [line for line in past["suite"] if line["machine"]["cpu"] == cpu]
         for cpu in history.machines(past["suite"])
@@ -50,7 +57,8 @@ def main() -> None:
     ]
     (docs / "screens" / "suite.svg").write_text(chart(measured(tables[0][0])))
     (docs / "screens" / "suite_history.svg").write_text(history_chart(past["suite"]))
-    (docs / "performance.md").write_text(page(tables) + past_section(past))
+    text = page(tables) + neon_section(past["neon"], order) + past_section(past)
+    (docs / "performance.md").write_text(text)
     text = "".join(f"- {sentence(content)}\n" for content, _ in tables)
     for path in (harness.ROOT / "README.md", docs / "status.md"):
         harness.write_between_marks(path, "bench-suite", text)
@@ -128,6 +136,26 @@ def table_row(name: str, row: dict[str, Any], *more: str) -> str:
 def _row_of_suite(title: str, row: dict[str, Any], together: dict[str, Any] | None) -> str:
     on_all = f"{together['hloc'] / together['xla']:.2f}" if together else ""
     return table_row(title, row, on_all, f"{row['limit']:.0%}")
+
+
+def neon_section(past: list[history.Record], order: Iterable[str]) -> str:
+    """Return the instructions on an emulated processor, "" if they were never counted."""
+    if not past:
+        return ""
+    content = history.newest(past, order=order)
+    rows = measured(content)
+    lines = ["", f"## {content['machine']['cpu']}", "", *_NEON.splitlines(), ""]
+    lines += [f"Version: {content['commit']} of {content['date']}. {bench_neon.summary(rows)}", ""]
+    lines += ["| program | hloc, million | XLA, million | ratio | |", "|---|--:|--:|--:|---|"]
+    for name, row in rows.items():
+        cells = [
+            history.title(name, content),
+            *(f"{row[engine] / 1e6:.4g}" for engine in ("hloc", "xla")),
+            f"{row['hloc'] / row['xla']:.2f}",
+            "memory" if bench_neon.waits_for_memory(row) else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def past_section(past: dict[str, list[history.Record]]) -> str:
