@@ -30,6 +30,10 @@ def _one(_target: Target) -> tuple[Hashable, ...]:
     return (None,)
 
 
+def _unknown(_target: Target) -> Hashable:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class CpuPlan(KernelPlan[KernelContext]):
     """The plan of a kernel that can be emitted in several ways.
@@ -37,8 +41,8 @@ class CpuPlan(KernelPlan[KernelContext]):
     Attributes:
         choices: the ways on a machine, all with the same result and the same scratch memory, each
             a value that `str` describes. The first is the one that is taken without autotuning.
-        usual: that one, or None if the emitter finds it.
+        usual: that one on a machine, or None if the emitter finds it.
     """
 
     choices: Callable[[Target], tuple[Hashable, ...]] = _one
-    usual: Hashable = None
+    usual: Callable[[Target], Hashable] = _unknown

@@ -125,7 +125,7 @@ def emit_kernel(
     inst = request.inst
     planned = _planned(request)
     if choice is None and isinstance(planned.plan, CpuPlan):
-        choice = planned.plan.usual
+        choice = planned.plan.usual(target)
     estimate = estimate_of(inst)
     split = split_of(planned.plan, estimate)
     lanes = lane_count(inst, target) if with_lanes else 0
