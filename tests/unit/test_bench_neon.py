@@ -5,13 +5,20 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import bench_neon, suite_page
 
-COUNTED = {"hloc": 1_000_000, "xla": 4_000_000, "wrong": 0, "flops": 1e6, "bytes": 8e6}
-FAULT = {"fault": "the emulation ended"}
+COUNTED: dict[str, Any] = {
+    "hloc": 1_000_000,
+    "xla": 4_000_000,
+    "wrong": 0,
+    "flops": 1e6,
+    "bytes": 8e6,
+}
+FAULT: dict[str, Any] = {"fault": "the emulation ended"}
 
 
 def test_the_summary_names_what_takes_more_instructions() -> None:

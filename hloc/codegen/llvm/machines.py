@@ -30,6 +30,8 @@ _ZEN4 = f"{_ICELAKE},+avx512bf16"
 _ZEN5 = f"{_ZEN4},+avxvnni"
 _SAPPHIRE = f"{_ZEN5},+avx512fp16,+amx-bf16,+amx-int8,+amx-tile"
 _GRANITE = f"{_SAPPHIRE},+amx-fp16"
+_ARM_V8_2 = "+dotprod,+fullfp16"
+_ARM_V8_6 = f"{_ARM_V8_2},+bf16,+i8mm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +97,18 @@ MACHINES: tuple[Machine, ...] = (
         "aarch64-unknown-linux-gnu",
         "generic",
         "+neon",
-        cpus=dict.fromkeys(
-            (
-                "generic",
-                "cortex-a53",
-                "cortex-a72",
-                "cortex-a76",
-                "neoverse-n1",
-                "neoverse-v1",
-                "neoverse-n2",
-                "apple-m1",
-            ),
-            "",
-        ),
+        cpus={
+            "generic": "",
+            "cortex-a53": "",
+            "cortex-a72": "",
+            "cortex-a76": _ARM_V8_2,
+            "neoverse-n1": _ARM_V8_2,
+            "neoverse-v1": _ARM_V8_6,
+            "neoverse-n2": _ARM_V8_6,
+            "neoverse-v2": _ARM_V8_6,
+            "apple-m1": _ARM_V8_2,
+            "apple-m2": _ARM_V8_6,
+        },
         note="NEON, vectors of 128 bits",
     ),
     Machine(
@@ -172,6 +173,15 @@ def named_features(row: Machine, cpu: str, features: str) -> str:
     if features and not _FEATURES.fullmatch(features):
         raise HloError(f"features are written +name,-name, not {features!r}")
     return ",".join(filter(None, (row.features, row.cpus[cpu or row.cpu], features)))
+
+
+def features_of(triple: str, cpu: str) -> str:
+    """Return the features of this host that LLVM implies by `cpu` and does not list, "" for none.
+
+    Of x86-64 it lists all.
+    """
+    arch = triple.split("-")[0]
+    return machine_named(triple).cpus.get(cpu, "") if arch in ("aarch64", "arm64") else ""
 
 
 def vector_bits_of(row: Machine, features: str) -> int:

@@ -13,7 +13,13 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from hloc.codegen.llvm.forks import hold_at_forks
-from hloc.codegen.llvm.machines import PointerWidth, machine_named, named_features, vector_bits_of
+from hloc.codegen.llvm.machines import (
+    PointerWidth,
+    features_of,
+    machine_named,
+    named_features,
+    vector_bits_of,
+)
 from hloc.codegen.llvm.matrix_registers import allow_matrix_registers
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
@@ -52,6 +58,11 @@ class Target:
             return True
         wanted = {f for f in self.features.split(",") if f.startswith("+")}
         return self.triple == host.triple and wanted <= set(host.features.split(","))
+
+    @property
+    def is_aarch64(self) -> bool:
+        """True for 64-bit ARM: 32 vector registers, and products with one lane of a register."""
+        return self.triple.startswith(("aarch64", "arm64"))
 
     @property
     def has_libm(self) -> bool:
@@ -101,10 +112,11 @@ def host_target() -> Target:
     features = llvm.get_host_cpu_features()
     if features.get("amx-tile") and not allow_matrix_registers():
         features.update({name: False for name in features if name.startswith("amx-")})
+    cpu = llvm.get_host_cpu_name()
     return Target(
         triple=triple,
-        cpu=llvm.get_host_cpu_name(),
-        features=str(features.flatten()),
+        cpu=cpu,
+        features=",".join(filter(None, (features.flatten(), features_of(triple, cpu)))),
         vector_bits=_vector_bits(triple, features),
         l1_bytes=_cache_bytes(1),
         l2_bytes=_cache_bytes(2),

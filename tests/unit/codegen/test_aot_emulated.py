@@ -94,6 +94,46 @@ def test_jax_programs_answer_the_same_with_sve(tmp_path: Path, name: str) -> Non
     assert_answers(name, library, data, arrays)
 
 
+PRODUCTS = """HloModule products
+ENTRY e { a = f32[67,80] parameter(0)
+  b = f32[80,61] parameter(1)
+  at = f32[80,67] transpose(a), dimensions={1,0}
+  ah = f16[67,80] convert(a)
+  bh = f16[80,61] convert(b)
+  ab = bf16[67,80] convert(a)
+  bb = bf16[80,61] convert(b)
+  ad = f64[67,80] convert(a)
+  bd = f64[80,61] convert(b)
+  an = f32[67,80] negate(a)
+  ai = s8[67,80] convert(an)
+  bi = s8[80,61] convert(b)
+  au = u8[67,80] convert(a)
+  bu = u8[80,61] convert(b)
+  c = f32[67,61] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = f32[67,61] dot(at, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  f = f16[67,61] dot(ah, bh), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = bf16[67,61] dot(ab, bb), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  h = f64[67,61] dot(ad, bd), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  i = s32[67,61] dot(ai, bi), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  j = s32[67,61] dot(au, bu), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  k = s32[67,61] dot(ai, bu), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[67,61], f32[67,61], f16[67,61], bf16[67,61], f64[67,61], s32[67,61], s32[67,61],
+    s32[67,61]) tuple(c, d, f, g, h, i, j, k) }
+"""
+"""Whole numbers whose sums are exact in every type, with edges of tiles in both directions."""
+
+
+@pytest.mark.parametrize(
+    ("arch", "features"),
+    [("aarch64", ""), ("aarch64", "+dotprod,+fullfp16"), ("armv7", ""), ("riscv64", "")],
+)
+def test_products_answer_the_same(tmp_path: Path, arch: str, features: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(0, 3, dims).astype(np.float32) for dims in ((67, 80), (80, 61))]
+    data = emulated(tmp_path, arch, PRODUCTS, arrays, features)[1]
+    assert data == b"".join(want.tobytes() for want in hloc.compile(PRODUCTS)(*arrays))
+
+
 def check_every(data: bytes, x: Array) -> None:
     at = 0
     for want in hloc.compile(ELEMENTWISE)(x):

@@ -1,15 +1,16 @@
-"""The table of x86-64 processors beside LLVM's own: what code shows of their features."""
+"""The tables of processors beside LLVM's own: what code shows of their features."""
 
 from __future__ import annotations
 
 import llvmlite.binding as llvm
 import pytest
 
-from hloc.codegen.llvm.machines import machine_named
+from hloc.codegen.llvm.machines import Machine, features_of, machine_named
 from hloc.codegen.llvm.target import initialize_llvm, target_for
 
 ROW = machine_named("x86_64")
 PROCESSORS = [name for name in ROW.cpus if not name.startswith("x86-64")]
+ARM_ROW = machine_named("aarch64")
 # a feature, or either of two: an instruction that only it brings, and a function that becomes it
 SIGNS = {
     "avx2": (
@@ -77,15 +78,56 @@ SIGNS = {
 }
 
 
-@pytest.mark.parametrize("cpu", PROCESSORS)
-def test_features_are_those_that_llvm_uses(cpu: str) -> None:
+def _sum_of_bytes(left: str, right: str) -> str:
+    """Return a function that sums the products of bytes, extended by these instructions."""
+    return f"""define i32 @f(<16 x i8> %a, <16 x i8> %b) {{
+  %x = {left} <16 x i8> %a to <16 x i32>
+  %y = {right} <16 x i8> %b to <16 x i32>
+  %z = mul <16 x i32> %x, %y
+  %r = call i32 @llvm.vector.reduce.add.v16i32(<16 x i32> %z)
+  ret i32 %r
+}}
+declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)"""
+
+
+ARM_SIGNS = {
+    "dotprod": ("\tsdot", _sum_of_bytes("sext", "sext")),
+    "i8mm": ("\tusdot", _sum_of_bytes("zext", "sext")),
+    "fullfp16": (
+        "fadd\th",
+        "define half @f(half %a, half %b) {\n  %r = fadd half %a, %b\n  ret half %r\n}",
+    ),
+    "bf16": (
+        "bfcvt",
+        "define bfloat @f(float %a) {\n  %r = fptrunc float %a to bfloat\n  ret bfloat %r\n}",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "cpu", "signs"),
+    [
+        *((ROW, cpu, SIGNS) for cpu in PROCESSORS),
+        *((ARM_ROW, cpu, ARM_SIGNS) for cpu in ARM_ROW.cpus),
+    ],
+)
+def test_features_are_those_that_llvm_uses(
+    row: Machine, cpu: str, signs: dict[str, tuple[str, str]]
+) -> None:
     initialize_llvm(all_targets=True)
-    machine = llvm.Target.from_triple(ROW.triple).create_target_machine(cpu=cpu)
-    target = target_for("x86_64", cpu)
-    for features, (instruction, text) in SIGNS.items():
+    machine = llvm.Target.from_triple(row.triple).create_target_machine(cpu=cpu)
+    target = target_for(row.arch, cpu)
+    for features, (instruction, text) in signs.items():
         has_it = any(target.has(feature) for feature in features.split(" or "))
         assembly = machine.emit_assembly(llvm.parse_assembly(text))
         assert (instruction in assembly) == has_it, f"{cpu} {features}"
+
+
+def test_features_that_llvm_does_not_list_for_an_arm_host() -> None:
+    assert features_of("aarch64-unknown-linux-gnu", "neoverse-n1") == "+dotprod,+fullfp16"
+    assert features_of("arm64-apple-darwin24", "apple-m1") == "+dotprod,+fullfp16"
+    assert features_of("aarch64-unknown-linux-gnu", "a-newer-one") == ""
+    assert features_of("x86_64-unknown-linux-gnu", "znver4") == ""
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def packed_routines(target: Target) -> Iterator[Routines]:
     for sources, result in _PACKED_PRODUCTS:
         for arithmetic in _arithmetics(sources, result, target):
             forms = _forms(arithmetic)
-            for tile in tiles_of(arithmetic, target, direct=False):
+            for tile in tiles_of(arithmetic, target, ANY):
                 for form in forms:
                     found = gemm_routines(arithmetic, tile, sources, (form, form), target)
                     yield from found.units
@@ -79,11 +79,12 @@ def packed_routines(target: Target) -> Iterator[Routines]:
                     yield row_tiles(arithmetic, tile, target)
             if not (sources[0] is arithmetic.operand is arithmetic.total):
                 continue
-            for tile in tiles_of(arithmetic, target, direct=True):
-                # Rows that are contiguous in memory are packed, with these tiles too.
-                for rows, form in product((*IN_PLACE, LINES), forms):
-                    found = gemm_routines(arithmetic, tile, sources, (rows, form), target)
-                    yield from found.units
+            for in_place in IN_PLACE:
+                for tile in tiles_of(arithmetic, target, in_place):
+                    # Rows that are contiguous in memory are packed, with these tiles too.
+                    for rows, form in product((in_place, LINES), forms):
+                        found = gemm_routines(arithmetic, tile, sources, (rows, form), target)
+                        yield from found.units
 
 
 def _forms(arithmetic: Arithmetic) -> tuple[str, ...]:

@@ -323,7 +323,7 @@ class _Writer:
     def _chunks(self, *, is_alone: bool) -> list[int]:
         """Return the numbers of whole vectors that are computed together, the largest first."""
         target = self.w.b.target
-        has_many = target.vector_bits == 512 or target.triple.startswith("aarch64")
+        has_many = target.vector_bits == 512 or target.is_aarch64
         found = [CHUNK_ALONE] if is_alone else []
         found.append(_CHUNK if has_many else _CHUNK_OF_FEW)
         return found if self.has_masks else [*found, 1]

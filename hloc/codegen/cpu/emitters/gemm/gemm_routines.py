@@ -102,8 +102,7 @@ def gemm_routines(
     if not is_direct:
         is_bytes = is_matrix and arithmetic.operand is S8
         operand = sources[0] if is_bytes else arithmetic.operand
-        bias = -128 if arithmetic.operand is S8 and not is_matrix else 0
-        packed = Packing(sources[0], operand, arithmetic.group, tile.rows, bias)
+        packed = Packing(sources[0], operand, arithmetic.group, tile.rows, arithmetic.bias)
         left = [
             pack("rows", replace(packed, part=part), forms[0], _row_lanes(tile.rows), target)
             for part in range(parts)

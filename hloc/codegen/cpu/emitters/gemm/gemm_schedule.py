@@ -115,7 +115,7 @@ def _alternatives(p: PackedGemm, target: Target) -> Iterator[GemmSchedule]:
     for rows, span, block in product(
         _row_forms(p, arithmetic), dict.fromkeys((first.deep, depth)), _BLOCKS
     ):
-        for tile in tiles_of(arithmetic, target, direct=rows in IN_PLACE):
+        for tile in tiles_of(arithmetic, target, rows):
             width = tile.vectors * lanes(arithmetic, target)
             columns = _whole_tiles(block, width, p)
             deep, rounds = first.deep, first.rounds

@@ -8,6 +8,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
     DIRECT,
     DIRECT_RUNS,
+    IN_PLACE,
     LINES,
     LONG,
     PANELS,
@@ -15,7 +16,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     RUNS,
 )
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import SIDE
-from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import has_pair_sums
+from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import has_dot_products, has_pair_sums
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BYTE_PRODUCTS,
     COLUMN_PIECE,
@@ -52,6 +53,10 @@ _WIDE_TILES: tuple[Tile, ...] = (
 _NARROW_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(12, 1))
 _WIDE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(8, 1))
 _NARROW_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(8, 1))
+_LANE_TILES: tuple[Tile, ...] = (Tile(8, 3), Tile(12, 2), Tile(8, 2), Tile(24, 1))
+_LANE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 3), Tile(4, 4), Tile(8, 2), Tile(8, 1))
+"""Of 32 registers some hold neighbouring rows, or steps of k of each row, for products by lane."""
+
 _MATRIX_TILES: tuple[Tile, ...] = (Tile(32, 2), Tile(16, 3), Tile(48, 1))
 """The latency of an instruction is that of three, so there must be at least three accumulators."""
 
@@ -79,7 +84,9 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
     if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
         return Arithmetic("bf16", F32, BF16, p.result, 2)
     if wide and p.sources == (S8, S8) and depth % 4 == 0 and target.has("avx512vnni"):
-        return Arithmetic("s8", S32, S8, S32, 4)
+        return Arithmetic("s8", S32, S8, S32, 4, bias=-128)
+    if p.sources in ((S8, S8), (U8, U8)) and depth % 4 == 0 and has_dot_products(target):
+        return Arithmetic(f"dot_{p.sources[0].name}", S32, p.sources[0], S32, 4)
     if p.sources in BYTE_PRODUCTS and depth % 2 == 0 and has_pair_sums(target):
         return Arithmetic("s16", S32, S16, S32, 2)
     return Arithmetic(total.name, total, total, p.result)
@@ -112,14 +119,18 @@ def tile_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> Tile:
             across += of_vectors(rest) + IDLE_COST * (tile.vectors - rest)
         return -(-rows // tile.rows) * tile.rows * across
 
-    return min(tiles_of(arithmetic, target, direct=is_direct(p, arithmetic)), key=cost)
+    rows_form = direct_form(p) if is_direct(p, arithmetic) else ""
+    return min(tiles_of(arithmetic, target, rows_form), key=cost)
 
 
-def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[Tile, ...]:
-    """Return the tiles to choose from; `direct` if rows are read in place."""
+def tiles_of(arithmetic: Arithmetic, target: Target, rows_form: str) -> tuple[Tile, ...]:
+    """Return the tiles to choose from; `rows_form` of rows that are read in place, or another."""
+    direct = rows_form in IN_PLACE
     if arithmetic.is_matrix:
         return _MATRIX_TILES
-    if target.vector_bits == 512 or target.triple.startswith("aarch64"):
+    if target.is_aarch64 and rows_form != DIRECT:
+        return _LANE_DIRECT_TILES if direct else _LANE_TILES
+    if target.vector_bits == 512 or target.is_aarch64:
         return _WIDE_DIRECT_TILES if direct else _WIDE_TILES  # there are 32 registers
     return _NARROW_DIRECT_TILES if direct else _NARROW_TILES
 

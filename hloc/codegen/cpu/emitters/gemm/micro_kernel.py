@@ -29,7 +29,7 @@ from hloc.codegen.cpu.emitters.routine_writer import (
 )
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, rounded, store_lanes
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import S8, S64
+from hloc.dtypes import S64
 
 _OTHERS = ("out", "steps row_bytes rows columns")
 TILE_PARAMETERS = (*named_parameters("a panels", *_OTHERS), "i1 %adds")
@@ -89,8 +89,7 @@ class MicroKernel:
         self.has_masks = target.vector_bits == 512
         self.element = REPRESENTATIONS[arithmetic.total].memory
         self.vector = f"<{self.lanes} x {self.element}>"
-        # The instruction takes unsigned bytes on one side; one more row sums the bias.
-        self.is_biased = arithmetic.operand is S8
+        self.is_biased = bool(arithmetic.bias)  # one more row sums the bias
         # Units of several elements are moved as integers.
         self.unit = self.element if arithmetic.group == 1 else "i32"
         self.bits = f"<{self.lanes} x {self.unit}>"
@@ -98,6 +97,7 @@ class MicroKernel:
         self.width = tile.vectors * self.lanes
         self.copy = self.fn.allocate(self.element, tile.rows * self.width)
         self.rows_at = self._row_pointers() if direct else []
+        self.takes_lanes = target.is_aarch64  # one load serves several multiplications
         self.ahead = ColumnsAhead(w, self.width, arithmetic.operand)
         self.stop = self.fn.allocate("i64")
 
@@ -240,10 +240,11 @@ class MicroKernel:
         step, a, b, *sums = loop.values
         offset = self.w.offset("%lhs_steps", Value(S64, step)).text if self.rows_at else ""
         new = rows_of(sums, vectors)
+        runs = self._row_runs(offset) if self.takes_lanes and self.unroll > 1 else []
         for u in range(self.unroll):
             first = u % self.sets * (rows // self.sets)
             part = slice(first, first + rows // self.sets)
-            new[part] = self._step(new[part], a, b, offset, u)
+            new[part] = self._step(new[part], self._left(a, offset, u, runs), b, u)
         next_step = fn.value(f"add i64 {step}, {self.unroll}")
         next_a = fn.value(f"getelementptr i8, ptr {a}, i64 {tile.rows * self.bytes}")
         panel_step = self.unroll * self.width * self.bytes
@@ -264,30 +265,66 @@ class MicroKernel:
                 row[j] = fn.value(f"sub {self.vector} {row[j]}, {excess}")
         return new[: tile.rows]
 
-    def _step(
-        self, sums: list[list[str]], a: str, b: str, offset: str, number: int
-    ) -> list[list[str]]:
+    def _step(self, sums: list[list[str]], left: list[str], b: str, number: int) -> list[list[str]]:
         """Add the products of step `number` of an iteration."""
         tile = self.tile
         right = [self._load_panel(b, number * tile.vectors + j) for j in range(len(sums[0]))]
-        new = []
-        for i, totals in enumerate(sums):
-            if i == tile.rows:
-                left = excess_units(self.lanes)
-            elif self.rows_at:
-                place = self.fn.value(
-                    f"getelementptr {self.unit}, ptr {self.rows_at[i]}, i64 {offset}"
-                )
-                left = self._broadcast(place, number)
-            else:
-                left = self._broadcast(a, i)
-            new.append(
-                [
-                    multiply_units(self.w, self.arithmetic, self.lanes, left, y, total)
-                    for y, total in zip(right, totals, strict=True)
-                ]
+        return [
+            [
+                multiply_units(self.w, self.arithmetic, self.lanes, x, y, total)
+                for y, total in zip(right, totals, strict=True)
+            ]
+            for x, totals in zip(left, sums, strict=True)
+        ]
+
+    def _left(self, a: str, offset: str, number: int, runs: list[str]) -> list[str]:
+        """Return the units of the rows in step `number` of an iteration, each in all lanes."""
+        if runs:
+            return [self._splat(run, RUN_STEPS, number) for run in runs]
+        if self.rows_at:
+            places = [
+                self.fn.value(f"getelementptr {self.unit}, ptr {row}, i64 {offset}")
+                for row in self.rows_at
+            ]
+            found = [self._broadcast(place, number) for place in places]
+        elif self.takes_lanes:
+            found = self._lanes_of(a)
+        else:
+            found = [self._broadcast(a, i) for i in range(self.tile.rows)]
+        return [*found, excess_units(self.lanes)] if self.is_biased else found
+
+    def _row_runs(self, offset: str) -> list[str]:
+        """Load a run of steps of each row."""
+        fn = self.fn
+        return [
+            self._load_units(
+                fn.value(f"getelementptr {self.unit}, ptr {row}, i64 {offset}"), RUN_STEPS
             )
-        return new
+            for row in self.rows_at
+        ]
+
+    def _lanes_of(self, a: str) -> list[str]:
+        """Load the units of all packed rows as few vectors."""
+        found, first = [], 0
+        while first < self.tile.rows:
+            count = min(self.lanes, 1 << (self.tile.rows - first).bit_length() - 1)
+            place = self.fn.value(f"getelementptr {self.unit}, ptr {a}, i64 {first}")
+            units = self._load_units(place, count)
+            found += [self._splat(units, count, i) for i in range(count)]
+            first += count
+        return found
+
+    def _load_units(self, place: str, count: int) -> str:
+        """Load neighbouring units into a vector."""
+        return self.fn.value(f"load <{count} x {self.unit}>, ptr {place}, align {self.bytes}")
+
+    def _splat(self, units: str, count: int, lane: int) -> str:
+        """Return a lane of a vector of `count` units in all lanes of one."""
+        kind = f"<{count} x {self.unit}>"
+        mask = ", ".join([f"i32 {lane}"] * self.lanes)
+        return self.fn.value(
+            f"shufflevector {kind} {units}, {kind} poison, <{self.lanes} x i32> <{mask}>"
+        )
 
     def _load_panel(self, pointer: str, j: int) -> str:
         """Load a vector of a panel, which is aligned to an element if it is an operand."""

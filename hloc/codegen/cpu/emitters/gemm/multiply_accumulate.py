@@ -6,7 +6,7 @@ from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.cpu.emitters.vector_loads import vector_type
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import BF16, S8, S16
+from hloc.dtypes import BF16, S8, S16, U8
 
 _PAIR_SUMS = {
     256: ("avx2", "@llvm.x86.avx2.pmadd.wd"),
@@ -18,6 +18,18 @@ _PAIR_SUMS = {
 def has_pair_sums(target: Target) -> bool:
     """True if an instruction of the machine sums the products of pairs of s16."""
     return target.vector_bits in _PAIR_SUMS and target.has(_PAIR_SUMS[target.vector_bits][0])
+
+
+_DOT_PRODUCTS = {
+    S8: "@llvm.aarch64.neon.sdot.v4i32.v16i8",
+    U8: "@llvm.aarch64.neon.udot.v4i32.v16i8",
+}
+"""Of ARM: what multiplies bytes and sums neighbouring products in fours."""
+
+
+def has_dot_products(target: Target) -> bool:
+    """True if an instruction of the machine sums four products of bytes, both signed or not."""
+    return target.is_aarch64 and target.has("dotprod")
 
 
 def excess_units(lanes: int) -> str:
@@ -36,9 +48,12 @@ def multiply_units(
         x, y = (fn.value(f"bitcast {bits} {z} to {halves}") for z in (x, y))
         operands = (v, total), (halves, x), (halves, y)
         return fn.call(v, "@llvm.x86.avx512bf16.dpbf16ps.512", *operands)
-    if arithmetic.operand is S8:
+    if arithmetic.group == 4:
         eighths = f"<{4 * lanes} x i8>"
         x, y = (fn.value(f"bitcast {bits} {z} to {eighths}") for z in (x, y))
+        if not arithmetic.bias:
+            operands = (v, total), (eighths, y), (eighths, x)
+            return fn.call(v, _DOT_PRODUCTS[arithmetic.operand], *operands)
         operands = (v, total), (eighths, x), (eighths, y)
         return fn.call(v, "@llvm.x86.avx512.vpdpbusd.512", *operands)
     if arithmetic.operand is S16:

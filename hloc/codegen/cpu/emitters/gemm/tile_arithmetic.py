@@ -21,6 +21,7 @@ class Arithmetic:
         result: type in which the sums are written; with several blocks of k, that of the sums.
         group: elements of k in a unit, which is as wide as a sum.
         instruction: of matrix registers, "" for vectors.
+        bias: added to every element of the rows, for an instruction that takes unsigned bytes.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Arithmetic:
     result: DType
     group: int = 1
     instruction: str = ""
+    bias: int = 0
 
     @property
     def is_matrix(self) -> bool:
