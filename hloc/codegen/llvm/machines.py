@@ -180,8 +180,12 @@ def features_of(triple: str, cpu: str) -> str:
 
     Of x86-64 it lists all.
     """
-    arch = triple.split("-")[0]
-    return machine_named(triple).cpus.get(cpu, "") if arch in ("aarch64", "arm64") else ""
+    return machine_named(triple).cpus.get(cpu, "") if is_aarch64(triple) else ""
+
+
+def is_aarch64(triple: str) -> bool:
+    """True for 64-bit ARM: 32 vector registers, and products with one lane of a register."""
+    return triple.startswith(("aarch64", "arm64"))
 
 
 def vector_bits_of(row: Machine, features: str) -> int:

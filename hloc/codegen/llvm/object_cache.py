@@ -101,7 +101,8 @@ def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
 
 def object_name(text: str, target: Target, level: int) -> str:
     """Return the name of the file for the result of `compile_object` with these arguments."""
-    digest = hashlib.sha256(f"{_machine_text(target)}\0{level}\0{llvm_options(level)}\0".encode())
+    options = llvm_options(level, target.triple)
+    digest = hashlib.sha256(f"{_machine_text(target)}\0{level}\0{options}\0".encode())
     digest.update(text.encode())
     return f"object-{digest.hexdigest()[:40]}.o"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import llvmlite.binding as llvm
 
 from hloc.address_space import LLVM_BYTES, LLVM_BYTES_PER_CHARACTER, require_space
+from hloc.codegen.llvm.machines import is_aarch64
 from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
@@ -67,14 +68,16 @@ def with_features(text: str, cpu: str, features: str) -> str:
     return with_attributes(text, f'"target-cpu"="{cpu}" "target-features"="{features}"')
 
 
-def llvm_options(level: int) -> dict[str, int]:
+def llvm_options(level: int, triple: str) -> dict[str, int]:
     """Return the options of LLVM's pipeline at `level`, by llvmlite's names.
 
     Level 2 is LLVM's level 1 and the vectoriser: the rest of LLVM's level 2 makes kernels no
-    faster (hloc's own passes have left nothing to eliminate), and takes a tenth of the time.
+    faster (hloc's own passes have left nothing to eliminate), and takes a tenth of the time. Loops
+    in loops are interleaved on ARM only: their vectors are short, and pairs load and store faster.
     """
     if level in (SHORT_LOOPS, ONLY_SHORT_LOOPS):
-        options = llvm_options(2) | {"slp_vectorization": True, "loop_interleaving": False}
+        options = llvm_options(2, triple)
+        options |= {"slp_vectorization": True, "loop_interleaving": is_aarch64(triple)}
         return options | {"speed_level": 2 if level == ONLY_SHORT_LOOPS else 1}
     return {
         "speed_level": 1 if level == 2 else level,
@@ -108,7 +111,7 @@ def optimize_module(
         _promote_slots(module, machine)
         return module
     options = llvm.create_pipeline_tuning_options()
-    for name, value in llvm_options(level).items():
+    for name, value in llvm_options(level, machine.triple).items():
         setattr(options, name, value)
     builder = create_pass_builder(machine, options)
     run_passes(builder.getModulePassManager(), module, builder)

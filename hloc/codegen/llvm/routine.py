@@ -20,8 +20,8 @@ FINAL_WITH_SLOTS = -2
 
 
 SHORT_LOOPS = -3
-"""The level of text that runs often, with short loops: level 2 without interleaving, and with
-vectors of what the unrolled loops become."""
+"""The level of text that runs often, with short loops: level 2 with interleaving on ARM only, and
+with vectors of what the unrolled loops become."""
 
 ONLY_SHORT_LOOPS = -4
 """The level of such text without other loops: what one inlined kernel stores, the next then has in

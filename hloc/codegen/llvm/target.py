@@ -16,6 +16,7 @@ from hloc.codegen.llvm.forks import hold_at_forks
 from hloc.codegen.llvm.machines import (
     PointerWidth,
     features_of,
+    is_aarch64,
     machine_named,
     named_features,
     vector_bits_of,
@@ -61,8 +62,8 @@ class Target:
 
     @property
     def is_aarch64(self) -> bool:
-        """True for 64-bit ARM: 32 vector registers, and products with one lane of a register."""
-        return self.triple.startswith(("aarch64", "arm64"))
+        """See `machines.is_aarch64`."""
+        return is_aarch64(self.triple)
 
     @property
     def has_libm(self) -> bool:
