@@ -117,8 +117,19 @@ ENTRY e { a = f32[67,80] parameter(0)
   i = s32[67,61] dot(ai, bi), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   j = s32[67,61] dot(au, bu), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   k = s32[67,61] dot(ai, bu), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  as = f32[67,77] slice(a), slice={[0:67], [0:77]}
+  v = f32[1,77] slice(as), slice={[5:6], [0:77]}
+  vs = f32[77] reshape(v)
+  l = f32[67] dot(as, vs), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a66 = f32[66,75] slice(a), slice={[0:66], [0:75]}
+  ar = f32[3,22,75] reshape(a66)
+  b75 = f32[75,61] slice(b), slice={[0:75], [0:61]}
+  br = f32[3,25,61] reshape(b75)
+  al = f32[3,22,25] slice(ar), slice={[0:3], [0:22], [0:25]}
+  m = f32[3,22,61] dot(al, br), lhs_batch_dims={0}, lhs_contracting_dims={2},
+    rhs_batch_dims={0}, rhs_contracting_dims={1}
   ROOT t = (f32[67,61], f32[67,61], f16[67,61], bf16[67,61], f64[67,61], s32[67,61], s32[67,61],
-    s32[67,61]) tuple(c, d, f, g, h, i, j, k) }
+    s32[67,61], f32[67], f32[3,22,61]) tuple(c, d, f, g, h, i, j, k, l, m) }
 """
 """Whole numbers whose sums are exact in every type, with edges of tiles in both directions."""
 

@@ -39,6 +39,9 @@ LONG_DEPTH = 1 << 14
 """Most steps of k that are summed in one register; longer sums consist of blocks of this many, so
 that no lane is the sum of more than a few thousand terms."""
 
+_SUMS_OF_MANY = 16
+"""Vectors of sums at most where an iteration multiplies several vectors along k."""
+
 SUMMED_TOGETHER = 4
 """Vectors whose lanes are reduced at the same time."""
 
@@ -238,6 +241,9 @@ class _Inner:
         """Run over the whole vectors along k, or those of a block; return the sums by row."""
         fn = self.fn
         end = self._end_of_whole() if end is None else end
+        vectors = self._vectors_at_a_time(len(lefts) * len(rights))
+        if vectors > 1:
+            return self._several(lefts, rights, first, end, vectors)
         zeros = [(self.vector, "zeroinitializer")] * (len(lefts) * len(rights))
         loop = CarriedLoop(self.w, [("i64", self.math.value(first).text), *zeros])
         step, *sums = loop.values
@@ -253,6 +259,71 @@ class _Inner:
         again = fn.value(f"icmp slt i64 {following}, {self.math.value(end).text}")
         loop.close([following, *(total for row in new for total in row)], again)
         return new
+
+    def _vectors_at_a_time(self, sums: int) -> int:
+        """Return how many vectors along k an iteration loads, for this many elements of a tile.
+
+        Short vectors are a part of a cache line each; with 32 registers there is room for more.
+        """
+        if not self.b.target.is_aarch64:
+            return 1
+        return next(v for v in (4, 2, 1) if v * sums <= _SUMS_OF_MANY or v == 1)
+
+    def _several(
+        self,
+        lefts: list[IndexValue],
+        rights: list[IndexValue],
+        first: IndexValue,
+        end: IndexValue,
+        vectors: int,
+    ) -> list[list[str]]:
+        """Run over some vectors at a time, with sums for each, then over those that remain."""
+        fn, math, step = self.fn, self.math, vectors * self.lanes
+        count = len(lefts) * len(rights)
+        slots = [fn.allocate(self.vector) for _ in range(vectors * count)]
+        for slot in slots:
+            fn.line(f"store {self.vector} zeroinitializer, ptr {slot}")
+        whole = math.mul(math.div(math.sub(end, first), step), step)
+        middle = math.add(first, whole)
+        self._add_products(lefts, rights, (first, middle), slots)
+        self._add_products(lefts, rights, (middle, end), slots[:count])
+        parts = rows_of([fn.value(f"load {self.vector}, ptr {slot}") for slot in slots], count)
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [list(map(self._sum, *pair)) for pair in pairs]
+        return rows_of(parts[0], len(rights))
+
+    def _add_products(
+        self,
+        lefts: list[IndexValue],
+        rights: list[IndexValue],
+        steps: tuple[IndexValue, IndexValue],
+        slots: list[str],
+    ) -> None:
+        """Add the products of a range of k to the sums in memory, of one vector or several."""
+        fn, math, width = self.fn, self.math, len(rights)
+        first, end = steps
+        vectors = len(slots) // (len(lefts) * width)
+        with self.body.when(math.compare("LT", first, end)):
+            before = [(self.vector, fn.value(f"load {self.vector}, ptr {slot}")) for slot in slots]
+            loop = CarriedLoop(self.w, [("i64", math.value(first).text), *before])
+            step, *sums = loop.values
+            k = Value(argument("%depth").dtype, step)
+            if vectors > 1:
+                self._prefetch([math.add(right, k) for right in rights])
+            new = []
+            for number, part in enumerate(rows_of(sums, len(lefts) * width)):
+                at = math.add(k, number * self.lanes)
+                ys = [self._load(1, math.add(right, at)) for right in rights]
+                for left, row in zip(lefts, rows_of(part, width), strict=True):
+                    x = self._load(0, math.add(left, at))
+                    new += [self._multiply_add(x, y, s) for y, s in zip(ys, row, strict=True)]
+            following = fn.value(f"add i64 {step}, {vectors * self.lanes}")
+            loop.close(
+                [following, *new], fn.value(f"icmp slt i64 {following}, {math.value(end).text}")
+            )
+            for slot, total in zip(slots, new, strict=True):
+                fn.line(f"store {self.vector} {total}, ptr {slot}")
 
     def _prefetch(self, places: list[IndexValue]) -> None:
         """Prefetch the same steps of the next columns into the L1 cache.
