@@ -46,7 +46,7 @@ class Butterflies:
 
     def mul(self, x: Complex, y: Complex) -> Complex:
         v = self.v
-        real = v.sub(v.mul(x[0], y[0]), v.mul(x[1], y[1]))
+        real = v.minus_product(v.mul(x[0], y[0]), x[1], y[1])
         return real, v.add(v.mul(x[0], y[1]), v.mul(x[1], y[0]))
 
     def _turn(self, x: Complex) -> Complex:

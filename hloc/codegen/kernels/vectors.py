@@ -58,6 +58,18 @@ class Vectors:
     def mul(self, x: str, y: str) -> str:
         return self._binary("fmul", x, y)
 
+    def minus_product(self, total: str, x: str, y: str) -> str:
+        """Return `total - x y`.
+
+        As a difference of products, LLVM subtracts from the other one, which ARM has no vector
+        instruction for.
+        """
+        if not self.b.has_fma:
+            return self.sub(total, self.mul(x, y))
+        symbol = f"@llvm.fma.v{self.lanes}f{self.dtype.bits}"
+        operands = (self.type, self.neg(x)), (self.type, y), (self.type, total)
+        return self.fn.call(self.type, symbol, *operands)
+
     def neg(self, x: str) -> str:
         return self.fn.value(f"fneg {self.type} {x}")
 
