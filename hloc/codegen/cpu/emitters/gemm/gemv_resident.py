@@ -31,8 +31,8 @@ Time relative to four rows at a time, f32, AVX2: 0.78 for 6x256x256 and 60x256x2
 
 def tile_of(rows: int, target: Target) -> tuple[int, int]:
     """Return the rows and the vectors of columns that are computed at a time."""
-    is_wide = target.vector_bits == 512
-    most, passes = (MAX_SUMS, 1) if is_wide else (MAX_SUMS // 2, -(-rows // NARROW_ROWS))
+    has_many = target.vector_bits == 512 or target.is_aarch64  # registers: 32
+    most, passes = (MAX_SUMS, 1) if has_many else (MAX_SUMS // 2, -(-rows // NARROW_ROWS))
     height = -(-rows // passes)
     return height, max(min(most // height, MAX_VECTORS), 1)
 
