@@ -93,17 +93,28 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
             return tuple(dict.fromkeys((usual(target), *LOOP_SCHEDULES)))
 
         return CpuPlan(emit, extent, is_one_row=True, choices=choices, usual=usual)
+    if order and rows is None and len(groups) == 1 and not read_across(inst, shapes[0], order):
+        usual = partial(_nest_schedule, inst, shapes[0].dims[order[-1]])
+        return CpuPlan(emit, extent, choices=lambda target: (usual(target),), usual=usual)
     return KernelPlan(emit, extent, is_one_row=rows is not None)
 
 
 def _loop_schedule(inst: Instruction, elements: int, target: Target) -> LoopSchedule:
     """Return the schedule of a loop over all elements."""
-    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
-    has_functions = any(member.opcode.transcendental for member in members)
-    if has_functions:
+    if _has_functions(inst):
         return LoopSchedule(2 if elements >= _MANY_ELEMENTS else 1)
-    is_short = target.is_aarch64 and elements % _ELEMENTS_OF_FOUR == 0
-    return LoopSchedule(4 if is_short else 1)
+    return _nest_schedule(inst, elements, target)
+
+
+def _nest_schedule(inst: Instruction, elements: int, target: Target) -> LoopSchedule:
+    """Return the schedule of loops whose innermost one runs over some elements."""
+    is_short = target.is_aarch64 and not _has_functions(inst)
+    return LoopSchedule(4 if is_short and elements % _ELEMENTS_OF_FOUR == 0 else 1)
+
+
+def _has_functions(inst: Instruction) -> bool:
+    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+    return any(member.opcode.transcendental for member in members)
 
 
 def _emit(loops: _Loops, k: KernelContext) -> None:
