@@ -41,7 +41,8 @@ def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(left) == len(table.EMITTERS) - len(BY_ROUTINES)
     monkeypatch.setattr(table, "EMITTERS", left)
     monkeypatch.setattr(dot, "_routine_gemm", lambda inst, p: None)
-    monkeypatch.setattr(dot, "small_gemm", lambda p, sources, result: None)
+    for name in ("small_gemm", "small_complex_gemm", "packed_complex_gemm"):
+        monkeypatch.setattr(dot, name, lambda p, sources, result: None)
     monkeypatch.setattr(direct_convolution, "group_form", lambda *arguments: None)
     for module in (reduce, row_region):
         monkeypatch.setattr(module, "plain_reduction", lambda inst: None)

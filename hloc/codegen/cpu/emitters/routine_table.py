@@ -12,7 +12,7 @@ from itertools import product
 
 from hloc.codegen.cpu.emitters.convolution import grouped_routine, padding_routine
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
-from hloc.codegen.cpu.emitters.gemm import gemm_loops, small_gemm_routine
+from hloc.codegen.cpu.emitters.gemm import complex_gemm, gemm_loops, small_gemm_routine
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
     IN_PLACE,
@@ -132,6 +132,7 @@ def inner_product_routines(target: Target) -> Iterator[Routines]:
 MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     packed_routines,
     gemm_loops.listed_routines,
+    complex_gemm.listed_routines,
     padding_routine.listed_routines,
     grouped_routine.listed_routines,
     streaming_routines,

@@ -17,6 +17,12 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.cpu_plan import CpuPlan
+from hloc.codegen.cpu.emitters.gemm.complex_gemm import (
+    ComplexGemm,
+    emit_complex,
+    packed_complex_gemm,
+    small_complex_gemm,
+)
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import (
     GemvStreaming,
@@ -85,15 +91,28 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
             repeated_bytes=computed + tiled.repeated_bytes,
             choices=partial(_schedules, tiled),
         )
+    of_parts = packed_complex_gemm(p, *_types(root_of(inst)))
+    if of_parts is not None and isinstance(gemm := of_parts.gemm, PackedGemm):
+        return CpuPlan(
+            partial(_emit_complex, of_parts, computed),
+            extent=gemm.pieces,
+            scratch_bytes=computed + of_parts.blocks_bytes + gemm.scratch_bytes,
+            repeated_bytes=computed + of_parts.shared_blocks_bytes + gemm.repeated_bytes,
+            choices=partial(_schedules, gemm),
+        )
     if is_inner(p):
         extent = _outermost(*p.batch, *p.rows, *p.columns)
         return KernelPlan(partial(_emit_inner, p), extent, computed, computed)
     p, exchanged = oriented(p)
-    small = small_gemm(p, *_types(root_of(inst)))
+    types = _types(root_of(inst))
+    small = small_gemm(p, *types) or small_complex_gemm(p, *types)
     panel = _packed_panel_bytes(p, accumulator_dtype(root_of(inst).array.dtype))
     loops = p.batch if panel else (*p.batch, *p.rows[:-1])  # all rows use a packed panel
     emit = partial(_emit_panels, p, exchanged, small, bool(loops), computed, bool(panel))
-    return KernelPlan(emit, _outermost(*loops), computed + panel, computed)
+    blocks = small.blocks_bytes if isinstance(small, ComplexGemm) else 0
+    repeated = small.shared_blocks_bytes if isinstance(small, ComplexGemm) else 0
+    scratch = computed + max(panel, blocks)
+    return KernelPlan(emit, _outermost(*loops), scratch, computed + repeated)
 
 
 def _outermost(*loops: Axis) -> int:
@@ -162,6 +181,14 @@ def _emit_routine(tiled: RoutineGemm, offset: int, k: KernelContext) -> None:
         emit_packed(k, tiled, lhs, rhs, offset)
 
 
+def _emit_complex(p: ComplexGemm, offset: int, k: KernelContext) -> None:
+    """Write the calls of the routines; scratch memory is free from `offset` on."""
+    lhs, rhs = operand_arrays(k)
+    if not offset:
+        k.level = 0  # little runs outside the routines
+    emit_complex(k, p, lhs, rhs, offset)
+
+
 def _emit_inner(p: GemmProblem, k: KernelContext) -> None:
     lhs, rhs = operand_arrays(k)
     _Writer(k, p, lhs, rhs).inner_gemms()
@@ -170,7 +197,7 @@ def _emit_inner(p: GemmProblem, k: KernelContext) -> None:
 def _emit_panels(
     p: GemmProblem,
     exchanged: bool,
-    small: SmallGemm | None,
+    small: SmallGemm | ComplexGemm | None,
     shared: bool,
     offset: int,
     packs: bool,
@@ -187,7 +214,10 @@ def _emit_panels(
         return
     if not offset:
         k.level = 0  # little runs outside the routine
-    emit_small(k, small, lhs, rhs, shared=shared)
+    if isinstance(small, ComplexGemm):
+        emit_complex(k, small, lhs, rhs, offset, shared=shared)
+    else:
+        emit_small(k, small, lhs, rhs, k.output, shared=shared)
 
 
 def _emit_zeros(k: KernelContext) -> None:

@@ -55,7 +55,9 @@ def small_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> S
     return SmallGemm(outer, row, column, depth, result)
 
 
-def emit_small(k: KernelContext, p: SmallGemm, lhs: IrArray, rhs: IrArray, *, shared: bool) -> None:
+def emit_small(
+    k: KernelContext, p: SmallGemm, lhs: IrArray, rhs: IrArray, out: IrArray, *, shared: bool
+) -> None:
     """Write the calls of the routine; if `shared`, threads share the outermost loop."""
     *outer, batch = p.outer or (_ONCE,)
     first: IndexValue = 0
@@ -68,7 +70,7 @@ def emit_small(k: KernelContext, p: SmallGemm, lhs: IrArray, rhs: IrArray, *, sh
     with outer_loops(k, outer, start, shared=shared) as at:
         places = [
             k.b.address(array.pointer, array.dtype, k.math.value(x))
-            for array, x in zip((lhs, rhs, k.output), at, strict=True)
+            for array, x in zip((lhs, rhs, out), at, strict=True)
         ]
         numbers = (
             batches,
