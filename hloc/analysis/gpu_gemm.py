@@ -50,13 +50,13 @@ _NEAR_BYTES = 1 << 15
 per element."""
 
 _FEWEST_FOR_TENSOR_CORES = 16
-_FEWEST_FOR_WARPGROUPS, _FEWEST_DEPTH_FOR_WARPGROUPS = 128, 64
-_WARPGROUP_TYPES = ("bf16", "f16")
+_FEWEST_FOR_WARPGROUPS = 128
+_F8 = {"f8e4m3fn", "f8e5m2"}
 _FEWEST_FOR_TILES = 8
 _MOST_FEW_ROWS = 16
 _SMALL_WORK = 1 << 12
 _COLUMNS_PER_WARP = 4
-_STEP_BYTES, _PLAIN_STEP = 64, 8
+_STEP_BYTES, _WARPGROUP_STEP_BYTES, _PLAIN_STEP = 64, 128, 8
 _STAGES = 4
 _FEWEST_STEPS, _MOST_PARTS = 8, 32
 """Rules of the kernels: `way_of` and `TilePlan` in codegen/gpu/emitters/gemm; depths of a step of
@@ -74,6 +74,9 @@ class GemmTile:
 
 
 WARPGROUP_TILES = (GemmTile(128, 256, 384, 1.0), GemmTile(128, 128, 384, 0.84))
+WARPGROUP_F8_TILES = (GemmTile(128, 192, 384, 0.84), GemmTile(128, 128, 384, 0.75))
+"""Those of f8 whose sums are added in f32 step by step; speeds are relative to the others."""
+
 TENSOR_CORE_TILES = (
     GemmTile(128, 128, 256, 1.0),
     GemmTile(128, 64, 128, 0.8),
@@ -205,9 +208,8 @@ def _kernels(work: GemmWork, chip: str, device: DeviceSpec) -> Iterator[float]:
         pace = _Pace(single, depth, _STAGES - 1)
         if any(side.is_computed for side in work.sides):
             work, pace = _staged(work), _Pace(single * _STAGED_SHARE, depth, _STAGES - 1)
-        elif has_warpgroups(chip) and _suits_warpgroups(work):
-            for tile in WARPGROUP_TILES:
-                yield _seconds_of_tiles(work, tile, _Pace(rate, 2 * depth, _STAGES - 1), device)
+        elif has_warpgroups(chip):
+            yield from _seconds_of_warpgroups(work, device)
         for tile in TENSOR_CORE_TILES:
             yield _seconds_of_tiles(work, tile, pace, device)
 
@@ -254,11 +256,29 @@ def _tensor_core_rate(work: GemmWork, device: DeviceSpec) -> float | None:
     return None if share is None else share * device.half_flops
 
 
-def _suits_warpgroups(work: GemmWork) -> bool:
-    is_large = min(work.rows, work.columns) >= _FEWEST_FOR_WARPGROUPS
-    if not is_large or work.depth < _FEWEST_DEPTH_FOR_WARPGROUPS:
-        return False
-    return all(side.dtype.name in _WARPGROUP_TYPES and not side.is_computed for side in work.sides)
+def _seconds_of_warpgroups(work: GemmWork, device: DeviceSpec) -> Iterator[float]:
+    """Yield the times of the tiles of warpgroups, which read both sides from memory."""
+    dtype = work.left.dtype
+    depth = _WARPGROUP_STEP_BYTES // max(dtype.storage_bytes, 1)
+    if min(work.rows, work.columns) < _FEWEST_FOR_WARPGROUPS or work.depth < depth:
+        return
+    pace = _Pace(device.peak_flops(dtype, work.algorithm), depth, _STAGES - 1)
+    for tile in _warpgroup_tiles(work):
+        yield _seconds_of_tiles(work, tile, pace, device)
+
+
+def _warpgroup_tiles(work: GemmWork) -> tuple[GemmTile, ...]:
+    """Return the tiles of warpgroups, none if they do not multiply these types."""
+    types = {side.dtype.name for side in work.sides}
+    if work.sums.name == "s32":
+        return WARPGROUP_TILES if types in ({"s8"}, {"u8"}) else ()
+    if work.sums.name != "f32":
+        return ()
+    if types <= _F8:
+        is_fast = work.algorithm == "dot_any_f8_any_f8_f32_fast_accum"
+        return WARPGROUP_TILES if is_fast else WARPGROUP_F8_TILES
+    is_tf32 = types == {"f32"} and work.algorithm == "dot_tf32_tf32_f32"
+    return WARPGROUP_TILES if is_tf32 or types in ({"bf16"}, {"f16"}) else ()
 
 
 def _seconds_of_tiles(work: GemmWork, tile: GemmTile, pace: _Pace, device: DeviceSpec) -> float:

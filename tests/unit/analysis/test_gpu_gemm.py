@@ -8,6 +8,7 @@ from hloc.analysis.gpu_devices import spec_of_chip
 from hloc.analysis.gpu_gemm import (
     PLAIN_TILES,
     TENSOR_CORE_TILES,
+    WARPGROUP_F8_TILES,
     WARPGROUP_TILES,
     GemmSide,
     GemmTile,
@@ -20,8 +21,10 @@ from hloc.codegen.gpu.emitters.gemm import tensor_core, tiled_gemm, warpgroup_ge
 from hloc.codegen.gpu.emitters.gemm.gemm import problem_of
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of
+from hloc.codegen.gpu.emitters.gemm.warpgroup_kinds import HALF_KINDS
 from hloc.driver import parse_text
 from hloc.dtypes import BF16, F32, DType, dtype_named
+from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.product_kernel import ProductKernel
 from tests.unit.gpu.simulate import entry
 
@@ -46,12 +49,22 @@ def work(
     return GemmWork(1, rows, columns, depth, left, right, F32, "", 4.0 * rows * columns)
 
 
-def relative(tiles: tuple[Tile, ...]) -> list[GemmTile]:
-    fastest = max(tile.speed for tile in tiles)
+def relative(tiles: tuple[Tile, ...], fastest: float = 0.0) -> list[GemmTile]:
+    fastest = fastest or max(tile.speed for tile in tiles)
     return [
         GemmTile(tile.rows, tile.columns, tile.threads, round(tile.speed / fastest, 2))
         for tile in tiles
     ]
+
+
+def large_product(dtype: str, result: str, algorithm: str) -> Instruction:
+    more = f", algorithm={algorithm}" if algorithm else ""
+    text = entry(
+        f"{dtype}[4096,4096];{dtype}[4096,4096]",
+        f"{result}[4096,4096] dot(p0, p1), lhs_contracting_dims={{1}}, "
+        f"rhs_contracting_dims={{0}}{more}",
+    )
+    return parse_text(text).entry.root
 
 
 def test_tiles_are_those_of_the_kernels() -> None:
@@ -62,7 +75,16 @@ def test_tiles_are_those_of_the_kernels() -> None:
     assert kind is not None
     assert relative(tensor_core.tiles_for(kind)) == list(TENSOR_CORE_TILES)
     assert relative(tuple(tiled_gemm.TILES)) == list(PLAIN_TILES)
-    assert relative(warpgroup_gemm._TILES) == list(WARPGROUP_TILES)
+    assert relative(HALF_KINDS[BF16].tiles) == list(WARPGROUP_TILES)
+    fast, precise = (
+        warpgroup_gemm.kind_for(problem_of(large_product("f8e4m3fn", "f32", algorithm)))
+        for algorithm in ("dot_any_f8_any_f8_f32_fast_accum", "")
+    )
+    assert fast is not None
+    assert precise is not None
+    assert relative(fast.tiles) == list(WARPGROUP_TILES)
+    peak = max(tile.speed for tile in fast.tiles)
+    assert relative(precise.tiles, peak) == list(WARPGROUP_F8_TILES)
 
 
 @pytest.mark.parametrize("chip", ["sm_75", "sm_80", "sm_90", "sm_90a", "gfx942"])
@@ -106,25 +128,17 @@ def test_large_products_lose_warpgroups() -> None:
         ("f16 f32", ""),
         ("f8e4m3fn f32", ""),
         ("s8 s32", ""),
+        ("s4 s32", ""),
         ("f32 f32", "dot_tf32_tf32_f32"),
     ],
 )
 def test_warpgroups_have_the_types_of_the_kernels(types: str, algorithm: str) -> None:
     dtype, result = types.split()
-    more = f", algorithm={algorithm}" if algorithm else ""
-    text = entry(
-        f"{dtype}[4096,4096];{dtype}[4096,4096]",
-        f"{result}[4096,4096] dot(p0, p1), lhs_contracting_dims={{1}}, "
-        f"rhs_contracting_dims={{0}}{more}",
-    )
-    root = parse_text(text).entry.root
-    p = problem_of(root)
-    kind = kind_of(p)
-    assert kind is not None
+    root = large_product(dtype, result, algorithm)
     kernel = ProductKernel.of(root)
     assert kernel is not None
     is_faster = kernel.seconds("sm_90a") < kernel.seconds("sm_90")
-    assert is_faster == warpgroup_gemm.suits(p, kind)
+    assert is_faster == (warpgroup_gemm.kind_for(problem_of(root)) is not None)
 
 
 def test_a_producer_runs_once_per_tile() -> None:
