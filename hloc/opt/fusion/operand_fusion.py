@@ -8,11 +8,12 @@ tiles are not copied asynchronously: the model of `gpu_gemm` decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS
 from hloc.analysis.gpu_devices import DEFAULT_CHIP
+from hloc.analysis.gpu_gemm import GemmSide
 from hloc.analysis.in_place import overwritten_operands
 from hloc.ir.clone import inline, outline
 from hloc.ir.computation import Computation
@@ -46,14 +47,24 @@ class _Reader:
     views: Mapping[int, tuple[Instruction, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A producer, the model of its kernel, and the products that read it."""
+
+    inst: Instruction
+    draft: Draft
+    readers: tuple[_Reader, ...]
+
+
 @dataclass(frozen=True)
 class OperandFusion(RewritingPass):
     """Fuse elementwise producers into the products that read them, by a GPU cost model.
 
     A producer joins all its users, which must be dots and convolutions that read it as a factor,
-    or none. It runs once per tile of the other factor; what it saves is its own kernel and its
-    array in memory. Expects the fusions of `priority-fusion` and `output-fusion`; leaves `fusion`
-    instructions of kind kOutput. Cost: O(instructions).
+    or none; those of both sides of a product join together if neither would alone. It runs once per
+    tile of the other factor; what it saves is its own kernel and its array in memory. Expects the
+    fusions of `priority-fusion` and `output-fusion`; leaves `fusion` instructions of kind kOutput.
+    Cost: O(instructions).
 
     Attributes:
         chip: LLVM's name, for the figures of the model; "" is sm_80.
@@ -68,34 +79,73 @@ class OperandFusion(RewritingPass):
             pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
             # Users first: a producer may read what another one, now in a product, computes.
             for inst in reversed(post_order(computation)):
-                if inst in pinned or not _is_producer(inst):
-                    continue
-                readers = _readers(inst, pinned)
-                if not readers:
-                    continue
-                draft = producer_draft(inst, self.chip or DEFAULT_CHIP)
-                if _is_long(draft):
-                    context.remark("missed", self.name, inst, "the code would be too long")
-                    continue
-                gain = self._gain(draft, readers)
-                if gain <= 0:
-                    text = f"{len(readers)} products would take {-gain * 1e6:.2f} microseconds more"
-                    context.remark("missed", self.name, inst, text)
-                    continue
-                if context.spent:
-                    return
-                context.at = inst
-                text = f"joins {len(readers)} products, saves {gain * 1e6:.2f} microseconds"
-                context.remark("passed", self.name, inst, text)
-                with context.rewriting(module, self.name):
-                    _fuse(computation, inst, readers)
+                for producer in self._chosen(inst, pinned, context):
+                    if context.spent:
+                        return
+                    context.at = producer
+                    with context.rewriting(module, self.name):
+                        _fuse(computation, producer, _readers(producer, pinned))
 
-    def _gain(self, draft: Draft, readers: Sequence[_Reader]) -> float:
-        """Return the time saved if a producer joins `readers`, negative if that is slower."""
-        chip, gain = self.chip or DEFAULT_CHIP, draft.seconds()
-        for reader in readers:
-            computed = {side: side_of(draft, views) for side, views in reader.views.items()}
-            gain += reader.kernel.seconds(chip) - reader.kernel.seconds(chip, computed)
+    def _chosen(
+        self, inst: Instruction, pinned: Collection[Instruction], context: PassContext
+    ) -> list[Instruction]:
+        """Return `inst` if it should be fused, or it and the producer of the other side."""
+        candidate = self._candidate(inst, pinned)
+        if candidate is None:
+            return []
+        if _is_long(candidate.draft):
+            context.remark("missed", self.name, inst, "the code would be too long")
+            return []
+        group = [candidate]
+        gain = self._gain(group)
+        if gain <= 0:
+            # What a product loses by computing a side, it loses only once.
+            partner = self._partner(candidate, pinned)
+            if partner is not None and not _is_long(partner.draft):
+                group.append(partner)
+                gain = self._gain(group)
+        products = len(candidate.readers)
+        if gain <= 0:
+            text = f"{products} products would take {-gain * 1e6:.2f} microseconds more"
+            context.remark("missed", self.name, inst, text)
+            return []
+        for member in group:
+            text = f"joins {products} products, saves {gain * 1e6:.2f} microseconds"
+            context.remark("passed", self.name, member.inst, text)
+        return [member.inst for member in group]
+
+    def _candidate(self, inst: Instruction, pinned: Collection[Instruction]) -> _Candidate | None:
+        """Return a producer that products may take in."""
+        if inst in pinned or not _is_producer(inst):
+            return None
+        readers = _readers(inst, pinned)
+        if not readers:
+            return None
+        return _Candidate(inst, producer_draft(inst, self.chip or DEFAULT_CHIP), readers)
+
+    def _partner(self, candidate: _Candidate, pinned: Collection[Instruction]) -> _Candidate | None:
+        """Return the producer of the other side, if one product reads both and nothing else."""
+        reader, *others = candidate.readers
+        if others or len(reader.views) > 1:
+            return None
+        (side,) = reader.views
+        value = reader.kernel.outside(1 - side)
+        while value is not None and is_view(value):
+            (value,) = value.operands
+        partner = None if value is None else self._candidate(value, pinned)
+        return partner if partner is not None and len(partner.readers) == 1 else None
+
+    def _gain(self, group: Sequence[_Candidate]) -> float:
+        """Return the time saved if producers join their readers, negative if that is slower."""
+        chip = self.chip or DEFAULT_CHIP
+        computed: dict[ProductKernel, dict[int, GemmSide]] = {}
+        for candidate in group:
+            for reader in candidate.readers:
+                sides = computed.setdefault(reader.kernel, {})
+                sides |= {side: side_of(candidate.draft, v) for side, v in reader.views.items()}
+        gain = sum(candidate.draft.seconds() for candidate in group)
+        for kernel, sides in computed.items():
+            gain += kernel.seconds(chip) - kernel.seconds(chip, sides)
         return gain
 
 
@@ -126,27 +176,27 @@ def _is_overwritten(producer: Instruction) -> bool:
     )
 
 
-def _readers(producer: Instruction, pinned: set[Instruction]) -> list[_Reader]:
+def _readers(producer: Instruction, pinned: Collection[Instruction]) -> tuple[_Reader, ...]:
     """Return the products that read `producer`; none if something else reads it too."""
     found: dict[Instruction, dict[int, tuple[Instruction, ...]]] = {}
     kernels: dict[Instruction, ProductKernel] = {}
     for value, views in _values(producer):
         if value.is_root or value in pinned:
-            return []
+            return ()
         for user in value.users:
             if is_view(user):
                 continue
             kernel = kernels.get(user) or ProductKernel.of(user)
             if kernel is None or user.control_predecessors:
-                return []
+                return ()
             sides = [side for side in range(2) if kernel.outside(side) is value]
             if not sides or not kernel.reads_only_as_factor(value):
-                return []
+                return ()
             kernels[user] = kernel
             found.setdefault(user, {}).update(dict.fromkeys(sides, views))
-    readers = [_Reader(kernel, found[user]) for user, kernel in kernels.items()]
+    readers = tuple(_Reader(kernel, found[user]) for user, kernel in kernels.items())
     fits = all(_fits(producer, reader) for reader in readers)
-    return readers if fits else []
+    return readers if fits else ()
 
 
 def _values(producer: Instruction) -> Iterator[tuple[Instruction, tuple[Instruction, ...]]]:

@@ -155,6 +155,25 @@ def test_reshapes_between_are_looked_through() -> None:
     assert names(fused(module)) == ["dot+reshape+transpose"]
 
 
+def test_the_producers_of_both_sides_join_together() -> None:
+    """Each alone would cost the asynchronous copies of its side, and not save enough."""
+    both = module_of(
+        "x = f32[512,512] parameter(0)",
+        "w = f32[512,512] parameter(1)",
+        "a = bf16[512,512] convert(x)",
+        "b = bf16[512,512] convert(w)",
+        f"d = f32[512,512] dot(a, b), {PLAIN}",
+    )
+    assert names(fused(both, "sm_90a")) == ["convert+convert+dot"]
+    one = module_of(
+        "x = f32[512,512] parameter(0)",
+        "w = bf16[512,512] parameter(1)",
+        "a = bf16[512,512] convert(x)",
+        f"d = f32[512,512] dot(a, w), {PLAIN}",
+    )
+    assert names(fused(one, "sm_90a")) == ["convert", "dot"]
+
+
 def test_both_sides_and_two_views_of_one_producer() -> None:
     module = module_of(
         "x = f32[8,8,16] parameter(0)",
