@@ -295,7 +295,7 @@ def _seconds_of_tiles(work: GemmWork, tile: GemmTile, pace: _Pace, device: Devic
         lines * side.bytes_per_element * (1 if side.is_computed else pace.ahead)
         for side, lines in zip(work.sides, (tile.rows, tile.columns), strict=True)
     )
-    in_flight = ahead * pace.depth / tile.threads
+    in_flight = ahead * pace.depth / tile.threads or BYTES_IN_FLIGHT  # those of the result
     seconds = _seconds(work, (across, down), compute, threads, device, in_flight)
     return seconds + (LAUNCH_SECONDS if parts > 1 else 0.0)
 

@@ -174,6 +174,17 @@ def test_the_producers_of_both_sides_join_together() -> None:
     assert names(fused(one, "sm_90a")) == ["convert", "dot"]
 
 
+def test_sides_that_read_no_memory_join() -> None:
+    """Broadcasts of a scalar, and positions."""
+    module = module_of(
+        "x = f32[] parameter(0)",
+        "a = f32[64,64] broadcast(x), dimensions={}",
+        "b = f32[64,64] iota(), iota_dimension=0",
+        f"d = f32[64,64] dot(a, b), {PLAIN}",
+    )
+    assert names(fused(module)) == ["broadcast+dot+iota"]
+
+
 def test_both_sides_and_two_views_of_one_producer() -> None:
     module = module_of(
         "x = f32[8,8,16] parameter(0)",
