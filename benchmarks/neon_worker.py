@@ -20,8 +20,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 CALLS, SAME, LONG = 6, 1.001, 20_000_000
-"""Calls at most, the ratio of the counts of two that ends them, and the count that needs no second:
-the first ones load code."""
+"""Calls at most, the ratio of the counts of two that ends them, and the count that two are enough
+for: the first ones load code."""
 
 
 def main() -> None:
@@ -104,16 +104,15 @@ def xla_count(name: str, *, with_doubles: bool, counter: memoryview) -> int:
 
 def count(call: Callable[[], object], counter: memoryview) -> int:
     """Return the instructions of a call, the fewest of some."""
-    fewest = 1 << 63
-    for _ in range(CALLS):
+    found: list[int] = []
+    while len(found) < CALLS:
         before = counter[0]
         call()
-        found = counter[0] - before
-        is_steady = max(found, fewest) <= SAME * min(found, fewest)
-        fewest = min(found, fewest)
-        if is_steady or fewest >= LONG:
+        found.append(counter[0] - before)
+        least, *others = sorted(found)
+        if others and (others[0] <= SAME * least or least >= LONG):
             break
-    return fewest
+    return min(found)
 
 
 if __name__ == "__main__":
