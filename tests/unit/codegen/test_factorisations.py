@@ -220,7 +220,7 @@ def test_reflectors_and_their_product(
             near(wide(found), wanted, letter, m)
 
 
-@EACH
+@ALSO_LARGE
 def test_triangular_systems(letter: str, way: str, batch: tuple[int, ...], n: int) -> None:
     for side, uplo, trans, diag in ("LLNN", "LUNN", "LLCN", "RLNN", "RUCN", "RUTU"):
         a = (matrices(letter, *batch, n, n) / (4 * max(n, 1))).astype(NUMPY[letter])

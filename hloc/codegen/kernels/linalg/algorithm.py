@@ -71,10 +71,24 @@ ALGORITHMS: dict[str, Algorithm] = {
             memory=packed_elements,
         ),
         Algorithm("lu", lu.REGIONS, (0,), (0, 1, 2), lu.factor, memory=packed_elements),
-        Algorithm("solve", substitution.REGIONS, (0, 1), (1,), substitution.solve),
-        Algorithm("solve-unit", substitution.REGIONS, (0, 1), (1,), substitution.solve_unit),
         Algorithm(
-            "solve-conjugated", substitution.REGIONS, (0, 1), (1,), substitution.solve_conjugated
+            "solve", substitution.REGIONS, (0, 1), (1,), substitution.solve, memory=packed_elements
+        ),
+        Algorithm(
+            "solve-unit",
+            substitution.REGIONS,
+            (0, 1),
+            (1,),
+            substitution.solve_unit,
+            memory=packed_elements,
+        ),
+        Algorithm(
+            "solve-conjugated",
+            substitution.REGIONS,
+            (0, 1),
+            (1,),
+            substitution.solve_conjugated,
+            memory=packed_elements,
         ),
         Algorithm(
             "solve-conjugated-unit",
@@ -82,6 +96,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             (0, 1),
             (1,),
             substitution.solve_conjugated_unit,
+            memory=packed_elements,
         ),
         Algorithm(
             "qr", householder.QR_REGIONS, (0,), (0, 1), householder.factor, memory=memory_elements

@@ -52,7 +52,7 @@ def _apply_panel(work: Work, panel: Panel, group: Sequence[IndexValue]) -> None:
         for row in range(n, len(group) - 1):
             x = minus_products(work, a.load(group[row], j), left[row], factors[n])
             a.store(group[row], j, x)
-    subtract_products(work, a, panel, group, factors, (group[-1], work.sizes["n"]))
+    subtract_products(work, a, panel.first, a, group, factors, (group[-1], work.sizes["n"]))
 
 
 def _apply_block(work: Work, block: Block, stop: IndexValue) -> None:

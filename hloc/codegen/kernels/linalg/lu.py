@@ -10,12 +10,11 @@ from hloc.codegen.kernels.linalg.product import part, subtract
 from hloc.codegen.kernels.linalg.trailing import (
     BLOCK,
     OUTER,
-    PANEL,
     Block,
     Panel,
     blocks,
     column_groups,
-    minus_products,
+    finished_rows,
     panels,
     subtract_products,
 )
@@ -50,8 +49,8 @@ def factor(work: Work) -> None:
 def _apply_panel(work: Work, panel: Panel, columns: Sequence[IndexValue], rows: IndexValue) -> None:
     """Finish the rows of a panel in columns behind it, and update those below it."""
     a = work.regions[0]
-    factors = [_upper_rows(work, a, panel, j) for j in columns]
-    subtract_products(work, a, panel, columns, factors, (panel.stop, rows))
+    factors = [finished_rows(work, a, panel.first, a, j, divides=False) for j in columns]
+    subtract_products(work, a, panel.first, a, columns, factors, (panel.stop, rows))
 
 
 def _finish_rows(
@@ -101,17 +100,6 @@ def _eliminate(work: Work, block: Block, panel: Panel) -> None:
             factor = a.load(k, j)
             for i in work.strip(after, rows):
                 a.store(i, j, b.fsub(a.load(i, j), b.fmul(a.load(i, k), factor)))
-
-
-def _upper_rows(work: Work, a: Matrix, panel: Panel, j: IndexValue) -> list[Value]:
-    """Finish the rows of a panel in a column behind it; return them."""
-    m, found = work.math, list[Value]()
-    for c in range(PANEL):
-        row = m.add(panel.first, c)
-        left = [a.load(row, m.add(panel.first, d)) for d in range(c)]
-        found.append(minus_products(work, a.load(row, j), left, found))
-        a.store(row, j, found[-1])
-    return found
 
 
 def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:

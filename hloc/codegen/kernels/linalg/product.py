@@ -149,7 +149,12 @@ class Subtraction:
     def write(self) -> None:
         """Emit the loops over blocks of depth and chunks of columns."""
         m, b, body = self.math, self.b, self.body
-        with body.loop(0, self.depth, DEPTH) as start, body.loop(0, self.columns, CHUNK) as first:
+        has_rows = m.compare("GT", self.rows, 0)
+        with (
+            body.when(has_rows),
+            body.loop(0, self.depth, DEPTH) as start,
+            body.loop(0, self.columns, CHUNK) as first,
+        ):
             steps = m.minimum(DEPTH, m.sub(self.depth, start))
             stop = m.minimum(m.add(first, CHUNK), self.columns)
             self._pack_columns((first, stop), (start, steps))

@@ -102,17 +102,35 @@ def column_groups(
 def subtract_products(
     work: Work,
     a: Matrix,
-    panel: Panel,
+    first: IndexValue,
+    target: Matrix,
     columns: Sequence[IndexValue],
     factors: Sequence[Sequence[Value]],
     rows: tuple[IndexValue, IndexValue],
 ) -> None:
-    """Subtract the panel's columns times `factors` from each of `columns`, in a range of rows."""
+    """Subtract a panel's columns of `a` times `factors` from columns of `target`, in some rows."""
     m = work.math
     for i in work.strip(*rows):
-        left = [a.load(i, m.add(panel.first, c)) for c in range(PANEL)]
+        left = [a.load(i, m.add(first, c)) for c in range(PANEL)]
         for j, numbers in zip(columns, factors, strict=True):
-            a.store(i, j, minus_products(work, a.load(i, j), left, numbers))
+            target.store(i, j, minus_products(work, target.load(i, j), left, numbers))
+
+
+def finished_rows(
+    work: Work, a: Matrix, first: IndexValue, target: Matrix, j: IndexValue, *, divides: bool
+) -> list[Value]:
+    """Solve the rows of a panel of `a`, a lower triangle, in a column of `target`; return them.
+
+    Without `divides` the diagonal is 1, and not read.
+    """
+    m, found = work.math, list[Value]()
+    for c in range(PANEL):
+        row = m.add(first, c)
+        left = [a.load(row, m.add(first, d)) for d in range(c)]
+        x = minus_products(work, target.load(row, j), left, found)
+        found.append(work.divider(a.load(row, row))(x) if divides else x)
+        target.store(row, j, found[-1])
+    return found
 
 
 def minus_products(work: Work, x: Value, left: Sequence[Value], right: Sequence[Value]) -> Value:
