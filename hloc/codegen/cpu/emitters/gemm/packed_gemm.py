@@ -7,7 +7,6 @@ around the routine. Tables of offsets describe the operands.
 from __future__ import annotations
 
 from itertools import product
-from math import prod
 
 from hloc.codegen.cpu.emitters.gemm.micro_kernel import RUN_STEPS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
@@ -154,10 +153,7 @@ class PackedGemm:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Rows, columns and depth."""
-        m, n, k = (
-            prod(axis.size for axis in axes) for axes in (self.rows, self.columns, self.depth)
-        )
-        return m, n, k
+        return _elements(self.rows), _elements(self.columns), _elements(self.depth)
 
     @property
     def is_narrow(self) -> bool:
@@ -226,6 +222,14 @@ class PackedGemm:
         total = 8 if self.result is F64 else 4
         others = {2} if self.algorithm or self.sources in BYTE_PRODUCTS else set()
         return {total, self.sources[0].storage_bytes} | others
+
+
+def _elements(axes: tuple[Axis, ...]) -> int:
+    """Return the product of the sizes; a plain loop, since planning asks some hundred times."""
+    found = 1
+    for axis in axes:
+        found *= axis.size
+    return found
 
 
 def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
