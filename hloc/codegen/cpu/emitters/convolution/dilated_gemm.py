@@ -23,6 +23,7 @@ from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     Convolution,
     Padded,
     convolution_of,
+    fewest_features,
     further,
     gemm_of,
     padded_copy,
@@ -44,6 +45,13 @@ MAX_PARTS = 9
 
 MIN_WORK = 1 << 18
 """Fewest multiplications per batch element for which a gemm per residue pays."""
+
+_FEWEST_NARROW, _FEWEST_WIDE = 3, 4
+"""Fewest output features of bf16 and f16, whose strips convert every element, and of other types.
+
+Three of 2x64x32x32 in bf16, with a window of 4x4 and stride 2, take 0.50 ms instead of 2.3; three
+of 4x32x16x16 in f32 take 0.16 instead of 0.11 (AVX2).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +185,17 @@ def _part(c: Convolution, padded: Padded | None, at: Sequence[_Place]) -> _Part 
         last = d.base_dilation * (p.elements - 1)
         first = d.size - 1 - p.first - last if d.reversal else p.first
         rhs += first * right[labels.kernel_spatial[n]]
-    found = packed_gemm(wanted, (c.lhs.dtype, c.rhs.dtype), c.result.dtype)
+    sources = (c.lhs.dtype, c.rhs.dtype)
+    found = packed_gemm(wanted, sources, c.result.dtype, fewest_rows=_fewest_features(c))
     return _Part(found, lhs, rhs, tuple(dims), out) if found else None
+
+
+def _fewest_features(c: Convolution) -> int:
+    """Return the fewest rows of a gemm that pay, which may be output features."""
+    fewest = fewest_features(c)
+    if c.lhs.dtype.is_narrow_float:
+        return min(fewest, _FEWEST_NARROW)
+    return max(fewest, _FEWEST_WIDE)
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:

@@ -55,7 +55,7 @@ The features are then the rows of the gemm, and the other kernel works on strips
 dimension, so that gemms of fewer rows pay than elsewhere: 8 features of 4x64x16x16 take 0.17 ms
 instead of 1.26, the gradient of 11 kernels of 16x3x3 0.37 instead of 10; 4 features of 1x32x64x128
 take 0.71 instead of 0.64. Long strips of a single dimension, and those that leave out the holes of
-a dilated input, are no slower than gemms.
+a dilated input, are no slower than one gemm (`dilated_gemm` has several).
 """
 
 REMEMBERED = 256
@@ -146,15 +146,16 @@ def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
             return None
     product, offset = _product(c, padded.strides if padded else layout_strides(c.lhs))
     sources = (c.lhs.dtype, c.rhs.dtype)
-    found = packed_gemm(product, sources, c.result.dtype, fewest_rows=_fewest_features(c))
+    is_dilated = any(d.base_dilation > 1 for d in c.window)
+    fewest = MIN_ROWS if is_dilated else fewest_features(c)
+    found = packed_gemm(product, sources, c.result.dtype, fewest_rows=fewest)
     return WindowedGemm(found, padded, aligned_bytes(size), offset) if found else None
 
 
-def _fewest_features(c: Convolution) -> int:
+def fewest_features(c: Convolution) -> int:
     """Return the fewest rows of a gemm that pay, which may be output features."""
     fastest = c.result.minor_to_major[0]
-    is_dilated = any(d.base_dilation > 1 for d in c.window)
-    if fastest not in c.dims.output_spatial or is_dilated or len(c.window) == 1:
+    if fastest not in c.dims.output_spatial or len(c.window) == 1:
         return MIN_ROWS
     strip = c.result.dims[fastest]
     return next((n for size, n in _FEWEST_FEATURES if strip < size), _FEWEST_OF_LONG_STRIPS)
