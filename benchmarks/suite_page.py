@@ -36,8 +36,9 @@ _NEON = """\
 `make bench-neon`: instructions that one call executes on one thread, counted by QEMU, not time: a
 division counts as much as an addition, and waiting for memory counts nothing. Ratios are hloc /
 XLA:CPU. Both compile for a Neoverse N1 (NEON, vectors of 128 bits, dot products of bytes). `memory`
-marks programs that wait for arrays beyond the caches, where fewer instructions gain little.
-Programs of more than 1 GFLOP or 64 MB are left out, and those for which hloc calls LAPACK."""
+marks programs that wait for arrays beyond the caches, where fewer instructions gain little. hloc's
+side is an object (`hloc -shared`): factorisations for which hloc in Python calls SciPy's LAPACK are
+its own code there, or refused. Programs of more than 1 GFLOP or 64 MB are left out."""
 Rows = dict[str, dict[str, Any]]
 
 
