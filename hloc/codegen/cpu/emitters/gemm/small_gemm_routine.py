@@ -38,7 +38,7 @@ _TILES = (8, 4, 2, 1)
 """Rows that share a pass over k: sums of as many as fit into registers hide the latency of one."""
 
 _VECTORS_OF_MANY, _SUMS_OF_MANY = 4, 16
-"""Vectors of columns that share a pass with 32 short registers, and their sums for all rows: 0.6 of
+"""Vectors of columns that share a pass with 32 short registers, and their sums for all rows: 0.5 of
 the instructions of one vector, for 100 products of 16x16x16 on a Neoverse N1."""
 
 _NUMBERS = (
