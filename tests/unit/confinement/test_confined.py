@@ -60,8 +60,10 @@ def test_it_has_four_open_files_and_a_folder_of_its_own(forks: Forks) -> None:
     )
     assert found == ("worked", [0, 1, 2, 3])
     assert gave(forks, "return [os.getcwd(), os.listdir()]") == ["/tmp", []]
+    living = forks.fork("python", LIMITS)
     control = len(os.listdir(f"/proc/{forks._process.pid}/fd"))
-    assert control > 4  # what the fork server has open was not handed on
+    assert asked(living, "def attack(): return 1") == ("worked", 1)
+    assert control > 4  # what the fork server has open for others was not handed on
 
 
 def test_one_process_sees_nothing_of_another(forks: Forks) -> None:
