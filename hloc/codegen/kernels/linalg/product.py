@@ -116,7 +116,7 @@ def tile_columns(dtype: DType, target: Target) -> int:
 
     On AVX2, QR of 1000x1000 takes 0.91 of the time with 6 columns that it takes with 4.
     """
-    has_many = target.vector_bits == 512 or target.triple.startswith("aarch64")
+    has_many = target.vector_bits == 512 or target.is_aarch64
     return (_MOST_COLUMNS if has_many else 6) // (2 if dtype.is_complex else 1)
 
 
