@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +26,9 @@ from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 from tests.unit.gpu.fake_cuda import FakeCuda
 from tests.unit.gpu.simulate import Array, check, compiled
+from tests.unit.gpu.warpgroups import CHIP, changed, check_shared_bytes, check_warnings, needs_ptxas
 from tests.unit.opt.attention_modules import MASKS, AttentionText
 
-CHIP = "sm_90a"
 PLAIN = AttentionText(sizes=(1, 1, 128, 192, 64, 64), dtype="bf16", hidden="-1e30")
 LONG = replace(PLAIN, sizes=(1, 1, 128, 640, 64, 64))
 CAUSAL = replace(PLAIN, sizes=(1, 1, 300, 300, 64, 64), mask="causal")
@@ -248,17 +245,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
     side, pattern, wrong, which, message = BAD[name]
     text = LONG.text()
     module = compiled(text, cpu=CHIP)
-    parts = re.split(r"(?=setmaxnreg\.)", module.ptx)
-    starts = {
-        part[: len("setmaxnreg.inc")].removeprefix("setmaxnreg."): i
-        for i, part in enumerate(parts)
-        if i
-    }
-    number = starts[side] if side else 0
-    match = list(re.finditer(pattern, parts[number]))[which - 1]
-    changed = parts[number]
-    parts[number] = changed[: match.start()] + match.expand(wrong) + changed[match.end() :]
-    module._ptx = "".join(parts)
+    module._ptx = changed(module.ptx, side, pattern, wrong, which)
     arrays = inputs_for(parse_text(text), 0, special=False)
     with pytest.raises(PtxFault, match=message):
         GpuExecutable(module, SimulatedDevice())(*arrays)
@@ -306,20 +293,14 @@ SIZES = [
 
 
 @small
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@needs_ptxas
 @pytest.mark.parametrize("mask", ["none", "causal", "added", "causal-and-padding"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_sums_and_weights_stay_in_registers(sizes: Any, mask: str, tmp_path: Path) -> None:
     """No spills, and no word that products are made one after another; shared memory fits."""
     module = compiled(replace(PLAIN, sizes=sizes, mask=mask).text(), cpu=CHIP)
-    source = tmp_path / "kernel.ptx"
-    source.write_text(module.ptx)
-    command = ["ptxas", f"-arch={CHIP}", "-v", str(source), "-o", str(tmp_path / "cubin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert set(re.findall(r"(\d+) bytes spill stores", said)) == {"0"}, said
-    assert not re.search("warning|serialized|ignored", said, re.IGNORECASE), said
-    (function,) = [f for kernel in module.kernels for f in kernel.functions if f.tiled]
-    assert function.dynamic_shared_bytes <= 227 << 10
+    check_warnings(module.ptx, tmp_path)
+    check_shared_bytes(module)
 
 
 # ---------------------------------------------------------------- where there is no such kernel

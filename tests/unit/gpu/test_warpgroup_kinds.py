@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from hloc.codegen.gpu.emitters.gemm.gemm import problem_of
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of
 from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import kind_for, plans_for
-from hloc.codegen.gpu.nvptx import cubin
 from hloc.driver import parse_text
 from hloc.dtypes import F16
 from hloc.ptx import PtxFault
@@ -29,7 +26,14 @@ from tests.inputs import Array, inputs_for
 from tests.tolerance import assert_close, difference
 from tests.unit.gpu.fake_cuda import FakeCuda
 from tests.unit.gpu.simulate import compiled, entry
-from tests.unit.gpu.test_warpgroup_product import CHIP, dot, needs_assembler, small
+from tests.unit.gpu.test_warpgroup_product import dot, small
+from tests.unit.gpu.warpgroups import (
+    CHIP,
+    check_registers,
+    check_warnings,
+    needs_assembler,
+    needs_ptxas,
+)
 
 ORDERS = ("dd", "dl", "ld", "ll")
 TF32 = ", algorithm=dot_tf32_tf32_f32"
@@ -397,26 +401,14 @@ CODE = {
 @needs_assembler
 @pytest.mark.parametrize("name", CODE)
 def test_sums_stay_in_registers(name: str) -> None:
-    module = compiled(CODE[name], cpu=CHIP)
-    uses = cubin.assemble(module.ptx, CHIP).uses
-    assert all(use.spill_bytes == 0 for use in uses.values())
-    functions = [f for kernel in module.kernels for f in kernel.functions if f.tiled]
-    assert all(f.dynamic_shared_bytes <= 227 << 10 for f in functions)
-    loop = re.search(r"mma_async(?s:(.*?))wait_group", module.ptx)
-    assert loop is not None
-    assert not re.search(r"mov\S* \t%r\d+, %r", loop[1])
+    check_registers(compiled(CODE[name], cpu=CHIP), r"mma_async(?s:(.*?))wait_group")
 
 
 @small
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@needs_ptxas
 @pytest.mark.parametrize("name", CODE)
 def test_the_assembler_warns_of_nothing(name: str, tmp_path: Path) -> None:
-    source = tmp_path / "kernel.ptx"
-    source.write_text(compiled(CODE[name], cpu=CHIP).ptx)
-    command = ["ptxas", f"-arch={CHIP}", "-v", str(source), "-o", str(tmp_path / "kernel.cubin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert "0 bytes spill stores" in said
-    assert not re.search("warning|serialized|ignored", said, re.IGNORECASE), said
+    check_warnings(compiled(CODE[name], cpu=CHIP).ptx, tmp_path)
 
 
 @small

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hloc import evaluate
-from hloc.codegen.gpu.nvptx import cubin
 from hloc.codegen.gpu.nvptx.backend import NvptxBackend
 from hloc.driver import parse_text
 from hloc.options import CompileOptions
@@ -25,10 +21,13 @@ from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 from tests.unit.gpu.fake_cuda import FakeCuda
 from tests.unit.gpu.simulate import check, compiled, entry
-
-CHIP = "sm_90a"
-needs_assembler = pytest.mark.skipif(
-    not cubin.can_assemble(), reason="neither nvJitLink nor ptxas is installed"
+from tests.unit.gpu.warpgroups import (
+    CHIP,
+    changed,
+    check_registers,
+    check_warnings,
+    needs_assembler,
+    needs_ptxas,
 )
 
 
@@ -203,16 +202,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
     """
     side, pattern, wrong, message = BAD[name]
     module = compiled(LONG, cpu=CHIP)
-    parts = re.split(r"(?=setmaxnreg\.)", module.ptx)
-    starts = {
-        part[: len("setmaxnreg.inc")].removeprefix("setmaxnreg."): i
-        for i, part in enumerate(parts)
-        if i
-    }
-    number = starts[side] if side else 0
-    parts[number], changes = re.subn(pattern, wrong, parts[number], count=1)
-    assert changes == 1
-    module._ptx = "".join(parts)
+    module._ptx = changed(module.ptx, side, pattern, wrong)
     arrays = inputs_for(parse_text(LONG), 0, special=False)
     with pytest.raises(PtxFault, match=message):
         GpuExecutable(module, SimulatedDevice())(*arrays)
@@ -287,28 +277,15 @@ CODE = {
 @pytest.mark.parametrize("name", CODE)
 def test_sums_stay_in_registers(name: str) -> None:
     """Nothing but the products touches them, or the assembler would wait after each product."""
-    module = compiled(CODE[name], cpu=CHIP)
-    uses = cubin.assemble(module.ptx, CHIP).uses
-    assert all(use.spill_bytes == 0 for use in uses.values())
-    assert all(use.registers <= 168 for use in uses.values())
-    functions = [f for kernel in module.kernels for f in kernel.functions if f.tiled]
-    assert all(f.dynamic_shared_bytes <= 227 << 10 for f in functions)
-    loop = re.search(r"mma_async.*(?s:(.*))wait_group\S* 1;", module.ptx)
-    assert loop is not None
-    assert not re.search(r"mov\S* \t%r\d+, %r", loop[1])
+    check_registers(compiled(CODE[name], cpu=CHIP), r"mma_async.*(?s:(.*))wait_group\S* 1;")
 
 
 @small
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@needs_ptxas
 @pytest.mark.parametrize("name", CODE)
 def test_the_assembler_warns_of_nothing(name: str, tmp_path: Path) -> None:
     """It says so where it has to make products one after another."""
-    source = tmp_path / "kernel.ptx"
-    source.write_text(compiled(CODE[name], cpu=CHIP).ptx)
-    command = ["ptxas", f"-arch={CHIP}", "-v", str(source), "-o", str(tmp_path / "kernel.cubin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert "0 bytes spill stores" in said
-    assert not re.search("warning|serialized|ignored", said, re.IGNORECASE), said
+    check_warnings(compiled(CODE[name], cpu=CHIP).ptx, tmp_path)
 
 
 @pytest.mark.parametrize("chip", ["sm_90a", "sm_90", "sm_100a", "sm_80"])
