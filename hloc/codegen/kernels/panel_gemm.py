@@ -129,8 +129,9 @@ def _tile(
     if p.dtype.is_float and p.depth > DEPTH_BLOCK:
         totals = [k.b.allocate(p.dtype, p.strip) for _ in slots]
         _clear(k, p, totals)
-        with k.body.loop(0, whole, DEPTH_BLOCK) as first:
-            stop = k.math.minimum(k.math.add(first, DEPTH_BLOCK), whole)
+        block = DEPTH_BLOCK // unroll * unroll  # a pass must not go on into the next block
+        with k.body.loop(0, whole, block) as first:
+            stop = k.math.minimum(k.math.add(first, block), whole)
             _add_range(k, p, rows, (first, stop, unroll), slots)
             _move(k, p, slots, totals)
     else:

@@ -77,6 +77,17 @@ def test_dimension_numbers(
     check_root(text, random_arrays(text), **bounds("f32 sum"), pieces=pieces)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16", "c64"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("depth", [1025, 2050, 3000])
+def test_blocks_of_long_sums_share_no_steps(rows: int, depth: int, dtype: str) -> None:
+    """The steps of a pass, five for three rows, need not divide a block of k."""
+    shapes, contracted = [f"{dtype}[{rows},{depth}]", f"{dtype}[{depth},11]"], "{1}"
+    root = f"{dtype}[{rows},11] dot(p0, p1), lhs_contracting_dims={contracted}, "
+    text = module_text(shapes, f"{root}rhs_contracting_dims={{0}}")
+    check_root(text, random_arrays(text), **bounds_of("dot", dtype))
+
+
 @pytest.mark.parametrize("rows", [3, 20])
 def test_long_sums_stay_accurate(rows: int) -> None:
     """A chain of 50,000 additions in f32 would lose four digits."""
