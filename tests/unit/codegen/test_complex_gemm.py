@@ -43,6 +43,15 @@ def test_sizes(dtype: str, rows: int, columns: int, depth: int) -> None:
     check_root(text, random_arrays(text), **BOUNDS[dtype])
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(40, 50), (300, 200), (1, 64), (64, 1)])
+def test_a_single_step_of_k_is_computed_by_loops(rows: int, columns: int) -> None:
+    shapes, contracted = [f"c64[{rows},1]", f"c64[1,{columns}]"], "lhs_contracting_dims={1}"
+    root = f"c64[{rows},{columns}] dot(p0, p1), {contracted}, rhs_contracting_dims={{0}}"
+    text = module_text(shapes, root)
+    assert not calls_blocks(text)
+    check_root(text, random_arrays(text), **BOUNDS["c64"])
+
+
 @pytest.mark.parametrize(
     ("lhs", "rhs", "result", "numbers"),
     [

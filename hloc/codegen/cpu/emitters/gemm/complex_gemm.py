@@ -116,8 +116,8 @@ def _complex_gemm(
         return None
     exchanged = not any(axis.out == 1 for axis in p.columns)
     p = swapped(p) if exchanged else p
-    if not any(axis.out == 1 for axis in p.columns):
-        return None
+    if not p.contracted or not any(axis.out == 1 for axis in p.columns):
+        return None  # a single step of k is an outer product
     part = component_of(result)
     gemm = gemm_of(_problem_of_parts(p), (part, part), part)
     if gemm is None:
