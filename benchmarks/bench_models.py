@@ -5,7 +5,7 @@
 
 Needs jax; `constant` is hloc with weights that are constants. PyTorch (`torch`, `compile`) and ONNX
 Runtime (`onnx`) are measured where they are installed and the model has a twin in
-`models/torch_twins.py`. Each model and engine is a process of its own with an empty cache, on the
+`models/twins/`. Each model and engine is a process of its own with an empty cache, on the
 first `--cores` cores. Engines take turns, at most `--rounds` rounds and, after three, `--seconds`
 of a model; a figure is the median round. `first` is compiling
 and the first run, without tracing, exporting and loading weights. With one core, times are those of

@@ -104,7 +104,7 @@ def torch_engine(model: Model, threads: int, compiled: bool = False) -> Engine:
     """Return the engine of PyTorch: its operators one by one, or `torch.compile`."""
     import torch
 
-    from benchmarks.models.torch_twins import leaves, load
+    from benchmarks.models.twins import leaves, load
 
     torch.set_num_threads(threads)
     module, inputs = load(model)
@@ -127,7 +127,7 @@ def onnx_engine(model: Model, threads: int) -> Engine:
     import onnxruntime
     import torch
 
-    from benchmarks.models.torch_twins import load
+    from benchmarks.models.twins import load
 
     module, inputs = load(model)
     folder = tempfile.TemporaryDirectory()

@@ -82,7 +82,7 @@ class Model:
         weights, inputs: make the arguments; `inputs` returns a tuple.
         carried: index of the argument that the function takes over and returns as the last of its
             results: weights of a training step, caches of a decoding step. None if there is none.
-        twin: name of the same model in `torch_twins.py`, "" if there is none.
+        twin: name of the same model in `twins/`, "" if there is none.
     """
 
     name: str
