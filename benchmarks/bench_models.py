@@ -81,7 +81,7 @@ def main() -> None:
 def runs(engine: str, model: Any) -> bool:
     """Return whether an engine is installed and has this model."""
     installed = all(importlib.util.find_spec(name) is not None for name in PACKAGES[engine])
-    if engine == "constant" and model.carried == 0:
+    if engine == "constant" and model.trains:
         return False  # the weights change in every call
     return installed and (engine in ("hloc", "constant", "xla") or has_twin(engine, model))
 
@@ -90,7 +90,7 @@ def has_twin(engine: str, model: Any) -> bool:
     """Return whether there is a twin; those for ONNX Runtime are f32 and carry nothing over."""
     if engine == "onnx" and (model.dtype != "float32" or model.carried is not None):
         return False
-    return bool(model.twin) and model.dtype != "int8"
+    return bool(model.twin)
 
 
 def measure(model: Any, engines: list[str], options: argparse.Namespace) -> Row:

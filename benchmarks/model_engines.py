@@ -105,17 +105,20 @@ def torch_engine(model: Model, threads: int, compiled: bool = False) -> Engine:
     import torch
 
     from benchmarks.models.twins import leaves, load
+    from benchmarks.models.twins.training import training_step
 
     torch.set_num_threads(threads)
     module, inputs = load(model)
     function = torch.compile(module) if compiled else module
     if compiled:
         torch.compile(lambda x: torch.relu(x) + 1)(torch.ones(8))  # imports, tables
+    step = training_step(module, function, inputs)
 
-    def run() -> Any:
+    def apply() -> Any:
         with torch.inference_mode():
             return function(*inputs)
 
+    run = step if model.trains else apply
     return Engine(lambda: [leaf.float().numpy() for leaf in leaves(run())], run)
 
 

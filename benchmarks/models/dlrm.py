@@ -44,7 +44,7 @@ def _apply(weights, numbers, chosen):
     return dense(y, *weights["top"][-1])[:, 0]
 
 
-@model(_weights, _inputs)
+@model(_weights, _inputs, twin="dlrm")
 def dlrm(weights, numbers, chosen):
     return jax.nn.sigmoid(_apply(weights, numbers, chosen))
 
@@ -54,6 +54,7 @@ def dlrm(weights, numbers, chosen):
     lambda make, batch: (*_inputs(make, batch), make.integers(2, batch)),
     batches=(8,),
     carried=0,
+    twin="dlrm_train",
 )
 def dlrm_train(weights, numbers, chosen, labels):
     """A step over all weights; the gradients of the tables are dense, as JAX has them."""

@@ -38,7 +38,7 @@ def _apply(weights, x, edges):
     return x
 
 
-@model(_weights, _graph, batches=(1,))
+@model(_weights, _graph, batches=(1,), twin="gcn")
 def gcn(weights, x, edges):
     return _apply(weights, x, edges)
 
@@ -48,6 +48,7 @@ def gcn(weights, x, edges):
     lambda make, batch: (*_graph(make, batch), make.integers(CLASSES, NODES)),
     batches=(1,),
     carried=0,
+    twin="gcn_train",
 )
 def gcn_train(weights, x, edges, labels):
     return descend(lambda w: cross_entropy(_apply(w, x, edges), labels), weights)

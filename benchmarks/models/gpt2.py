@@ -115,7 +115,7 @@ def gpt2_decode(weights, token, at, caches):
     return layer_norm(x, weights["norm"])[:, -1] @ weights["tokens"].T, updated
 
 
-@model(_weights(4), _tokens(64), batches=(8,), carried=0)
+@model(_weights(4), _tokens(64), batches=(8,), carried=0, twin="gpt2_4_blocks_train")
 def gpt2_4_blocks_train(weights, tokens):
     """4 of 12 blocks and 64 tokens: the whole model takes half a minute a step on one core."""
 

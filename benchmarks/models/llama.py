@@ -59,6 +59,7 @@ def _block(block, x, positions, attend):
     lambda make, batch: (make.normal(batch, 128, WIDTH, scale=1),),
     batches=(1,),
     others=((1, "bfloat16"),),
+    twin="llama_prefill",
 )
 def llama_2_blocks_prefill(weights, x):
     length = x.shape[1]
@@ -78,7 +79,13 @@ def _decoding(make, batch):
     return make.normal(batch, 1, WIDTH, scale=1), make.integers(1, 1)[0] + 1000, caches
 
 
-@model(_weights, _decoding, others=((1, "bfloat16"), (1, "int8"), (8, "int8")), carried=3)
+@model(
+    _weights,
+    _decoding,
+    others=((1, "bfloat16"), (1, "int8"), (8, "int8")),
+    carried=3,
+    twin="llama_decode",
+)
 def llama_2_blocks_decode(weights, x, at, caches):
     """One token with 1,000 before it; the new key and value are written into the caches."""
     updated: list[Any] = []

@@ -48,11 +48,11 @@ def _words(make, batch):
     return (make.integers(VOCABULARY, batch, LENGTH),)
 
 
-@model(_weights, _words)
+@model(_weights, _words, twin="lstm_words")
 def lstm_words(weights, words):
     return _apply(weights, words)
 
 
-@model(_weights, _words, batches=(8,), carried=0)
+@model(_weights, _words, batches=(8,), carried=0, twin="lstm_words_train")
 def lstm_words_train(weights, words):
     return descend(lambda w: cross_entropy(_apply(w, words)[:-1], words.T[1:]), weights)

@@ -95,6 +95,11 @@ class Model:
     carried: int | None
     twin: str
 
+    @property
+    def trains(self) -> bool:
+        """Return whether a run is a step of training: it takes the weights over."""
+        return self.carried == 0
+
     def arguments(self) -> tuple[Any, ...]:
         """Return weights and inputs as NumPy arrays, the same in every process."""
         maker = Weights(np.random.default_rng(0), self.dtype)

@@ -23,6 +23,7 @@ def _weights(make):
     _weights,
     lambda make, batch: (make.normal(batch, LENGTH, WIDTH, scale=1),),
     others=((1, "bfloat16"),),
+    twin="moe",
 )
 def moe_layer(weights, x):
     probabilities = jax.nn.softmax(x @ weights["router"])

@@ -85,15 +85,16 @@ def resnet50(weights, x):
     return _apply(weights, x, STAGES, fixed_norm)
 
 
-_FOUR = tuple((width, 1) for width, _ in STAGES)
+ONE_EACH = tuple((width, 1) for width, _ in STAGES)
 
 
 @model(
-    _weights(_FOUR),
+    _weights(ONE_EACH),
     lambda make, batch: (*_images(make, batch), make.integers(1000, batch)),
     batches=(8,),
     carried=0,
+    twin="resnet50_4_blocks_train",
 )
 def resnet50_4_blocks_train(weights, x, labels):
     """One block of each stage: all 16 take half a minute a step on one core."""
-    return descend(lambda w: cross_entropy(_apply(w, x, _FOUR, batch_norm), labels), weights)
+    return descend(lambda w: cross_entropy(_apply(w, x, ONE_EACH, batch_norm), labels), weights)

@@ -129,7 +129,7 @@ def _inputs(make, batch):
     return make.normal(batch, SIZE, SIZE, 3, scale=1), make.integers(1000, batch)
 
 
-@model(_weights, _inputs)
+@model(_weights, _inputs, twin="unet")
 def unet_ddpm(weights, x, steps):
     time = jax.nn.silu(dense(_embedding(steps), *weights["time1"]))
     time = dense(time, *weights["time2"])

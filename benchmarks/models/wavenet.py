@@ -30,7 +30,7 @@ def _weights(make):
     }
 
 
-@model(_weights, lambda make, batch: (make.integers(CLASSES, batch, LENGTH),))
+@model(_weights, lambda make, batch: (make.integers(CLASSES, batch, LENGTH),), twin="wavenet")
 def wavenet(weights, samples):
     x = weights["classes"][samples]
     total = 0.0

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.models import bert, gpt2, vit
+from benchmarks.models import bert, gpt2, llama, moe, vit
 from benchmarks.models.twins.images import image
 
 
@@ -74,19 +74,23 @@ class Bert(nn.Module):
 
 
 class GPT2(nn.Module):
-    """What prefill and decoding share."""
+    """What prefill, decoding and training share."""
 
-    def __init__(self, make):
+    def __init__(self, make, count=12):
         super().__init__()
         self.tokens = nn.Embedding(gpt2.VOCABULARY, gpt2.WIDTH)
         self.positions = nn.Embedding(gpt2.POSITIONS, gpt2.WIDTH)
-        self.blocks, self.norm = nn.ModuleList(make() for _ in range(12)), nn.LayerNorm(gpt2.WIDTH)
+        self.blocks = nn.ModuleList(make() for _ in range(count))
+        self.norm = nn.LayerNorm(gpt2.WIDTH)
 
-    def logits(self, tokens, places):
+    def hidden(self, tokens, places):
         x = self.tokens(tokens) + self.positions(places)
         for block in self.blocks:
             x = block(x)
-        return functional.linear(self.norm(x)[:, -1], self.tokens.weight)
+        return self.norm(x)
+
+    def logits(self, tokens, places):
+        return functional.linear(self.hidden(tokens, places)[:, -1], self.tokens.weight)
 
 
 class GPT2Prefill(GPT2):
@@ -128,6 +132,108 @@ class GPT2Decode(GPT2):
         return self.logits(token, at)
 
 
+class GPT2Loss(GPT2):
+    """The loss of four blocks over the tokens after the first."""
+
+    def __init__(self):
+        super().__init__(lambda: Block(gpt2.WIDTH, gpt2.HEADS, "tanh", causal=True), 4)
+
+    def forward(self, tokens):
+        x = self.hidden(tokens[:, :-1], torch.arange(tokens.shape[1] - 1))
+        logits = functional.linear(x, self.tokens.weight)
+        return functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def _rotate(x, places):
+    """Return RoPE of `[batch, heads, length, size]`."""
+    half = x.shape[-1] // 2
+    angles = places[:, None] * 500000.0 ** (-torch.arange(half) / half)
+    cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    low, high = x.chunk(2, -1)
+    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        width, inner, size = llama.WIDTH, llama.INNER, llama.SIZE
+        self.norm1, self.norm2 = nn.RMSNorm(width, 1e-5), nn.RMSNorm(width, 1e-5)
+        self.q, self.out = _linear(width, llama.HEADS * size), _linear(llama.HEADS * size, width)
+        self.k, self.v = (_linear(width, llama.GROUPS * size) for _ in range(2))
+        self.gate, self.up = _linear(width, inner), _linear(width, inner)
+        self.down = _linear(inner, width)
+
+    def attend(self, q, k, v):
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    def forward(self, x, places):
+        y = self.norm1(x)
+        q = _rotate(_heads(self.q(y), llama.HEADS), places)
+        k = _rotate(_heads(self.k(y), llama.GROUPS), places)
+        mixed = self.attend(q, k, _heads(self.v(y), llama.GROUPS))
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+def _linear(inputs, outputs):
+    return nn.Linear(inputs, outputs, bias=False)
+
+
+class CachedLlamaBlock(LlamaBlock):
+    """A block that writes key and value into its caches, and attends to what is in them."""
+
+    def __init__(self, batch):
+        super().__init__()
+        shape = (batch, llama.GROUPS, llama.CACHE, llama.SIZE)
+        self.register_buffer("keys", torch.randn(shape))
+        self.register_buffer("values", torch.randn(shape))
+
+    def attend(self, q, k, v):
+        self.keys.index_copy_(2, self.at, k)
+        self.values.index_copy_(2, self.at, v)
+        mask = (torch.arange(llama.CACHE) <= self.at)[None, None, None]
+        return functional.scaled_dot_product_attention(
+            q, self.keys, self.values, attn_mask=mask, enable_gqa=True
+        )
+
+
+class Llama(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.blocks = nn.ModuleList(make() for _ in range(llama.BLOCKS))
+
+    def forward(self, x, at=None):
+        places = torch.arange(x.shape[1]) if at is None else at
+        for block in self.blocks:
+            block.at = at
+            x = block(x, places)
+        return x
+
+
+class Experts(nn.Module):
+    """Experts whose tokens are sent by products, as JAX has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = _linear(moe.WIDTH, moe.EXPERTS)
+        self.up = nn.Parameter(torch.randn(moe.EXPERTS, moe.WIDTH, moe.INNER) * moe.WIDTH**-0.5)
+        self.down = nn.Parameter(torch.randn(moe.EXPERTS, moe.INNER, moe.WIDTH) * moe.INNER**-0.5)
+
+    def forward(self, x):
+        shares, chosen = self.router(x).softmax(-1).topk(2)
+        shares = shares / shares.sum(-1, keepdim=True)
+        wanted = functional.one_hot(chosen, moe.EXPERTS).transpose(1, 2)
+        flat = wanted.flatten(1, 2)
+        place = (flat.cumsum(1) * flat - 1).reshape(wanted.shape)
+        sent = (place[..., None] == torch.arange(moe.PLACES)).to(x.dtype)
+        combine = torch.einsum("bstep,bts->btep", sent, shares)
+        inputs = torch.einsum("btep,btd->ebpd", sent.sum(1), x).flatten(1, 2)
+        hidden = functional.gelu(torch.bmm(inputs, self.up), approximate="tanh")
+        outputs = torch.bmm(hidden, self.down).unflatten(1, (len(x), moe.PLACES))
+        return torch.einsum("ebpd,btep->btd", outputs, combine)
+
+
 TWINS = {
     "vit": image(ViT),
     "bert": lambda *inputs: (Bert(), [torch.from_numpy(i) for i in inputs]),
@@ -136,4 +242,11 @@ TWINS = {
         GPT2Decode(len(token)),
         [torch.from_numpy(token), torch.tensor([int(at)])],
     ),
+    "gpt2_4_blocks_train": lambda tokens: (GPT2Loss(), [torch.from_numpy(tokens).long()]),
+    "llama_prefill": lambda x: (Llama(LlamaBlock), [torch.from_numpy(x)]),
+    "llama_decode": lambda x, at, caches: (
+        Llama(lambda: CachedLlamaBlock(len(x))),
+        [torch.from_numpy(x), torch.tensor([int(at)])],
+    ),
+    "moe": lambda x: (Experts(), [torch.from_numpy(x)]),
 }
