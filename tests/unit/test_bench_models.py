@@ -65,8 +65,8 @@ def test_constant_weights_are_compared_with_the_best_peer_too() -> None:
 def test_training_steps_have_no_constant_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step returns its weights, and the next one takes them."""
     monkeypatch.setattr(bench_models, "PACKAGES", dict.fromkeys(model_engines.ENGINES, ()))
-    step = SimpleNamespace(carried=0, twin="", dtype="float32")
-    decode = SimpleNamespace(carried=3, twin="", dtype="float32")
+    step = SimpleNamespace(trains=True, twin="", dtype="float32")
+    decode = SimpleNamespace(trains=False, twin="", dtype="float32")
     assert not bench_models.runs("constant", step)
     assert bench_models.runs("constant", decode)
     assert bench_models.runs("hloc", step)
