@@ -62,8 +62,12 @@ _COLLECTIVES: tuple[str, ...] = (
 _WINDOWS = "long-window-rewriter{leave-pools=true}"
 """Only CPUs have a kernel for pools; other targets use the pass without its option."""
 
+_SPARSE_UPDATE = "sparse-update-rewriter"
+"""Only for CPUs: on a GPU the sort takes as long as a pass over the table."""
+
 _CANONICALISE: tuple[str, ...] = (
     "transpose-folding",
+    _SPARSE_UPDATE,
     "reduce-window-rewriter{leave-plain=true}",
     _WINDOWS,
     "select-and-scatter-unroller",
@@ -190,6 +194,9 @@ ORDER: tuple[Before, ...] = (
     Before("multi-output-fusion", "output-fusion", "a product joins all its users, or none"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
     Before("transpose-folding", "fusion", "a transpose inside a fusion is not folded"),
+    Before("algebraic-simplifier", "sparse-update-rewriter", "constants are splats by then"),
+    Before("sparse-update-rewriter", "reduce-window-rewriter", "it numbers rows by a running sum"),
+    Before("sparse-update-rewriter", "fusion", "a scatter in a fusion is not seen"),
     Before("reduce-window-rewriter", "fusion", "a scan is elementwise steps for fusion to join"),
     Before("reduce-window-rewriter", "long-window-rewriter", "scans are cheaper in blocks"),
     Before("long-window-rewriter", "fusion", "its steps are elementwise, for fusion to join"),
@@ -233,5 +240,9 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
         known = re.fullmatch(r"(sm_|gfx)\w+", chip)
         names = (*_BEFORE_FUSION, *_fuse_on_gpu(chip if known else GPU_CHIPS[target]))
     if target != "cpu":
-        names = tuple("long-window-rewriter" if name == _WINDOWS else name for name in names)
+        names = tuple(
+            "long-window-rewriter" if name == _WINDOWS else name
+            for name in names
+            if name != _SPARSE_UPDATE
+        )
     return Pipeline.known(",".join(names))
