@@ -60,6 +60,19 @@ def no_plugins() -> Iterator[None]:
         sys.modules["hloc.opt.registry"].forget_registered()
 
 
+@pytest.fixture
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache for one test, and its folder."""
+    from hloc.cache_directory import cache_directory
+
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("HLOC_CACHE_DIR", str(folder))
+    cache_directory.cache_clear()
+    yield folder
+    cache_directory.cache_clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collect tests without Python's collector, which then never looks at what they left."""

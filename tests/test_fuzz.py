@@ -21,7 +21,6 @@ from fuzz.isolation import Limits, Send, isolated
 from fuzz.program import Program, random_program
 from fuzz.shrink import golden_text, shrink
 from fuzz.ways import GUARDED, LEVELS, Fault, Way
-from hloc.cache_directory import cache_directory
 from hloc.errors import HloError
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
@@ -120,15 +119,6 @@ def test_every_opcode_is_made_or_has_a_reason() -> None:
 
 
 @pytest.fixture
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Keep wrong code out of the cache of others."""
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    cache_directory.cache_clear()
-    yield
-    cache_directory.cache_clear()
-
-
-@pytest.fixture
 def wrong_rule() -> Iterator[None]:
     x, y = P(bind="x"), P(bind="y")
     register_rules(
@@ -142,7 +132,7 @@ def wrong_rule() -> Iterator[None]:
     forget_registered()
 
 
-@pytest.mark.usefixtures("own_cache", "wrong_rule")
+@pytest.mark.usefixtures("cache_folder", "wrong_rule")
 def test_a_wrong_rule_is_found_and_shrunk(tmp_path: Path) -> None:
     program, fault = first_fault(LEVELS[2], "subtract")
     shrunk = shrink(program, fault, LIMITS, 30)
@@ -156,7 +146,7 @@ def test_a_wrong_rule_is_found_and_shrunk(tmp_path: Path) -> None:
     assert "subtract" in case.text
 
 
-@pytest.mark.usefixtures("own_cache")
+@pytest.mark.usefixtures("cache_folder")
 def test_a_wrong_sign_in_an_emitter_is_found_and_shrunk() -> None:
     row = OPCODES["multiply"]
     right = row.elemental

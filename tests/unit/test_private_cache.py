@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +30,9 @@ ENTRY e {
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    path = tmp_path / "cache"
-    path.mkdir(mode=0o700)
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(path))
+def directory(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(cache_directory, "_WARNED", set())
-    cache_directory.cache_directory.cache_clear()
-    yield path
-    cache_directory.cache_directory.cache_clear()
+    return cache_folder
 
 
 def of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,22 +100,15 @@ def test_doctor_finds_nothing_wrong_here(capsys: Capture) -> None:
         assert word in said
 
 
-def test_the_cache_is_shown_trimmed_and_cleared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path / "kept"))
-    cache_directory.cache_directory.cache_clear()
-    try:
-        cache_directory.write_cached("object-a.o", bytes(1000))
-        cache_directory.write_cached("program-b.bin", bytes(1000))
-        assert main(["cache", "--path"]) == 0
-        assert capsys.readouterr().out == f"{tmp_path / 'kept'}\n"
-        assert main(["cache"]) == 0
-        assert "2 files, 2.0 KiB (1 object, 1 program)" in capsys.readouterr().out
-        assert main(["cache", "--trim=1500"]) == 0
-        assert "1 file," in capsys.readouterr().out
-        assert main(["cache", "--clear"]) == 0
-        assert "0 files" in capsys.readouterr().out
-        assert main(["cache", "--clear", "--path"]) == 2
-    finally:
-        cache_directory.cache_directory.cache_clear()
+def test_the_cache_is_shown_trimmed_and_cleared(cache_folder: Path, capsys: Capture) -> None:
+    cache_directory.write_cached("object-a.o", bytes(1000))
+    cache_directory.write_cached("program-b.bin", bytes(1000))
+    assert main(["cache", "--path"]) == 0
+    assert capsys.readouterr().out == f"{cache_folder}\n"
+    assert main(["cache"]) == 0
+    assert "2 files, 2.0 KiB (1 object, 1 program)" in capsys.readouterr().out
+    assert main(["cache", "--trim=1500"]) == 0
+    assert "1 file," in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert "0 files" in capsys.readouterr().out
+    assert main(["cache", "--clear", "--path"]) == 2

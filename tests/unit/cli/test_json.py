@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hloc.cache_directory import cache_directory
 from hloc.cli import main
 
 TEXT = """HloModule m
@@ -61,16 +60,12 @@ def _document(capsys: Capture, *arguments: str, code: int = 0) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.usefixtures("cache_folder")
 @pytest.mark.parametrize("report", COMMANDS)
-def test_every_document_has_a_version_and_fields_of_the_page(
-    report: str, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path / "cache"))
-    cache_directory.cache_clear()
+def test_every_document_has_a_version_and_fields_of_the_page(report: str, capsys: Capture) -> None:
     if report == "dump":
         Path("bad.hlo").unlink()
     found = _document(capsys, *COMMANDS[report])
-    cache_directory.cache_clear()
     assert (found["schema"], found["report"]) == (1, report)
     (row,) = (line for line in PAGE.splitlines() if f"| `{report}` |" in line)
     assert not [name for name in list(found)[2:] if f"`{name}`" not in row]

@@ -1,11 +1,9 @@
 """`hloc FILE --run` of a text that ran before needs no passes, unless it is to tell of them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hloc.cache_directory import cache_directory
 from hloc.cli import main
 from hloc.cli.watched_passes import WatchedPasses
 from hloc.ir.module import Module
@@ -19,15 +17,12 @@ ENTRY e {
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def file(cache_folder: Path) -> str:
     """Return a file that has run once."""
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path / "cache"))
-    cache_directory.cache_clear()
-    path = tmp_path / "m.hlo"
+    path = cache_folder.with_name("m.hlo")
     path.write_text(TEXT)
     assert main([str(path), "--run"]) == 0
-    yield str(path)
-    cache_directory.cache_clear()
+    return str(path)
 
 
 @pytest.fixture

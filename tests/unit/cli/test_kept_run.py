@@ -1,13 +1,11 @@
 """A second run of a file reports what the first one did, without parsing the text."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hloc.cache_directory import cache_directory
 from hloc.cli import main
 from hloc.report.source_input import read_snapshots
 
@@ -32,13 +30,10 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def lookup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path / "cache"))
-    cache_directory.cache_clear()
-    path = tmp_path / "lookup.hlo"
+def lookup(cache_folder: Path) -> str:
+    path = cache_folder.with_name("lookup.hlo")
     path.write_text(LOOKUP)
-    yield str(path)
-    cache_directory.cache_clear()
+    return str(path)
 
 
 @pytest.fixture

@@ -113,12 +113,10 @@ def test_subnormals_are_zeros_where_that_is_asked_for(dtype: str, options: dict[
 
 
 @needs_mode
+@pytest.mark.usefixtures("cache_folder")
 @pytest.mark.parametrize(("value", "flushes"), [("true", True), ("false", False)])
-def test_a_module_asks_in_its_header(
-    value: str, flushes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_asks_in_its_header(value: str, flushes: bool) -> None:
     """The same module without the attribute is another program in the cache."""
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
     header = f'HloModule m, frontend_attributes={{hloc_flush_subnormals="{value}"}}\n'
     for _ in range(2):
         assert hloc.compile(ADD)(SMALL, ZEROS)[0].all()
@@ -139,10 +137,8 @@ def test_loops_of_one_function_flush_as_well() -> None:
 
 
 @needs_mode
-def test_the_cache_of_programs_keeps_both_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
+@pytest.mark.usefixtures("cache_folder")
+def test_the_cache_of_programs_keeps_both_apart() -> None:
     for _ in range(2):
         assert hloc.compile(ADD)(SMALL, ZEROS)[0].all()
         assert not hloc.compile(ADD, flush_subnormals=True)(SMALL, ZEROS)[0].any()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hloc import cache_directory, evaluate
+from hloc import evaluate
 from hloc.cli import main
 from hloc.codegen.gpu.emit import alternatives
 from hloc.codegen.gpu.kernel import GpuFunction
@@ -29,14 +29,6 @@ PRODUCT = entry(
     "f16[70,100];f16[100,90]",
     "f16[70,90] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
 )
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    cache_directory.cache_directory.cache_clear()
-    yield tmp_path
-    cache_directory.cache_directory.cache_clear()
 
 
 def kernels_of(module: NvptxModule) -> list[Any]:
@@ -70,7 +62,9 @@ def test_all_alternatives_are_right() -> None:
         assert_close(result, wanted)
 
 
-def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_is_taken_and_remembered(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = compiled(PRODUCT, cpu="sm_80")
     third = kernels_of(module)[2]
     device = device_of(FakeCuda())
@@ -80,7 +74,7 @@ def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.Mo
     launched.clear()
     assert tuned(module, device).kernels == (third,)
     assert not launched
-    (file,) = cache.glob("tuning-*.json")
+    (file,) = cache_folder.glob("tuning-*.json")
     for text in ("", "{}", '{"best": 7}', '{"best": "x"}', "["):
         file.write_text(text)
         assert tuned(module, device).kernels == (third,)
@@ -89,7 +83,7 @@ def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.Mo
 
 
 def test_a_kernel_that_does_not_run_is_not_taken(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = compiled(PRODUCT, cpu="sm_80")
     first, second, *_ = kernels_of(module)

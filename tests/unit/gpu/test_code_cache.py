@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hloc.cache_directory import cache_directory, cached_kinds, trim_cache
+from hloc.cache_directory import cached_kinds, trim_cache
 from hloc.codegen.gpu import code_cache
 from hloc.codegen.gpu.code_cache import cached_code, file_name
 from hloc.codegen.gpu.nvptx.chips import TRIPLE
@@ -19,16 +18,8 @@ TEXT = "define ptx_kernel void @k(ptr %p) {\n  store i32 1, ptr %p\n  ret void\n
 JOB = Job("k", TEXT, TRIPLE, "sm_80", "", 2)
 
 
-@pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    cache_directory.cache_clear()
-    yield tmp_path
-    cache_directory.cache_clear()
-
-
 def test_the_second_time_llvm_is_not_asked(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = entry("f32[8]", "f32[8] negate(p0)")
     first = compiled(text).ptx
@@ -51,14 +42,14 @@ def test_another_chip_level_or_form_is_another_file_and_another_source_is_not() 
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", b"x" * 100])
-def test_a_damaged_file_is_made_again(directory: Path, damage: bytes) -> None:
+def test_a_damaged_file_is_made_again(cache_folder: Path, damage: bytes) -> None:
     good = cached_code(JOB)
-    (directory / file_name(JOB)).write_bytes(damage)
+    (cache_folder / file_name(JOB)).write_bytes(damage)
     assert cached_code(JOB) == good
-    assert (directory / file_name(JOB)).read_bytes().endswith(good)
+    assert (cache_folder / file_name(JOB)).read_bytes().endswith(good)
 
 
-def test_files_are_trimmed_with_the_others(directory: Path) -> None:
+def test_files_are_trimmed_with_the_others(cache_folder: Path) -> None:
     cached_code(JOB)
     trim_cache(0)
-    assert not list(directory.glob("kernel-*"))
+    assert not list(cache_folder.glob("kernel-*"))

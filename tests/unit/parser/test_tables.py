@@ -1,7 +1,7 @@
 """The kept LALR tables: the same values from them, and never trust in a file that is not ours."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,9 @@ from hloc.parser.value_grammar import STARTS, _ToValue
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tables, "INSTALLED_FILES", tmp_path / "none")
-    cache_directory.cache_clear()
-    yield tmp_path
-    cache_directory.cache_clear()
+def directory(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tables, "INSTALLED_FILES", cache_folder / "none")
+    return cache_folder
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -46,14 +46,7 @@ ENTRY e {
   ROOT n = f32[128,192] sine(f)
 }"""
 USUAL = 1e-3
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    cache_directory.cache_directory.cache_clear()
-    yield tmp_path
-    cache_directory.cache_directory.cache_clear()
+pytestmark = pytest.mark.usefixtures("cache_folder")
 
 
 def module_of(text: str = PRODUCT, **options: object) -> CpuModule:
@@ -92,7 +85,9 @@ def timed_by(
     return samples
 
 
-def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_is_taken_and_remembered(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiled = module_of()
     samples = timed_by(lambda number: 0.8e-3 if number == 3 else USUAL, monkeypatch)
     first = tuned(compiled)
@@ -117,12 +112,12 @@ def test_the_fastest_is_taken_and_remembered(cache: Path, monkeypatch: pytest.Mo
     "text", ["", "[", "{}", '{"best": 3}', '{"best": 99, "seconds": []}', '{"best": 0.0}']
 )
 def test_a_damaged_file_is_measured_again(
-    text: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = module_of()
     samples = timed_by(lambda number: 0.8e-3 if number == 3 else USUAL, monkeypatch)
     tuned(compiled)
-    (file,) = cache.glob("tuning-*.json")
+    (file,) = cache_folder.glob("tuning-*.json")
     found = json.loads(file.read_text())
     times = [-1.0, *found["seconds"][1:]]
     for damage in (
@@ -137,7 +132,7 @@ def test_a_damaged_file_is_measured_again(
 
 
 def test_another_kernel_machine_or_option_is_measured_again(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = timed_by(lambda number: USUAL, monkeypatch)
     wider = PRODUCT.replace("192", "208")
@@ -147,7 +142,7 @@ def test_another_kernel_machine_or_option_is_measured_again(
         samples.clear()
         tuned(compiled)
         assert samples
-        assert len(list(cache.glob("tuning-*.json"))) == number
+        assert len(list(cache_folder.glob("tuning-*.json"))) == number
 
 
 def test_the_model_is_kept_where_the_fastest_is_hardly_faster(
@@ -216,13 +211,13 @@ def test_results_have_the_same_bits(
             file.unlink()
 
 
-def test_without_a_fake_clock_results_are_the_same(cache: Path) -> None:
+def test_without_a_fake_clock_results_are_the_same(cache_folder: Path) -> None:
     arrays = inputs_for(parse_text(PRODUCT), 0, special=False)
     (wanted,) = hloc.compile(PRODUCT)(*arrays)
     for _ in range(2):
         (found,) = hloc.compile(PRODUCT, autotune=True)(*arrays)
         assert found.tobytes() == wanted.tobytes()
-    assert len(list(cache.glob("tuning-*.json"))) == 1
+    assert len(list(cache_folder.glob("tuning-*.json"))) == 1
 
 
 def test_small_and_huge_kernels_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

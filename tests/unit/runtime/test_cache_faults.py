@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hloc.cache_directory import cache_directory, unsealed, write_whole
+from hloc.cache_directory import unsealed, write_whole
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,51 +56,44 @@ for i in list(range(20, 26)) + list(range(20, 26)):
 """
 
 
-def in_process(program: str, directory: Path) -> "subprocess.Popen[str]":
-    """Start a process that uses the cache `directory`."""
+def in_process(program: str, cache_folder: Path) -> "subprocess.Popen[str]":
+    """Start a process that uses the cache `cache_folder`."""
     return subprocess.Popen(
         [sys.executable, "-c", TEXT + program],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": str(directory)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HLOC_CACHE_DIR": str(cache_folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    found = tmp_path / "cache"
-    found.mkdir(mode=0o700)
-    return found
-
-
-def assert_whole(directory: Path) -> None:
+def assert_whole(cache_folder: Path) -> None:
     """Check that every file of the cache holds what it was given."""
-    for path in directory.iterdir():
+    for path in cache_folder.iterdir():
         if not path.name.startswith(("unfinished-", "trimmed", "tuning-")):
             assert unsealed(path.name, path.read_bytes()) is not None, path.name
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_killed_at_any_write_leaves_a_good_cache(directory: Path) -> None:
-    said, fault = in_process(KILLED, directory).communicate()
+def test_a_process_killed_at_any_write_leaves_a_good_cache(cache_folder: Path) -> None:
+    said, fault = in_process(KILLED, cache_folder).communicate()
     assert not fault
     assert int(said) >= 6, "at least two files were opened, written, closed and renamed"
-    assert_whole(directory)
+    assert_whole(cache_folder)
 
 
-def test_processes_share_a_cache(directory: Path) -> None:
-    for process in [in_process(TOGETHER, directory) for _ in range(3)]:
+def test_processes_share_a_cache(cache_folder: Path) -> None:
+    for process in [in_process(TOGETHER, cache_folder) for _ in range(3)]:
         assert process.communicate() == ("", "")
         assert process.returncode == 0
-    assert_whole(directory)
-    assert not list(directory.glob("unfinished-*"))
+    assert_whole(cache_folder)
+    assert not list(cache_folder.glob("unfinished-*"))
 
 
-def test_no_damage_of_a_file_is_read(directory: Path) -> None:
+def test_no_damage_of_a_file_is_read(cache_folder: Path) -> None:
     """Each length, each byte and each other name."""
-    assert in_process("", directory).communicate() == ("", "")
-    files = {path.name: path.read_bytes() for path in directory.iterdir()}
+    assert in_process("", cache_folder).communicate() == ("", "")
+    files = {path.name: path.read_bytes() for path in cache_folder.iterdir()}
     sealed = {n: data for n, data in files.items() if n.startswith(("object-", "program-"))}
     assert len(sealed) >= 2
     for name, data in sealed.items():
@@ -114,18 +107,13 @@ def test_no_damage_of_a_file_is_read(directory: Path) -> None:
             assert unsealed(name, damaged) is None
 
 
-def test_what_killed_writers_left_is_removed(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_killed_writers_left_is_removed(cache_folder: Path) -> None:
     from hloc.cache_directory import trim_cache
 
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(directory))
-    cache_directory.cache_clear()
-    write_whole(directory, "object-1.o", b"whole")
-    old, new = directory / "unfinished-1_2", directory / "unfinished-3_4"
+    write_whole(cache_folder, "object-1.o", b"whole")
+    old, new = cache_folder / "unfinished-1_2", cache_folder / "unfinished-3_4"
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (0, 0))
     trim_cache(1 << 20)
-    cache_directory.cache_clear()
-    assert sorted(os.listdir(directory)) == ["object-1.o", "unfinished-3_4"]
+    assert sorted(os.listdir(cache_folder)) == ["object-1.o", "unfinished-3_4"]

@@ -1,6 +1,6 @@
 """A text compiled once is loaded the next time, and never from a file that may be wrong."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -66,14 +66,6 @@ ENTRY e {
 """
 
 
-@pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    cache_directory.cache_clear()
-    yield tmp_path
-    cache_directory.cache_clear()
-
-
 def _compile(text: str, **options: Any) -> Executable:
     executable = driver.compile_module(text, CompileOptions(**options))
     assert isinstance(executable, Executable)
@@ -84,8 +76,8 @@ def _is_kept(executable: Executable) -> bool:
     return isinstance(executable.compiled, KeptModule)
 
 
-def _programs(directory: Path) -> list[Path]:
-    return sorted(directory.glob("program-*"))
+def _programs(cache_folder: Path) -> list[Path]:
+    return sorted(cache_folder.glob("program-*"))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +91,7 @@ def _programs(directory: Path) -> list[Path]:
     ids=["constant", "aliased", "dynamic", "tuple with layouts"],
 )
 def test_a_loaded_program_is_the_compiled_one(
-    directory: Path, text: str, arguments: list[Any]
+    cache_folder: Path, text: str, arguments: list[Any]
 ) -> None:
     first, second = _compile(text), _compile(text)
     assert not _is_kept(first)
@@ -118,7 +110,7 @@ def test_a_loaded_program_is_the_compiled_one(
 
 
 def test_the_second_time_nothing_is_compiled(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _compile(ADD)
     monkeypatch.setattr(driver, "parse_text", None)
@@ -126,13 +118,13 @@ def test_the_second_time_nothing_is_compiled(
     assert found.tolist() == [1, 2, 3, 4]
 
 
-def test_stages_of_a_loaded_program_are_made_when_asked_for(directory: Path) -> None:
+def test_stages_of_a_loaded_program_are_made_when_asked_for(cache_folder: Path) -> None:
     first, second = _compile(ADD), _compile(ADD)
     assert second.stage("llvm-ir") == first.stage("llvm-ir")
     assert second.compiled.module.name == "add"
 
 
-def test_donated_arguments_are_used_by_a_loaded_program(directory: Path) -> None:
+def test_donated_arguments_are_used_by_a_loaded_program(cache_folder: Path) -> None:
     _compile(IN_PLACE)
     x = np.ones(8, np.float32)
     (found,) = _compile(IN_PLACE)(x, x.copy(), donate=[0])
@@ -165,10 +157,10 @@ def _sealed(content: bytes) -> Callable[[str, bytes], bytes]:
     ids=["cut", "changed", "empty", "no content", "no fields", "a list", "no JSON"],
 )
 def test_a_damaged_file_is_not_loaded(
-    directory: Path, damage: Callable[[str, bytes], bytes]
+    cache_folder: Path, damage: Callable[[str, bytes], bytes]
 ) -> None:
     _compile(ADD)
-    (kept,) = _programs(directory)
+    (kept,) = _programs(cache_folder)
     whole = kept.read_bytes()
     kept.write_bytes(damage(kept.name, whole))
     executable = _compile(ADD)
@@ -177,10 +169,10 @@ def test_a_damaged_file_is_not_loaded(
     assert kept.read_bytes() == whole
 
 
-def test_a_program_under_the_name_of_another_is_not_loaded(directory: Path) -> None:
+def test_a_program_under_the_name_of_another_is_not_loaded(cache_folder: Path) -> None:
     _compile(ADD)
     _compile(ADD.replace("add(x, c)", "multiply(x, c)"))
-    one, other = _programs(directory)
+    one, other = _programs(cache_folder)
     first, second = one.read_bytes(), other.read_bytes()
     one.write_bytes(second)
     other.write_bytes(first)
@@ -189,9 +181,9 @@ def test_a_program_under_the_name_of_another_is_not_loaded(directory: Path) -> N
     assert executable(np.zeros(4, np.float32))[0].tolist() == [1, 2, 3, 4]
 
 
-def test_machine_code_that_does_not_link_is_compiled_again(directory: Path) -> None:
+def test_machine_code_that_does_not_link_is_compiled_again(cache_folder: Path) -> None:
     _compile(ADD)
-    (kept,) = _programs(directory)
+    (kept,) = _programs(cache_folder)
     program = read_program(kept.read_bytes()[32:])
     foreign = type(program)(program.manifest, (b"no object file",))
     data = program_bytes(foreign)
@@ -202,7 +194,7 @@ def test_machine_code_that_does_not_link_is_compiled_again(directory: Path) -> N
 
 @pytest.mark.parametrize("what", ["options", "text", "sources", "targets"])
 def test_what_a_program_depends_on_is_in_its_name(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     _compile(ADD)
     if what == "sources":
@@ -211,37 +203,37 @@ def test_what_a_program_depends_on_is_in_its_name(
         monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
     text = ADD.replace("4})", "5})") if what == "text" else ADD
     assert not _is_kept(_compile(text, opt_level=1 if what == "options" else 2))
-    assert len(_programs(directory)) == 2
+    assert len(_programs(cache_folder)) == 2
 
 
 def test_programs_that_call_the_host_are_not_kept(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
     _compile(HOST)
-    assert not _programs(directory)
+    assert not _programs(cache_folder)
 
 
-def test_large_programs_are_not_kept(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_programs_are_not_kept(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_cache, "_MAX_PROGRAM_BYTES", 1000)
     _compile(ADD)
-    assert not _programs(directory)
+    assert not _programs(cache_folder)
 
 
-def test_the_memory_limit_counts_for_loaded_programs(directory: Path) -> None:
+def test_the_memory_limit_counts_for_loaded_programs(cache_folder: Path) -> None:
     _compile(ADD)
     for _ in range(2):
         with pytest.raises(HloError, match="memory limit"):
             _compile(ADD, memory_limit_bytes=8)
 
 
-def test_several_writers_at_a_time_leave_one_good_file(directory: Path) -> None:
+def test_several_writers_at_a_time_leave_one_good_file(cache_folder: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: _compile(ADD), range(8)))
     results = [executable(np.zeros(4, np.float32))[0].tolist() for executable in made]
     assert results == [[1, 2, 3, 4]] * 8
-    assert len(_programs(directory)) == 1
-    assert not list(directory.glob("unfinished-*"))
+    assert len(_programs(cache_folder)) == 1
+    assert not list(cache_folder.glob("unfinished-*"))
     assert _is_kept(_compile(ADD))
 
 
@@ -254,8 +246,8 @@ def test_without_a_cache_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.iterdir())
 
 
-def test_faults_of_the_text_are_told_every_time(directory: Path) -> None:
+def test_faults_of_the_text_are_told_every_time(cache_folder: Path) -> None:
     for _ in range(2):
         with pytest.raises(HloError):
             _compile(ADD.replace("add(x, c)", "add(x, y)"))
-    assert not _programs(directory)
+    assert not _programs(cache_folder)

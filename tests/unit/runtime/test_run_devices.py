@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hloc
-from hloc.cache_directory import cache_directory
 from hloc.codegen.cpu.aot.linkable import build_library
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.dtypes import DTYPES, DType
@@ -501,14 +498,6 @@ def test_one_array_is_no_run_of_several_devices() -> None:
         program.run_devices([[np.ones(2, np.float32)], [np.array(1, np.int32)]])
 
 
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
-    cache_directory.cache_clear()
-    yield
-    cache_directory.cache_clear()
-
-
 def test_objects_refuse_several_devices() -> None:
     entry = f"  a = f32[2] parameter(0)\n  ROOT r = f32[2] all-reduce(a), {ALL}, to_apply=sum"
     text = module(entry, SUM2, "num_partitions=2")
@@ -518,7 +507,7 @@ def test_objects_refuse_several_devices() -> None:
         build_library(compiled)
 
 
-@pytest.mark.usefixtures("own_cache")
+@pytest.mark.usefixtures("cache_folder")
 def test_a_kept_program_needs_no_planning(monkeypatch: pytest.MonkeyPatch) -> None:
     text = module(LOOP_ENTRY, LOOP % "{{0,1},{2,3}}", "num_partitions=4")
     first = hloc.compile(text)
