@@ -22,6 +22,8 @@ from hloc.report.diff_lines import (
 from hloc.report.text import count_text, plural, size_text
 from repl.state_diff import DiffJson, ShownDiff
 
+_MOST_STEP_ROWS = 12
+
 
 def render_diff(shown: ShownDiff, width: int = 100) -> Iterator[Text]:
     """Yield the lines of a diff in `width` columns."""
@@ -60,12 +62,12 @@ def render_json(result: DiffJson) -> Iterator[Text]:
     yield Text("\n".join(map(printable, result.text.split("\n"))))
 
 
-def change_lines(shown: ShownDiff, by: str, limit: int) -> Iterator[Text]:
+def change_lines(shown: ShownDiff, by: str) -> Iterator[Text]:
     """Yield only the changed rows, as a single step shows them; `by` is in the line above."""
     lines = list(row_lines(shown.table, by))
-    yield from map(_text, lines[:limit])
-    if len(lines) > limit:
-        yield Text(f"    ... {len(lines) - limit} more; diff shows all", style="dim")
+    yield from map(_text, lines[:_MOST_STEP_ROWS])
+    if len(lines) > _MOST_STEP_ROWS:
+        yield Text(f"    ... {len(lines) - _MOST_STEP_ROWS} more; diff shows all", style="dim")
 
 
 def _states(shown: ShownDiff) -> str:

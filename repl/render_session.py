@@ -26,7 +26,6 @@ from repl.state_diff import compared, measure
 from repl.stepping import Rewrites, Stepped
 from repl.verifying import Culprit, Verified
 
-_MOST_STEP_ROWS = 12
 _PASS_WIDTH = 20
 _MOST_ELEMENTS = 1 << 20
 _KINDS = {"good": "green", "bad": "bold red", "dim": "dim", "": ""}
@@ -115,7 +114,7 @@ def _stepped(result: Stepped) -> Iterator[Text]:
     )
     assert result.state.parent is not None
     shown = compared(result.state.parent, result.state)
-    yield from change_lines(shown, result.by, _MOST_STEP_ROWS)
+    yield from change_lines(shown, result.by)
 
 
 def _stopped(result: Stopped) -> Iterator[Text]:
@@ -130,7 +129,7 @@ def _edited(result: Edited) -> Iterator[Text]:
     yield Text.assemble(
         (f"  {state.label} ", "bold"), _text(f"{state.how}   {shown.table.summary()}")
     )
-    yield from change_lines(shown, BY, _MOST_STEP_ROWS)
+    yield from change_lines(shown, BY)
 
 
 def _rewrites(result: Rewrites) -> Iterator[Text]:

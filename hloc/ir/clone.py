@@ -124,10 +124,10 @@ def copy_instruction(
     )
 
 
-def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Computation:
+def clone_computation(computation: Computation) -> Computation:
     """Add a copy of `computation` to its module; called computations are shared."""
     copy = computation.module.add_computation(
-        computation.name + suffix, execution_thread=computation.execution_thread
+        computation.name + ".clone", execution_thread=computation.execution_thread
     )
     found = copy_instructions(computation, copy, {})
     copy.set_root(found[computation.root])

@@ -68,7 +68,7 @@ def draw(what: Picked, *, before: Module | None = None, diff: ModuleDiff | None 
     return scene_of(computation, members, changes)
 
 
-def write_scene(scene: Scene, path: str, most: int = BOXES_AT_START) -> None:
+def write_scene(scene: Scene, path: str) -> None:
     """Write `scene` in the format given by the extension of `path`.
 
     Raises:
@@ -78,4 +78,4 @@ def write_scene(scene: Scene, path: str, most: int = BOXES_AT_START) -> None:
     if ending not in FORMS:
         known = ", ".join(FORMS)
         raise HloError(f"expected a file that ends in one of {known}, found {printable(path)!r}")
-    write_form(path, FORMS[ending](scene, most))
+    write_form(path, FORMS[ending](scene, BOXES_AT_START))

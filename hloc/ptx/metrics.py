@@ -91,7 +91,7 @@ class Metrics:
         warps = numbers_of(lanes) // WARP
         if space == "global":
             self.global_bytes += size * len(addresses)
-            self.global_sectors += _distinct(warps, addresses, size, _SECTOR_BYTES)
+            self.global_sectors += _sectors(warps, addresses, size)
         elif space == "shared":
             self._shared(warps, addresses, size)
 
@@ -111,10 +111,11 @@ class Metrics:
         self.shared_accesses += len(counts)
 
 
-def _distinct(warps: Array, addresses: Array, size: int, unit: int) -> int:
-    """Return the number of distinct pieces of `unit` bytes that each warp accesses, summed."""
-    first = addresses.astype(np.uint64) // np.uint64(unit)
-    last = (addresses.astype(np.uint64) + np.uint64(size - 1)) // np.uint64(unit)
+def _sectors(warps: Array, addresses: Array, size: int) -> int:
+    """Return the number of distinct sectors that each warp accesses, summed."""
+    start = addresses.astype(np.uint64)
+    first = start // np.uint64(_SECTOR_BYTES)
+    last = (start + np.uint64(size - 1)) // np.uint64(_SECTOR_BYTES)
     both = np.concatenate([first, last]).astype(np.int64)
     return len(_distinct_pairs(np.tile(warps, 2), both)[0])
 

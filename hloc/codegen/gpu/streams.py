@@ -62,7 +62,7 @@ class StraightRun:
 
 
 def straight_runs(
-    plan: Plan, kernels: Sequence[GpuKernel], streams: int = STREAMS
+    plan: Plan, kernels: Sequence[GpuKernel]
 ) -> tuple[tuple[StraightRun | Step, ...], ...]:
     """Return the steps of every computation, with adjacent straight ones grouped into runs."""
     result = []
@@ -74,7 +74,7 @@ def straight_runs(
                 continue
             straight = [step for step in group if isinstance(step, KernelStep | CopyStep)]
             accesses = [accesses_of(step, plan, kernels) for step in straight]
-            assigned = assign(dependencies(accesses), streams)
+            assigned = assign(dependencies(accesses))
             placed = tuple(
                 StreamStep(step, stream, waits)
                 for step, (stream, waits) in zip(straight, assigned, strict=True)
