@@ -8,7 +8,7 @@ from typing import Any
 from hloc.errors import printable
 from hloc.ir.instruction import Instruction
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
-from hloc.memory.usage import arena_peak, in_arena, span
+from hloc.memory.usage import ArenaPeak, arena_peak, in_arena, span
 from hloc.report.text import plural
 
 _MOST_ROWS = 12
@@ -23,10 +23,6 @@ def memory_lines(assignment: BufferAssignment) -> list[str]:
 def memory_data(assignment: BufferAssignment) -> dict[str, Any]:
     """Return the report as JSON, with all buffers of the arena."""
     report, peak = assignment.report, arena_peak(assignment)
-    peak = None
-    if peak is not None:
-        live = [_buffer_data(buffer) for buffer in peak.buffers]
-        peak = {"bytes": peak.size_bytes, "step": peak.time, "at": peak.inst.name, "live": live}
     return {
         "parameter_bytes": report.parameter_bytes,
         "output_bytes": report.output_bytes,
@@ -36,9 +32,14 @@ def memory_data(assignment: BufferAssignment) -> dict[str, Any]:
         "in_place": report.in_place,
         "copies": report.copies,
         "copies_elided": report.copies_elided,
-        "peak": peak,
+        "peak": None if peak is None else _peak_data(peak),
         "buffers": [_buffer_data(buffer) for buffer in in_arena(assignment)],
     }
+
+
+def _peak_data(peak: ArenaPeak) -> dict[str, Any]:
+    live = [_buffer_data(buffer) for buffer in peak.buffers]
+    return {"bytes": peak.size_bytes, "step": peak.time, "at": peak.inst.name, "live": live}
 
 
 def _buffer_data(buffer: Buffer) -> dict[str, Any]:

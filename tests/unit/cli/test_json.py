@@ -94,6 +94,14 @@ def test_a_run_has_all_its_reports(capsys: Capture) -> None:
     )
 
 
+def test_the_peak_of_memory_has_its_live_buffers(capsys: Capture) -> None:
+    found = _document(capsys, "run", "m.hlo", "-O0", "--memory")["modules"][0]["memory"]
+    peak = found["peak"]
+    assert set(peak) == {"bytes", "step", "at", "live"}
+    assert peak["bytes"] == sum(buffer["bytes"] for buffer in peak["live"]) > 0
+    assert all(buffer in found["buffers"] for buffer in peak["live"])
+
+
 def test_a_failed_comparison_names_the_worst_element(folder: Path, capsys: Capture) -> None:
     np.savez(folder / "x.npz", out0=np.array([9, 0, 0, 0], np.float32))
     run = ("run", "m.hlo", "--input=x=0", "--compare-with=x.npz")
