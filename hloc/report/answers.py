@@ -20,7 +20,6 @@ from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import Bounds, compare
 from hloc.report.inputs import random_inputs, special_inputs
-from hloc.report.run_report import place_text
 from hloc.report.time_limit import TookTooLong, time_limit
 from hloc.runtime.arena import clear_stops, stop_all
 from hloc.runtime.shards import cut_all, join_all
@@ -178,4 +177,4 @@ def differing(got: Sequence[Array], want: Sequence[Array]) -> str:
         return ""
     worst = found.worst
     more = f", and {found.bad - 1:,} more elements differ" if found.bad > 1 else ""
-    return f"{place_text(worst)} is {worst.got}, expected {worst.want}{more}"
+    return f"{worst.place} is {worst.got}, expected {worst.want}{more}"

@@ -29,13 +29,19 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
-    """The element with the largest error: its place, the value found and the one expected."""
+class Difference:
+    """An element of an output that has one value and should have another."""
 
     output: int
     index: tuple[int, ...]
     got: str
     want: str
+
+    @property
+    def place(self) -> str:
+        """Return `out0[3,5]`."""
+        index = ",".join(map(str, self.index))
+        return f"out{self.output}" + (f"[{index}]" if index else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Comparison:
     nans: int
     max_ulp: int
     max_error: float
-    worst: Worst | None
+    worst: Difference | None
 
     @property
     def ok(self) -> bool:
@@ -67,7 +73,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Distance:
+class Distance(Difference):
     """The element of one output of floats where two results are furthest apart.
 
     Attributes:
@@ -75,17 +81,7 @@ class Distance:
             two is a number, or they are different infinities.
     """
 
-    output: int
-    index: tuple[int, ...]
-    got: str
-    want: str
     ulp: float
-
-    @property
-    def place(self) -> str:
-        """Return `out0[3,5]`."""
-        index = ",".join(map(str, self.index))
-        return f"out{self.output}" + (f"[{index}]" if index else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ def compare(got: Sequence[Array], want: Sequence[Array], bounds: Bounds) -> Comp
     if any(o.bad for o in outputs):
         number = max(range(len(outputs)), key=lambda i: (outputs[i].bad > 0, outputs[i].excess))
         index = outputs[number].index
-        worst = Worst(number, index, str(got[number][index]), str(want[number][index]))
+        worst = Difference(number, index, str(got[number][index]), str(want[number][index]))
     return Comparison(
         elements=sum(w.size for w in want),
         bad=sum(o.bad for o in outputs),

@@ -11,7 +11,7 @@ import numpy as np
 from hloc.analysis.module_diff import element_text
 from hloc.dtypes import Array
 from hloc.report.compare import Comparison
-from hloc.report.run_report import PREVIEW_ELEMENTS, Timing, place_text
+from hloc.report.run_report import PREVIEW_ELEMENTS, Timing
 from hloc.shapes import ArrayShape
 
 
@@ -51,10 +51,7 @@ def json_number(value: Any) -> object:
 
 def comparison_data(found: Comparison) -> dict[str, Any]:
     """Return the verdict with its worst element."""
-    worst = None
-    if found.worst is not None:
-        place = place_text(found.worst)
-        worst = {"at": place, "is": found.worst.got, "expected": found.worst.want}
+    worst = found.worst
     return {
         "ok": found.ok,
         "elements": found.elements,
@@ -62,5 +59,5 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
         "max_ulp": found.max_ulp,
         "max_error": json_number(found.max_error),
         "nan_mismatches": found.nan_mismatches,
-        "worst": worst,
+        "worst": worst and {"at": worst.place, "is": worst.got, "expected": worst.want},
     }

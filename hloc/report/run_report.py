@@ -17,7 +17,7 @@ from hloc.errors import HloError
 from hloc.ir.device_groups import devices_text
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import current_limits, time_fault
-from hloc.report.compare import Comparison, Worst
+from hloc.report.compare import Comparison
 from hloc.report.exits import RunFailed, leave, leave_interrupted
 from hloc.report.text import count_text, duration, plural
 from hloc.shapes import ArrayShape
@@ -207,8 +207,8 @@ def comparison_text(found: Comparison) -> str:
     if not found.ok:
         parts.append(f"{found.bad:,} of {found.elements:,} elements differ")
     if found.worst is not None:
-        place = place_text(found.worst)
-        parts.append(f"worst: {place} is {found.worst.got}, expected {found.worst.want}")
+        worst = found.worst
+        parts.append(f"worst: {worst.place} is {worst.got}, expected {worst.want}")
     parts.append(f"max {found.max_ulp:,} ulp")
     parts.append(f"max error {found.max_error:.2g}")
     parts.append(plural(found.nan_mismatches, "NaN mismatch"))
@@ -217,9 +217,3 @@ def comparison_text(found: Comparison) -> str:
     if found.ok:
         parts.append(plural(found.elements, "element"))
     return ", ".join(parts)
-
-
-def place_text(worst: Worst) -> str:
-    """Return `out0[3,5]`."""
-    index = ",".join(map(str, worst.index))
-    return f"out{worst.output}" + (f"[{index}]" if index else "")

@@ -120,7 +120,7 @@ def _arrays(found: ShardingExplanation, paint: Paint) -> Iterator[str]:
     yield paint.dim(head)
     yield from lines
     if len(rows) > _MOST_ARRAYS:
-        yield f"{plural(len(rows) - _MOST_ARRAYS, 'more')}".replace("mores", "more")
+        yield f"{len(rows) - _MOST_ARRAYS:,} more"
 
 
 def _advice(found: ShardingExplanation, paint: Paint) -> Iterator[str]:
