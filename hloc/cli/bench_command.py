@@ -18,7 +18,7 @@ from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.sharded_signature import is_partitioned
 from hloc.jax.xla_child import XlaChild
-from hloc.jax.xla_program import is_installed
+from hloc.jax.xla_program import need_xla
 from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
@@ -64,8 +64,8 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
     load_plugins(a)
     options = compile_options(a)
     checked_pipeline(options)
-    if a.against and not is_installed():
-        raise HloError("--against=xla needs jax", notes=("pip install 'hloc[jax]'",))
+    if a.against:
+        need_xla("--against=xla")
     module = read_module(file)
     if is_partitioned(module):
         raise HloError("hloc bench runs a module on one device; see hloc run --devices")

@@ -25,7 +25,7 @@ from hloc.dumps.folder import DumpFile, read_folder
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.jax.xla_child import XlaChild, XlaEnded
-from hloc.jax.xla_program import is_installed
+from hloc.jax.xla_program import need_xla
 from hloc.lazy_dataclass import dataclass
 from hloc.output_file import write_form
 from hloc.report.answers import InputSet, differing, evaluated, input_sets, is_random
@@ -81,8 +81,7 @@ def bisect_xla(arguments: Namespace, talk: Talk) -> int:
     (file,) = need_files(a.files, exactly=1)
     if a.test or a.compiled:
         raise UsageError("--against=xla compares with the evaluator; drop --test and --compiled")
-    if not is_installed():
-        raise HloError("--against=xla needs jax", notes=("pip install 'hloc[jax]'",))
+    need_xla("--against=xla")
     module = read_module(file)
     if is_random(module):
         raise HloError("rng draws other numbers in XLA; results cannot be compared")

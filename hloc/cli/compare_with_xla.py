@@ -26,10 +26,9 @@ def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1)
     Raises:
         HloError: jax is not installed, XLA refuses the module, or it is a per-device program.
     """
-    from hloc.jax.xla_program import is_installed, run_by_xla, run_sharded_by_xla
+    from hloc.jax.xla_program import need_xla, run_by_xla, run_sharded_by_xla
 
-    if not is_installed():
-        raise HloError("--compare-with=xla needs jax", notes=("pip install 'hloc[jax]'",))
+    need_xla("--compare-with=xla")
     if devices == 1:
         return [np.asarray(result) for result in run_by_xla(full_text(module), inputs)[0]]
     if is_per_device(module):

@@ -107,13 +107,19 @@ def _ending(kind: str, compiled: CompiledModule | None) -> str:
     return next(stage.suffix for stage in compiled.stages if stage.name == kind)
 
 
+def deliver_module(module: Module, arguments: Namespace, talk: Talk) -> None:
+    """Write `module` in the style of the options, to the file of `-o` or to stdout."""
+    text = module.to_text(**text_options(arguments), large_constants=True)
+    deliver(text, arguments.output_file, talk)
+
+
 def deliver(form: str | bytes, path: str | None, talk: Talk) -> None:
-    """Write a text or bytes to the file `path`, or to stdout if that is None or `-`.
+    """Write a text or bytes to the file `path`, or to stdout if there is none or it is `-`.
 
     Raises:
         HloError: the file cannot be written.
     """
-    if path is None or path == "-":
+    if path in (None, "", "-"):
         talk.product(form)
     else:
         write_form(path, form)

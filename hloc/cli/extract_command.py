@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from hloc.analysis.extract import extract, find_instruction
-from hloc.cli.emit import deliver, text_options
+from hloc.cli.emit import deliver_module
 from hloc.cli.talk import Talk
 from hloc.ir.verifier import verify
 from hloc.report.exits import Exit, UsageError
@@ -21,8 +21,7 @@ def extract_module(arguments: Namespace, talk: Talk) -> int:
     inst = find_instruction(read_module(file), name)
     module = extract(inst, arguments.height)
     verify(module)
-    text = module.to_text(**text_options(arguments), large_constants=True)
-    deliver(text, arguments.output_file or None, talk)
+    deliver_module(module, arguments, talk)
     talk.say(
         f"{shown_name(file)}: {inst.name} with {plural(module.instruction_count, 'instruction')}, "
         f"{plural(len(module.entry.parameters), 'parameter')}"

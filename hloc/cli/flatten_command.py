@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli.emit import deliver, text_options
+from hloc.cli.emit import deliver_module
 from hloc.cli.talk import Talk
 from hloc.ir.verifier import verify
 from hloc.opt.control_flow.flattening import Flattening, flatten
@@ -20,8 +20,7 @@ def flatten_module(arguments: Namespace, talk: Talk) -> int:
     how = Flattening(arguments.trips, arguments.most_trips, arguments.branch)
     done = flatten(module, how)
     verify(module)
-    text = module.to_text(**text_options(arguments), large_constants=True)
-    deliver(text, arguments.output_file or None, talk)
+    deliver_module(module, arguments, talk)
     talk.say(
         f"{shown_name(file)}: {plural(done.loops, 'loop')}, "
         f"{plural(done.conditionals, 'conditional')} and "

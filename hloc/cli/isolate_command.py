@@ -16,7 +16,7 @@ from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.ir.sharded_signature import is_partitioned
 from hloc.jax.xla_child import XlaChild
-from hloc.jax.xla_program import is_installed
+from hloc.jax.xla_program import need_xla
 from hloc.output_file import write_form
 from hloc.report.compare import Bounds
 from hloc.report.exits import Exit
@@ -73,8 +73,7 @@ def _sides(against: str, level: str, child: XlaChild) -> list[Side]:
     if against == "O0":
         return [Compiled(2), Compiled(0)]
     if against == "xla":
-        if not is_installed():
-            raise HloError("--against=xla needs jax", notes=("pip install 'hloc[jax]'",))
+        need_xla("--against=xla")
         return [Xla(child), Compiled(2)]
     other: Module = read_module(against)
     return [Counterpart(shown_name(against), opened(other) if level == "instruction" else other)]

@@ -6,7 +6,7 @@ from argparse import Namespace
 from math import prod
 
 from hloc import driver
-from hloc.cli.emit import deliver, text_options
+from hloc.cli.emit import deliver_module
 from hloc.cli.talk import Talk
 from hloc.report.exits import Exit
 from hloc.report.source_input import need_files, read_module, shown_name
@@ -19,6 +19,5 @@ def partition_file(arguments: Namespace, talk: Talk) -> int:
     module = driver.partition(read_module(file), devices)
     if module.config.num_partitions == 1:
         talk.say(f"{shown_name(file)}: no sharding names several devices; nothing to partition")
-    text = module.to_text(**text_options(arguments), large_constants=True)
-    deliver(text, arguments.output_file or None, talk)
+    deliver_module(module, arguments, talk)
     return Exit.OK

@@ -27,7 +27,7 @@ def parse_files(arguments: Namespace, talk: Talk) -> int:
         style = text_options(arguments)
         texts = (module.to_text(**style, large_constants=True) for module in modules)
         text = f"{SEPARATOR}\n".join(texts)
-        deliver(text, arguments.output_file or None, talk)
+        deliver(text, arguments.output_file, talk)
         return Exit.OK
 
     return guarded_each(talk, files, parse_one)

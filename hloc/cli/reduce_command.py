@@ -28,7 +28,7 @@ def reduce_file(arguments: Namespace, talk: Talk) -> int:
         raise HloError(f"the test does not exit with 0 for {shown_name(file)} itself")
     reduced = shrink(module, test.shows_fault, arguments.time_limit, talk)
     text = reduced.module.to_text(large_constants=True)
-    deliver(text, arguments.output_file or None, talk)
+    deliver(text, arguments.output_file, talk)
     return Exit.OK
 
 

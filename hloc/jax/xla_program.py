@@ -24,6 +24,12 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in ("jax", "jaxlib"))
 
 
+def need_xla(option: str) -> None:
+    """Raise HloError for `option` if jax and jaxlib are not installed."""
+    if not is_installed():
+        raise HloError(f"{option} needs jax", notes=("pip install 'hloc[jax]'",))
+
+
 class XlaProgram:
     """A module compiled by XLA:CPU, which can be run repeatedly."""
 
