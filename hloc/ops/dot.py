@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hloc.dtypes import DType
@@ -27,28 +25,30 @@ from hloc.shapes import ArrayShape, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DotAttributes:
-    """Dimension numbers of a dot; `algorithm` "" is unset."""
+class ContractionDims:
+    """Batch and contracting dimensions of two operands."""
 
     lhs_batch_dims: tuple[int, ...] = attr("int_list", default=())
     lhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
     rhs_batch_dims: tuple[int, ...] = attr("int_list", default=())
     rhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DotAttributes(ContractionDims):
+    """Dimension numbers of a dot; `algorithm` "" is unset."""
+
     operand_precision: tuple[str, ...] = precisions()
     algorithm: str = attr("enum", default="", choices=ALGORITHMS, fold_case=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaggedDotAttributes:
+class RaggedDotAttributes(ContractionDims):
     """A dot, with the dimension of lhs that is divided into groups and that of rhs that picks one.
 
     `algorithm` is no attribute of ragged-dot.
     """
 
-    lhs_batch_dims: tuple[int, ...] = attr("int_list", default=())
-    lhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
-    rhs_batch_dims: tuple[int, ...] = attr("int_list", default=())
-    rhs_contracting_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
     lhs_ragged_dims: tuple[int, ...] = attr("int_list", default=(), always=True)
     rhs_group_dims: tuple[int, ...] = attr("int_list", default=())
     operand_precision: tuple[str, ...] = precisions()
@@ -58,12 +58,11 @@ class RaggedDotAttributes:
 
 
 def dot_dims(
-    name: str, lhs: ArrayShape, rhs: ArrayShape, a: Any, extra: tuple[int, ...] = ()
+    name: str, lhs: ArrayShape, rhs: ArrayShape, a: ContractionDims, extra: tuple[int, ...] = ()
 ) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     """Check dimension numbers and return sizes and dynamic flags: batch, lhs free, rhs free.
 
-    `a` has the dimension numbers; `extra` are dimensions of rhs that are neither free nor
-    contracted (group dimensions).
+    `extra` are dimensions of rhs that are neither free nor contracted (group dimensions).
     """
     check_dims(name, "lhs dimension", a.lhs_batch_dims + a.lhs_contracting_dims, lhs.rank)
     check_dims(name, "rhs dimension", a.rhs_batch_dims + a.rhs_contracting_dims + extra, rhs.rank)
@@ -189,11 +188,11 @@ def infer_scaled_dot(request: ShapeRequest) -> Shape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _batch(a: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _batch(a: ContractionDims) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return a.lhs_batch_dims, a.rhs_batch_dims
 
 
-def _contracting(a: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _contracting(a: ContractionDims) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return a.lhs_contracting_dims, a.rhs_contracting_dims
 
 

@@ -64,12 +64,8 @@ def _rows(w: LaunchWriter, plan: ReducePlan) -> None:
     group, per_block = plan.threads, plan.rows_per_block
     in_block = group * per_block
     with w.launch((-(-plan.rows // per_block), plan.parts, 1), (in_block, 1, 1)) as k:
-        thread = k.thread("x")
-        lane = k.math.rem(thread, group)
-        row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+        lane, row, safe = _lane_and_row(k, plan, group, per_block)
         reduction = Reduction(k, plan)
-        # All threads of a warp take part in shuffles, so those beyond the end repeat a row.
-        safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
         first, end = reduction.part(k.block_index("y"))
         values = reduction.add_up(safe, k.math.add(first, lane), end)
         values = (
@@ -77,8 +73,7 @@ def _rows(w: LaunchWriter, plan: ReducePlan) -> None:
             if group > WARP_THREADS
             else lane_reduce(k, values, reduction.combine, lane, plan.busy)
         )
-        leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
-        with k.body.when(leads):
+        with k.body.when(_leads(k, lane, row, plan)):
             reduction.finish(row, k.block_index("y"), values)
 
 
@@ -97,8 +92,7 @@ def _columns(w: LaunchWriter, plan: ReducePlan) -> None:
             for slot, value in zip(slots, values, strict=True):
                 slot.store(k.math, (y, x), value)
             k.barrier()
-        leads = k.body.all_of([k.math.compare("EQ", y, 0), k.math.compare("LT", column, plan.rows)])
-        with k.body.when(leads):
+        with k.body.when(_leads(k, y, column, plan)):
             for number in range(1, plan.busy):
                 others = [slot.load(k.math, (number, x)) for slot in slots]
                 values = reduction.combine(values, others)
@@ -110,16 +104,30 @@ def _join(w: LaunchWriter, plan: ReducePlan) -> None:
     group = min(WARP_THREADS, 1 << (plan.parts - 1).bit_length())
     per_block = BLOCK_THREADS // group
     with w.launch((-(-plan.rows // per_block), 1, 1)) as k:
-        thread = k.thread("x")
-        lane = k.math.rem(thread, group)
-        row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+        lane, row, safe = _lane_and_row(k, plan, group, per_block)
         reduction = Reduction(k, plan)
-        safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
         values = reduction.join_parts(safe, lane, group)
         values = lane_reduce(k, values, reduction.combine, lane, min(plan.parts, group))
-        leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
-        with k.body.when(leads):
+        with k.body.when(_leads(k, lane, row, plan)):
             reduction.write(row, values)
+
+
+def _lane_and_row(
+    k: GpuContext, plan: ReducePlan, group: int, per_block: int
+) -> tuple[IndexValue, IndexValue, IndexValue]:
+    """Return the thread's number in its group of `group` threads, its row, and a row that exists.
+
+    All threads of a warp take part in shuffles, so those beyond the end repeat a row.
+    """
+    thread = k.thread("x")
+    row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+    safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
+    return k.math.rem(thread, group), row, safe
+
+
+def _leads(k: GpuContext, number: IndexValue, row: IndexValue, plan: ReducePlan) -> Value:
+    """Return whether thread `number` of its group is the one that writes `row`."""
+    return k.body.all_of([k.math.compare("EQ", number, 0), k.math.compare("LT", row, plan.rows)])
 
 
 # ---------------------------------------------------------------- the work of one thread
