@@ -192,15 +192,19 @@ class App(Program):
             self._fault(fault)
             return Exit.FAULT
 
-    def _read_line(self) -> str | None:
-        """Return what was typed; None at the end of input."""
+    def _open_terminal(self) -> Terminal:
         from repl.terminal import Terminal
 
         forget_interrupts()
         self.terminal = self.terminal or Terminal(self.session, plain=self.console.no_color)
+        return self.terminal
+
+    def _read_line(self) -> str | None:
+        """Return what was typed; None at the end of input."""
+        terminal = self._open_terminal()
         while True:
             try:
-                return self.terminal.read()
+                return terminal.read()
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -226,11 +230,8 @@ class App(Program):
 
     def run_lines(self, lines: Iterable[str], verbose: bool = False) -> int:
         """Run one command per line; stop at the first error, unless `keep_going` is set."""
-        for line in command_lines(lines):
-            if verbose and line.strip():
-                self._print(Text(f"{self.where()}> {printable(line.strip())}"))
-            if not self.run_line(line):
-                break
+        commands = command_lines(lines)
+        while (line := self._next_line(commands, verbose)) is not None and self.run_line(line):
             if self.faults and not self.keep_going:
                 break
         return self._code()
@@ -295,24 +296,15 @@ class App(Program):
 
     def run_terminal(self) -> int:
         """Read commands with completion and history until `quit` or the end of input."""
-        from repl.terminal import Terminal
-
-        forget_interrupts()
-        self.terminal = Terminal(self.session, plain=self.console.no_color)
+        self._open_terminal()
         self.session.autosave_path = str(autosave_path())
         if not self.session.is_loaded:
             self.show(Message("type: load FILE, or help"))
         else:
             self.show(Message("type help for the commands, quit to leave", "dim"))
-        while True:
-            try:
-                text = self.terminal.read()
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                return Exit.OK
-            if not self.run_pasted(text):
-                return Exit.OK
+        while (text := self._read_line()) is not None and self.run_pasted(text):
+            pass
+        return Exit.OK
 
     def run_pasted(self, text: str) -> bool:
         """Run what was typed or pasted: a command, several lines of them, or a whole module."""

@@ -15,24 +15,19 @@ from repl.commands.row import Command, Results, needed
 from repl.commands.stepping import delete_breakpoint
 from repl.results import Edited, Message
 from repl.session import Session
-from repl.state import State
-
-
-def _edited(session: Session, state: State) -> Results:
-    yield Edited(state)
 
 
 def _edit(session: Session, rest: str) -> Results:
     name, _, text = rest.partition(" ")
     text = text.strip().removeprefix("= ").strip()
     if text:
-        yield from _edited(session, editing.edit_instruction(session, name, text))
+        yield Edited(editing.edit_instruction(session, name, text))
     elif name:
         inst = session.find(name)
         yield Message(f"edit %{inst.name} = {editing.line_text(inst)}")
     else:
         old = session.current.module.to_text("default", large_constants=True)
-        yield from _edited(session, editing.edit_module(session, _in_editor(old), "edit"))
+        yield Edited(editing.edit_module(session, _in_editor(old), "edit"))
 
 
 def _in_editor(text: str) -> str:
@@ -59,31 +54,31 @@ def _replace(session: Session, rest: str) -> Results:
         raise HloError(
             "replace what?", notes=("use: replace %x WITH %y, or WITH f32[4] add(a, b)",)
         )
-    yield from _edited(session, editing.replace_instruction(session, name, by.strip()))
+    yield Edited(editing.replace_instruction(session, name, by.strip()))
 
 
 def _delete(session: Session, rest: str) -> Results:
     if not rest or rest == "all" or rest.isdecimal():
         yield from delete_breakpoint(session, rest)
     else:
-        yield from _edited(session, editing.delete_instruction(session, rest))
+        yield Edited(editing.delete_instruction(session, rest))
 
 
 def _rename(session: Session, rest: str) -> Results:
     words = rest.split()
     if len(words) != 2:
         raise HloError("rename what?", notes=("use: rename %x NAME",))
-    yield from _edited(session, editing.rename_instruction(session, *words))
+    yield Edited(editing.rename_instruction(session, *words))
 
 
 def _set_layout(session: Session, rest: str) -> Results:
     name, _, layout = rest.partition(" ")
     needed(layout, "which layout?", "set-layout %x {0,1}")
-    yield from _edited(session, editing.set_layout(session, name, layout))
+    yield Edited(editing.set_layout(session, name, layout))
 
 
 def _insert(session: Session, rest: str) -> Results:
-    yield from _edited(session, editing.insert_instruction(session, rest))
+    yield Edited(editing.insert_instruction(session, rest))
 
 
 ROWS = (

@@ -140,17 +140,13 @@ def _break(session: Session, rest: str) -> Results:
     yield Message(f"breakpoint {row}: {KINDS[row.kind]}")
 
 
-def _breakpoints(session: Session) -> Results:
+def info_break(session: Session, rest: str) -> Results:
+    """`info break`: list the breakpoints."""
     rows = tuple(
         (str(row.number), row.kind, row.text, f"hit {plural(row.hits, 'time')}", KINDS[row.kind])
         for row in session.breaks.rows
     )
     yield Table("" if rows else "no breakpoints", (), rows)
-
-
-def info_break(session: Session, rest: str) -> Results:
-    """`info break`: list the breakpoints."""
-    yield from _breakpoints(session)
 
 
 def delete_breakpoint(session: Session, rest: str) -> Results:
