@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from hloc import driver
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.clone import clone_module
-from hloc.ir.computation import Computation
 from hloc.ir.events import Event
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -125,13 +124,9 @@ def _entered(session: Session, how: str, module: Module, events: tuple[Event, ..
     return session.add_state(session.current, how, module, events)
 
 
-def _same(module: Module, inst: Instruction) -> tuple[Computation, Instruction]:
-    """Return the counterpart of `inst` in a clone, and its computation."""
-    for computation in module.computations:
-        for other in computation.instructions:
-            if other.uid == inst.uid:
-                return computation, other
-    raise AssertionError(f"{inst.name} is not in the clone")
+def _same(module: Module, inst: Instruction) -> Instruction:
+    """Return the counterpart of `inst` in a clone."""
+    return next(other for other in all_instructions(module) if other.uid == inst.uid)
 
 
 def replace_instruction(session: Session, name: str, by: str) -> State:
@@ -152,11 +147,10 @@ def replace_instruction(session: Session, name: str, by: str) -> State:
         raise HloError(f"{inst.name} is {inst.shape}, but {other.name} is {other.shape}")
 
     def act(module: Module) -> None:
-        computation, old = _same(module, inst)
-        _, new = _same(module, other)
-        computation.replace(old, new)
+        old = _same(module, inst)
+        old.computation.replace(old, _same(module, other))
         if not old.users and not old.is_root and not old.is_a("parameter"):
-            computation.remove(old)
+            old.computation.remove(old)
 
     return change(session, f"replace %{inst.name} with %{other.name}", act)
 
@@ -178,8 +172,8 @@ def delete_instruction(session: Session, name: str) -> State:
         raise HloError(f"{inst.name} is {kind} of {inst.computation.name}")
 
     def act(module: Module) -> None:
-        computation, old = _same(module, inst)
-        computation.remove(old)
+        old = _same(module, inst)
+        old.computation.remove(old)
 
     return change(session, f"delete %{inst.name}", act)
 
@@ -198,8 +192,8 @@ def rename_instruction(session: Session, name: str, new_name: str) -> State:
         raise HloError(f"an instruction named {wanted!r} already exists")
 
     def act(module: Module) -> None:
-        computation, old = _same(module, inst)
-        computation.rename(old, wanted)
+        old = _same(module, inst)
+        old.computation.rename(old, wanted)
 
     return change(session, f"rename %{inst.name} {wanted}", act)
 
@@ -223,10 +217,10 @@ def set_layout(session: Session, name: str, layout: str) -> State:
     shape = inst.shape.with_layout(None if plain else Layout(order))
 
     def act(module: Module) -> None:
-        computation, old = _same(module, inst)
-        computation.set_shape(old, shape)
+        old = _same(module, inst)
+        old.computation.set_shape(old, shape)
         is_signature = old.is_root or old.is_a("parameter")
-        if computation is module.entry and is_signature and module.config.entry_layout:
+        if old.computation is module.entry and is_signature and module.config.entry_layout:
             module.set_config(replace(module.config, entry_layout=None))
 
     return change(session, f"set-layout %{inst.name} {layout.strip()}", act)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from math import prod
 from typing import TYPE_CHECKING
 
 from hloc import driver
@@ -12,7 +13,6 @@ from hloc.analysis.module_diff import line_of
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import compare
 from hloc.report.inputs import random_inputs
 from hloc.report.run_report import comparison_text
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from repl.kernel_steps import KernelSteps
     from repl.session import Session
 
-_SECTOR_BYTES = 32
 _HEADS = (
     "kernel of", "grid", "block", "launches", "instructions/thread", "sector bytes/byte",
     "bank conflicts", "registers", "spills",
@@ -127,30 +126,10 @@ def _compiled(session: Session, module: Module) -> NvptxModule:
 # ---- metrics
 
 
-@dataclass(slots=True)
-class _Launches:
-    """The sums over all launches of one function."""
-
-    count: int = 0
-    instructions: int = 0
-    sectors: int = 0
-    global_bytes: int = 0
-    wavefronts: int = 0
-    accesses: int = 0
-
-    def add(self, report: LaunchReport) -> None:
-        self.count += 1
-        self.instructions += report.thread_instructions
-        self.sectors += report.global_sectors
-        self.global_bytes += report.global_bytes
-        self.wavefronts += report.shared_wavefronts
-        self.accesses += report.shared_accesses
-
-
 def _table(compiled: NvptxModule, reports: list[tuple[str, LaunchReport]]) -> Table:
-    launches: dict[str, _Launches] = {}
+    launches: dict[str, list[LaunchReport]] = {}
     for function_name, report in reports:
-        launches.setdefault(function_name, _Launches()).add(report)
+        launches.setdefault(function_name, []).append(report)
     uses = _uses(compiled)
     rows = [
         (kernel.source if number == 0 else f"{kernel.source} ({number + 1})",
@@ -163,16 +142,18 @@ def _table(compiled: NvptxModule, reports: list[tuple[str, LaunchReport]]) -> Ta
     return Table(title, _HEADS, tuple(rows), right=tuple(range(1, len(_HEADS))))
 
 
-def _cells(function: GpuFunction, done: _Launches) -> tuple[str, ...]:
-    x, y, z = function.grid
-    threads = x * y * z * function.threads * done.count
+def _cells(function: GpuFunction, reports: list[LaunchReport]) -> tuple[str, ...]:
+    from hloc.ptx import LaunchReport
+
+    total = LaunchReport.total(reports)
+    threads = prod(function.grid) * function.threads * len(reports)
     return (
         _extent(function.grid),
         _extent(function.block),
-        str(done.count),
-        f"{done.instructions / threads:.1f}",
-        f"{done.sectors * _SECTOR_BYTES / done.global_bytes:.2f}" if done.global_bytes else "-",
-        f"{done.wavefronts / done.accesses:.2f}x" if done.accesses else "-",
+        str(len(reports)),
+        f"{total.thread_instructions / threads:.1f}",
+        f"{total.sector_bytes / total.global_bytes:.2f}" if total.global_bytes else "-",
+        f"{total.bank_conflict_ratio:.2f}x" if total.shared_accesses else "-",
     )
 
 

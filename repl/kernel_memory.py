@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hloc.errors import HloError
+from hloc.ptx.metrics import BANKS, SECTOR_BYTES
 from hloc.ptx.stepping import Access
 from hloc.report.text import plural
 from repl.kernel_steps import KernelSteps
@@ -16,8 +17,6 @@ from repl.results import Table
 
 _MOST_WORDS = 64
 _MOST_NEW_WORDS = 8
-_SECTOR_BYTES = 32
-_BANKS = 32
 
 
 def touched(steps: KernelSteps) -> Iterator[str]:
@@ -53,14 +52,14 @@ def accessed(access: Access) -> str:
     """Return the cost of an access: its lanes, sectors or words, and lanes per bank."""
     who = plural(len(np.unique(access.lanes)), "lane")
     if access.space == "global":
-        first = access.addresses // _SECTOR_BYTES
-        last = (access.addresses + (access.size - 1)) // _SECTOR_BYTES
+        first = access.addresses // SECTOR_BYTES
+        last = (access.addresses + (access.size - 1)) // SECTOR_BYTES
         sectors = len(np.unique(np.concatenate([first, last])))
-        return f"{who}, {plural(sectors, 'sector')} of {_SECTOR_BYTES} bytes"
+        return f"{who}, {plural(sectors, 'sector')} of {SECTOR_BYTES} bytes"
     if access.space == "shared":
         first = access.addresses.astype(np.int64) // 4
         words = np.unique(first[:, None] + np.arange(max(access.size // 4, 1)))
-        most = max(Counter((words % _BANKS).tolist()).values())
+        most = max(Counter((words % BANKS).tolist()).values())
         return f"{who}, {plural(len(words), 'word')}, {most} on one bank at most"
     return who
 

@@ -102,6 +102,7 @@ def _copy_of(state: State, spare: tuple[State, Module] | None) -> Module | None:
 
 
 def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Applied:
+    """Enter the state after a whole run of a pass, if the run changed something."""
     name = text_of(recipe.what)
     rewrites = tuple(sorted(replay.context.fired.items()))
     warnings = [*replay.context.warnings, *_misreports(replay)]
@@ -203,13 +204,9 @@ def enter_inside(session: Session, stepping: Stepping, replay: Replay) -> State:
         stepping.name,
         replay.module,
         replay.events_after(known),
-        rewrites=_counted(replay.rules[known:]),
+        rewrites=tuple(Counter(replay.rules[known:]).items()),
         wall_ms=replay.wall_ms,
         recipe=stepping.recipe,
         base=stepping.base,
         step=number,
     )
-
-
-def _counted(rules: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    return tuple((by, rules.count(by)) for by in dict.fromkeys(rules))

@@ -89,14 +89,12 @@ class Table:
         title: a line above, "" for none.
         heads: () for none.
         right: indices of right-aligned columns.
-        current: index of the marked row, -1 for none.
     """
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: tuple[int, ...] = ()
-    current: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from hloc.report.kernel_times import KernelTime, kernel_times, repeated
 from hloc.report.text import aligned, count_text, duration, plural, size_text
 
 if TYPE_CHECKING:
-    from hloc.ptx import LaunchReport
     from hloc.runtime.gpu.profile import KernelProfile, ModuleProfile
 
 _MOST_ROWS = 30
@@ -77,23 +76,18 @@ def _counted(found: ModuleProfile) -> list[tuple[str, ...]]:
     head = ("kernel", "runs", "instructions", "asked for", "in sectors", "bank conflicts")
     rows: list[tuple[str, ...]] = [head]
     for kernel in found.kernels:
-        reports = kernel.reports
-        ideal = _sum(reports, "shared_accesses")
+        counted = kernel.counts
         rows.append(
             (
                 _name(kernel),
                 str(kernel.runs),
-                f"{kernel.instructions:,}",
-                size_text(_sum(reports, "global_bytes")),
-                size_text(32 * _sum(reports, "global_sectors")),
-                f"x{_sum(reports, 'shared_wavefronts') / ideal:.2f}" if ideal else "",
+                f"{counted.thread_instructions:,}",
+                size_text(counted.global_bytes),
+                size_text(counted.sector_bytes),
+                f"x{counted.bank_conflict_ratio:.2f}" if counted.shared_accesses else "",
             )
         )
     return rows
-
-
-def _sum(reports: Sequence[LaunchReport], what: str) -> int:
-    return sum(getattr(report, what) for report in reports)
 
 
 def _name(kernel: KernelProfile) -> str:

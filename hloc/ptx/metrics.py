@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -13,9 +13,9 @@ from hloc.ptx.code import Code
 from hloc.ptx.lanes import WARP, Lanes, numbers_of
 from hloc.ptx.value_types import Array
 
-_SECTOR_BYTES = 32
-_BANKS = 32
-_BANK_BYTES = 4
+SECTOR_BYTES = 32
+BANKS = 32
+BANK_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,26 @@ class LaunchReport:
         return self.shared_wavefronts / self.shared_accesses if self.shared_accesses else 1.0
 
     @property
+    def sector_bytes(self) -> int:
+        """Bytes of all accessed sectors."""
+        return self.global_sectors * SECTOR_BYTES
+
+    @property
     def sector_efficiency(self) -> float:
         """Share of requested bytes in all accessed sectors."""
-        touched = self.global_sectors * _SECTOR_BYTES
-        return self.global_bytes / touched if touched else 1.0
+        return self.global_bytes / self.sector_bytes if self.sector_bytes else 1.0
+
+    @classmethod
+    def total(cls, reports: Sequence[LaunchReport]) -> LaunchReport:
+        """Return the sums over several launches, without opcodes."""
+        return cls(
+            sum(report.steps for report in reports),
+            sum(report.thread_instructions for report in reports),
+            sum(report.global_sectors for report in reports),
+            sum(report.global_bytes for report in reports),
+            sum(report.shared_wavefronts for report in reports),
+            sum(report.shared_accesses for report in reports),
+        )
 
     @classmethod
     def of(cls, steps: int, thread_instructions: int, metrics: Metrics | None) -> LaunchReport:
@@ -97,16 +113,16 @@ class Metrics:
 
     def _shared(self, warps: Array, addresses: Array, size: int) -> None:
         """Count wavefronts; accesses of 8 or 16 bytes are split into parts of 16 or 8 lanes."""
-        words = max(1, size // _BANK_BYTES)
+        words = max(1, size // BANK_BYTES)
         part_size = WARP // words if words <= 4 else 8
         order = np.arange(len(addresses))
         start = np.searchsorted(warps, warps)
         part = warps * WARP + (order - start) // part_size
-        word = addresses.astype(np.int64)[:, None] // _BANK_BYTES + np.arange(words)
+        word = addresses.astype(np.int64)[:, None] // BANK_BYTES + np.arange(words)
         parts, touched = _distinct_pairs(np.repeat(part, words), word.reshape(-1))
         row = np.cumsum(np.diff(parts, prepend=parts[:1]) != 0)
-        places = row * _BANKS + touched % _BANKS
-        counts = np.bincount(places, minlength=(int(row[-1]) + 1) * _BANKS).reshape(-1, _BANKS)
+        places = row * BANKS + touched % BANKS
+        counts = np.bincount(places, minlength=(int(row[-1]) + 1) * BANKS).reshape(-1, BANKS)
         self.shared_wavefronts += int(counts.max(axis=1).sum())
         self.shared_accesses += len(counts)
 
@@ -114,8 +130,8 @@ class Metrics:
 def _sectors(warps: Array, addresses: Array, size: int) -> int:
     """Return the number of distinct sectors that each warp accesses, summed."""
     start = addresses.astype(np.uint64)
-    first = start // np.uint64(_SECTOR_BYTES)
-    last = (start + np.uint64(size - 1)) // np.uint64(_SECTOR_BYTES)
+    first = start // np.uint64(SECTOR_BYTES)
+    last = (start + np.uint64(size - 1)) // np.uint64(SECTOR_BYTES)
     both = np.concatenate([first, last]).astype(np.int64)
     return len(_distinct_pairs(np.tile(warps, 2), both)[0])
 

@@ -31,7 +31,7 @@ class KernelProfile:
         dtype, algorithm: of its arithmetic, on which peaks depend.
         cost: total cost of all launches.
         seconds: on the device; None in the interpreter.
-        reports: of the interpreter, one per launch of a function.
+        counts: of the interpreter, zeros on a device.
     """
 
     source: str
@@ -41,12 +41,7 @@ class KernelProfile:
     dtype: DType
     algorithm: str
     seconds: float | None
-    reports: tuple[LaunchReport, ...]
-
-    @property
-    def instructions(self) -> int:
-        """Instructions that threads executed in the interpreter."""
-        return sum(report.thread_instructions for report in self.reports)
+    counts: LaunchReport
 
     def share_of(self, spec: DeviceSpec) -> float | None:
         """Return the roofline time as a share of the measured time; None without times."""
@@ -104,10 +99,10 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
                 instruction_cost(request.inst, costs.__getitem__).times(runs),
                 *_arithmetic(request.inst),
                 statistics.median(map(sum, each)) if is_timed else None,
-                () if is_timed else tuple(each[0]),
+                LaunchReport.total([] if is_timed else each[0]),
             )
         )
-    result.sort(key=lambda k: (-(k.seconds or 0.0), -k.instructions, k.source))
+    result.sort(key=lambda k: (-(k.seconds or 0.0), -k.counts.thread_instructions, k.source))
     name = executable.device.name
     return ModuleProfile(name, spec_of_device(name), tuple(result))
 

@@ -43,7 +43,7 @@ def test_counts_of_each_kernel_in_the_interpreter() -> None:
     device = SimulatedDevice()
     executable = GpuExecutable(compiled(entry("f32[4096]", "f32[4096] negate(p0)")), device)
     (kernel,) = profile(executable, [np.zeros(4096, np.float32)]).kernels
-    (report,) = kernel.reports
+    report = kernel.counts
     assert report.global_sectors * 32 == report.global_bytes == kernel.cost.bytes
     assert kernel.seconds is None
     assert kernel.share_of(DeviceSpec(1, 1.0, 1.0, 1.0)) is None
