@@ -258,8 +258,6 @@ def ragged_fault(world: World, what: Exchange, rendezvous: Rendezvous) -> int:
             start = number_at(what.operand[2], arrays[2], i)
             count = number_at(what.operand[3], arrays[3], i)
             target = number_at(what.operand[4], arrays[4], i)
-            rows = what.operand[0].outer
-            room = what.operand[1].outer
             if (
                 start < 0
                 or count < 0

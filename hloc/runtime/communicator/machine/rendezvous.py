@@ -50,14 +50,12 @@ def meet(world: World, device: Device, number: int, arrays: Words) -> int:
         return begin_work(world, what, rendezvous, number, phase)
     device.waits_at = number + 1
     count_idle(world)
-    while atomic_load(rendezvous.phase) == phase:
-        if wait_for(world, rendezvous, phase) != 0:
-            return 1
+    if wait_past(world, rendezvous, phase) != 0:
+        return 1
     if atomic_load(rendezvous.phase) == phase + 1:
         do_pieces(world, what, rendezvous, phase)
-        while atomic_load(rendezvous.phase) == phase + 1:
-            if wait_for(world, rendezvous, phase + 1) != 0:
-                return 1
+        if wait_past(world, rendezvous, phase + 1) != 0:
+            return 1
     if atomic_load(world.stopped) != 0:
         return 1
     device.waits_at = 0
@@ -102,10 +100,7 @@ def begin_work(
     if atomic_load(rendezvous.sleepers) > 0:
         wake(at(rendezvous.phase), world.helpers)
     do_pieces(world, what, rendezvous, phase)
-    while atomic_load(rendezvous.phase) == phase + 1:
-        if wait_for(world, rendezvous, phase + 1) != 0:
-            return 1
-    return 0
+    return wait_past(world, rendezvous, phase + 1)
 
 
 def do_pieces(world: World, what: Exchange, rendezvous: Rendezvous, phase: int) -> None:
@@ -127,8 +122,16 @@ def release(rendezvous: Rendezvous, phase: int) -> None:
         wake(at(rendezvous.phase), rendezvous.members)
 
 
-def wait_for(world: World, rendezvous: Rendezvous, phase: int) -> int:
-    """Wait for the end of a phase, spinning first; returns 1 if the run has been stopped."""
+def wait_past(world: World, rendezvous: Rendezvous, phase: int) -> int:
+    """Wait until a phase has ended; returns 1 if the run has been stopped."""
+    while atomic_load(rendezvous.phase) == phase:
+        if wait_once(world, rendezvous, phase) != 0:
+            return 1
+    return 0
+
+
+def wait_once(world: World, rendezvous: Rendezvous, phase: int) -> int:
+    """Spin, then sleep until woken, unless the phase ends; returns 1 if the run is stopped."""
     for _spin in range(world.spins):
         if atomic_load(rendezvous.phase) != phase:
             return 0

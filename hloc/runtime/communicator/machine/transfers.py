@@ -19,7 +19,7 @@ from hloc.codegen.llvm.python_subset_stubs import (
     sched_yield,
     size_of,
 )
-from hloc.runtime.communicator.machine.rendezvous import count_idle, stop, wait_for
+from hloc.runtime.communicator.machine.rendezvous import count_idle, stop, wait_past
 from hloc.runtime.communicator.machine.stubs import (
     Device,
     Exchange,
@@ -73,9 +73,8 @@ def receive(world: World, what: Exchange, box: Rendezvous, device: Device, array
         if there is None:
             device.waits_at = number + 1
             count_idle(world)
-            while atomic_load(box.phase) == phase:
-                if wait_for(world, box, phase) != 0:
-                    return 1
+            if wait_past(world, box, phase) != 0:
+                return 1
         if atomic_load(world.stopped) != 0:
             return 1
         device.waits_at = 0
