@@ -143,7 +143,7 @@ def test_a_wrong_value_of_an_option_of_hloc_is_refused() -> None:
         compiled.compile({"hloc_flush_subnormals": 7})
 
 
-def test_without_being_asked_hloc_runs_nothing() -> None:
+def test_hloc_runs_nothing_unless_selected() -> None:
     done = run("import jax, jax.numpy as jnp; print(jnp.ones(2).devices())", JAX_PLATFORMS="")
     assert "CpuDevice" in done.stdout, done.stderr
 

@@ -24,7 +24,7 @@ def test_an_annotated_program_agrees_with_xla_on_its_devices(name: str) -> None:
     assert "compare with xla: OK" in done.stderr
 
 
-def test_results_that_differ_are_told() -> None:
+def test_different_results_are_reported() -> None:
     """Sums in another order are not the same to the last bit."""
     done = _run("examples/tensor_parallel_block.hlo", "--devices=8", "--rtol=0", "--atol=0")
     assert done.returncode == 1, done.stderr

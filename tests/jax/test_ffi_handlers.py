@@ -222,7 +222,7 @@ def test_shapes_that_hlocs_own_target_does_not_know_are_the_librarys() -> None:
         program()
 
 
-def test_a_target_that_nobody_registered_is_named_with_the_way() -> None:
+def test_an_unregistered_target_is_named_with_how_to_register_it() -> None:
     call = jax.ffi.ffi_call("test_nobody", like(X))
     with pytest.raises(
         jax.errors.JaxRuntimeError, match=r'"test_nobody" is not known.*register_ffi'

@@ -62,7 +62,7 @@ def test_ordinary_inputs_show_no_fault(tmp_path: Path, capsys: Capture) -> None:
     assert (code, data["diverging"]) == (0, [])
 
 
-def test_the_end_of_xla_is_told(tmp_path: Path, capsys: Capture) -> None:
+def test_a_crash_of_xla_is_reported(tmp_path: Path, capsys: Capture) -> None:
     """XLA divides the constants while it compiles; the other pieces are compared."""
     code, data = isolate(BY_ZERO, tmp_path, capsys)
     assert code == 0

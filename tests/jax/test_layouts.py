@@ -54,7 +54,7 @@ def test_a_compiled_program_tells_its_layouts() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pinned_host", "unpinned_host"])
-def test_arrays_lie_in_the_memory_that_is_asked_for(kind: str) -> None:
+def test_arrays_lie_in_the_requested_memory(kind: str) -> None:
     device = jax.devices("hloc")[0]
     assert [memory.kind for memory in device.addressable_memories()][:1] == ["device"]
     sharding = jax.sharding.SingleDeviceSharding(device, memory_kind=kind)

@@ -202,7 +202,7 @@ def test_passes_of_every_kind() -> None:
     assert [module.name for module in scope.modules] == names
 
 
-def test_a_fault_in_a_rule_is_told_with_its_line() -> None:
+def test_a_fault_in_a_rule_is_reported_with_its_line() -> None:
     f = jax.jit(lambda v: jnp.sin(v) * 5)
     with pytest.raises(HloError) as told, hloc.jax.passes(broken):
         f(jnp.ones(3))
@@ -227,7 +227,7 @@ def test_an_invalid_module_does_not_reach_xla() -> None:
     ("what", "message"),
     [(len, "expected a rule"), ("no-such-pass", "there is no pass"), (3, "expected a rule")],
 )
-def test_what_is_no_pass(what: Any, message: str) -> None:
+def test_objects_that_are_not_passes(what: Any, message: str) -> None:
     with pytest.raises(HloError, match=message):
         hloc.jax.passes(what)
 

@@ -77,7 +77,7 @@ def test_a_fault_in_one_process_ends_the_job(parallel: Path) -> None:
     assert "cannot read missing.hlo" in job.text
 
 
-def test_a_deadlock_is_told_with_devices_and_lines(tmp_path: Path) -> None:
+def test_a_deadlock_is_reported_with_devices_and_lines(tmp_path: Path) -> None:
     path = tmp_path / "stuck.hlo"
     path.write_text(branches(f"f32[4] {SUM.replace('X', 'a')}", "f32[4] negate(a)"))
     job = run(4, "-m", "hloc", "run", str(path))

@@ -68,7 +68,7 @@ def test_a_fault_on_one_process_ends_the_job() -> None:
     assert "is done" not in job.text
 
 
-def test_processes_with_different_modules_are_told_apart() -> None:
+def test_processes_with_different_modules_are_detected() -> None:
     job = run(4, "-m", "tests.mpi.program", "other_module")
     assert job.code != 0
     assert "process 2 of the job has another module or other options than process 0" in job.text

@@ -48,7 +48,7 @@ def test_more_programs_than_it_keeps_are_sent_again() -> None:
     child.close()
 
 
-def test_it_ends_when_nobody_needs_it() -> None:
+def test_it_ends_with_the_session() -> None:
     child = Child()
     child.run(hloc.parse(TEXT), OPTIONS, [INPUT], timeout=PATIENCE)
     pid = child.pid

@@ -51,7 +51,7 @@ def test_a_change_is_verified_and_a_state(line: str, shown: str, repl: Session, 
     assert repl.current.module.to_text() == before
 
 
-def test_what_is_edited_stays_the_same_instruction(repl: Session, say: Say) -> None:
+def test_an_edited_instruction_keeps_its_identity(repl: Session, say: Say) -> None:
     uid = repl.find("nn").uid
     say(
         "edit %nn = f32[2,3] abs(n)\napply dce\nrename %nn k\ninsert z = f32[2,3] abs(k)\ndelete %z"
@@ -84,7 +84,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_what_cannot_be_is_refused(line: str, repl: Session, say: Say) -> None:
+def test_invalid_edits_are_refused(line: str, repl: Session, say: Say) -> None:
     with pytest.raises(hloc.HloError) as fault:
         say(line)
     text = str(fault.value)

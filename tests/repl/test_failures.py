@@ -164,7 +164,7 @@ def test_an_invalid_module_is_marked_and_the_rewrite_named(session: Session, say
     assert session.current.is_valid
 
 
-def test_dishonest_answers_are_told(say: Say) -> None:
+def test_passes_that_misreport_changes_are_reported(say: Say) -> None:
     assert "says that it changed something, but it did not" in say("apply lies")
     assert "says that it changed nothing, but it did" in say("apply hides")
 

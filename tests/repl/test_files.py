@@ -98,7 +98,7 @@ def test_a_pasted_module_is_in_the_session_file(repl: Session, say: Say) -> None
     assert again[-1] == "apply algsimp"
 
 
-def test_what_was_done_is_kept_after_every_command(repl: Session, say: Say, tmp_path: Path) -> None:
+def test_commands_are_saved_after_every_command(repl: Session, say: Say, tmp_path: Path) -> None:
     repl.autosave_path = str(tmp_path / "folder" / "last.hlor")
     say(TEXT)
     say("apply cse")
@@ -181,7 +181,7 @@ def test_a_pass_that_fails_leaves_the_state(repl: Session, say: Say, tmp_path: P
     assert repl.current.label == "s0"
 
 
-def test_a_pass_that_lies_is_told(say: Say, tmp_path: Path) -> None:
+def test_a_pass_that_misreports_a_change_is_reported(say: Say, tmp_path: Path) -> None:
     say(f"{TEXT}plugin {plugin(tmp_path / 'student.py', 'return True')}")
     assert "warning: the pass says that it changed something" in say("apply student")
 

@@ -31,7 +31,7 @@ def test_the_whole_state_and_one_kernel(say: Say) -> None:
     assert ".target sm_90" in say("set gpu-chip=sm_90\nptx %n")
 
 
-def test_a_simulation_tells_metrics_and_whether_it_is_right(say: Say) -> None:
+def test_a_simulation_gives_metrics_and_a_verdict(say: Say) -> None:
     """The transposition reads and writes whole sectors, and no two threads meet on a bank."""
     said = say(MODULE + "sim %t")
     assert "agrees with the evaluator" in said
@@ -56,7 +56,7 @@ def test_registers_are_unknown_without_an_assembler(
         ("ptx %x", "computes nothing"),
     ],
 )
-def test_faults_are_told(say: Say, repl: Session, script: str, said: str) -> None:
+def test_faults_are_reported(say: Say, repl: Session, script: str, said: str) -> None:
     say(MODULE)
     with pytest.raises(HloError, match=said):
         say(script)

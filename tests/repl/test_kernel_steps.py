@@ -80,7 +80,7 @@ def test_steps_forward_and_back_are_the_same_places(say: Say) -> None:
     assert step_of(say("ptx back 500")) == 0
 
 
-def test_a_load_tells_register_address_and_sectors(say: Say) -> None:
+def test_a_load_shows_register_address_and_sectors(say: Say) -> None:
     """The operand has the value that it has in the session: -1, for x is all ones."""
     said = last(say, "ptx step %r\nptx thread 5\nptx to global\nptx next")
     assert re.search(r"wrote %\w+ = -1$", said, re.MULTILINE)
@@ -168,7 +168,7 @@ def test_the_whole_state_lists_its_launches(say: Say) -> None:
         ("ptx step %r\nptx end\nptx regs", "no kernel is open"),
     ],
 )
-def test_faults_are_told(say: Say, repl: Session, script: str, said: str) -> None:
+def test_faults_are_reported(say: Say, repl: Session, script: str, said: str) -> None:
     say(MODULE)
     with pytest.raises(HloError, match=re.escape(said)):
         say(script)

@@ -94,7 +94,7 @@ def test_a_script_is_run_to_quit(
     assert "\x1b" not in out
 
 
-def test_a_script_stops_at_the_first_fault_unless_told_to_go_on(
+def test_a_script_stops_at_the_first_fault_unless_keep_going_is_set(
     file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "x.hlor"
@@ -135,7 +135,7 @@ def test_hloc_repl_is_the_same_program(file: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/no/such/file", "/"])
-def test_what_cannot_be_read_is_exit_1(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_file_is_exit_1(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_program([path]) == 1
     assert run_program(["-x", path]) == 1
     assert "cannot read" in capsys.readouterr().out

@@ -78,7 +78,7 @@ def test_inputs_of_a_verification_are_counted(recorded: Session, say: Callable[[
     assert ends_of("verify s0 s1") == {24}
 
 
-def test_a_run_says_what_it_is_at(recorded: Session, say: Callable[[str], str]) -> None:
+def test_a_run_shows_its_current_step(recorded: Session, say: Callable[[str], str]) -> None:
     say("apply fusion\nrun")
     assert {detail for name, _, _, detail in seen if name == "run"} >= {
         "compiling s1",

@@ -159,7 +159,7 @@ def test_states_are_named(session: Session) -> None:
         session.state("prev")
 
 
-def test_why_tells_source_line_and_rules(session: Session) -> None:
+def test_why_shows_source_line_and_rules(session: Session) -> None:
     apply(session, "algebraic-simplifier,cse,dce")
     origin = why(session, "a")
     assert (origin.text_line, origin.is_live) == (13, True)

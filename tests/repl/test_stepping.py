@@ -97,7 +97,7 @@ def test_rules_are_listed_and_disabled(repl: Session, say: Say) -> None:
         say("rules cse")
 
 
-def test_missed_tells_of_guards_patterns_and_exactness(say: Say) -> None:
+def test_missed_explains_guards_patterns_and_exactness(say: Say) -> None:
     text = say("missed algsimp %r")
     assert "its pattern has another form" in text
     lines = "x = f32[] parameter(0)\ne = f32[] exponential(x)\nROOT l = f32[] log(e)"

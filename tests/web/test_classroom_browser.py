@@ -117,7 +117,9 @@ def test_an_answer_is_checked_and_what_it_says_is_text(
     assert not bob.driver.find_elements("css selector", "#view .findings img")
 
 
-def test_who_has_joined_comes_back_to_the_page(room: Class, students: tuple[Page, Page]) -> None:
+def test_a_student_who_has_joined_comes_back_to_the_page(
+    room: Class, students: tuple[Page, Page]
+) -> None:
     ada, _ = students
     ada.driver.get("about:blank")
     ada.driver.get(room.link)

@@ -67,7 +67,7 @@ def test_a_module_without_end_is_stopped_and_the_next_one_answered(child: Child,
     assert ask(child, "check", TEXT)["instructions"] == 2
 
 
-def test_a_module_that_needs_more_than_the_machine_has_is_told_in_words(child: Child) -> None:
+def test_a_module_that_needs_more_than_the_machine_has_gets_a_message(child: Child) -> None:
     answer = ask(child, "run", HUGE)
     assert answer["faults"][0]["message"]
     assert "internal error" not in answer["faults"][0]["message"]
@@ -93,7 +93,7 @@ def test_the_command_serves_its_page_at_the_address_it_prints() -> None:
         process.communicate()
 
 
-def test_a_port_that_is_taken_is_told_in_words() -> None:
+def test_a_port_that_is_taken_gets_a_message() -> None:
     import socket
 
     with socket.socket() as taken:

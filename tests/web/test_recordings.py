@@ -74,7 +74,7 @@ def test_every_state_and_its_graph_can_be_looked_at(driver: Any, site: str) -> N
     page.has_no_complaints()
 
 
-def test_what_was_not_recorded_is_said(driver: Any, site: str) -> None:
+def test_states_that_were_not_recorded_are_reported(driver: Any, site: str) -> None:
     page = opened(driver, site, recordings.sessions()[0])
     page.view("asm")
     page.shows("this is not in the recording", "#view .fault")

@@ -151,7 +151,7 @@ def test_reduce_keeps_what_the_test_asks_for(tmp_path: Path, capsys: Capture) ->
         (f"sleep {2 * PATIENCE} # {{}}", 1, "the test does not exit with 0 for"),
     ],
 )
-def test_a_test_that_does_not_hold_is_told(
+def test_a_test_that_fails_on_the_input_is_reported(
     test: str, code: int, message: str, tmp_path: Path, capsys: Capture
 ) -> None:
     words = ["reduce", write(tmp_path, long_module()), f"--test={test}", "--test-timeout=1"]

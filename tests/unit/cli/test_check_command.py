@@ -71,12 +71,12 @@ def _match(checks: str) -> None:
 
 
 @pytest.mark.parametrize("checks", HOLD)
-def test_what_holds(checks: str) -> None:
+def test_checks_that_match(checks: str) -> None:
     _match(checks)
 
 
 @pytest.mark.parametrize("checks", FAIL)
-def test_what_does_not_hold(checks: str) -> None:
+def test_checks_that_do_not_match(checks: str) -> None:
     with pytest.raises(Mismatch, match=re.escape(FAIL[checks])):
         _match(checks)
 

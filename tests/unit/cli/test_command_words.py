@@ -32,7 +32,7 @@ def test_the_command_is_the_first_word_that_is_no_option(
     assert command_and_words(words.split()) == (command, rest.split())
 
 
-def test_help_of_what_is_no_command() -> None:
+def test_help_on_a_word_that_is_no_command() -> None:
     with pytest.raises(UsageError, match="no command named 'pasre'; did you mean parse"):
         command_and_words(["help", "pasre"])
 

@@ -47,14 +47,14 @@ def test_a_cubin_is_written() -> None:
         (["--target=amdgcn", "--run"], 3, "cannot run in this process"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_options_are_refused(
     words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["a.hlo", "-q", *words]) == code
     assert said in capsys.readouterr().err
 
 
-def test_chips_are_listed_with_what_they_can(capsys: pytest.CaptureFixture[str]) -> None:
+def test_chips_are_listed_with_their_features(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["targets", "nvptx64", "amdgcn"]) == 0
     listed = capsys.readouterr().out
     assert "sm_90a           PTX 8.0, 227 KiB of shared memory, tensor cores" in listed

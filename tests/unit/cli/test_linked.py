@@ -307,7 +307,9 @@ def test_a_missing_linker_is_named(
         assert said in capsys.readouterr().err
 
 
-def test_what_a_compiler_says_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_the_output_of_a_failed_compiler_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     monkeypatch.setenv("CC", "false")
     assert main(["a.hlo", "--emit=exe", "-o", "p"]) == 1
     assert "false failed with exit code 1" in capsys.readouterr().err

@@ -120,7 +120,7 @@ def test_an_output_file_is_written_whatever_else_is_asked(
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
-def test_a_run_is_told_and_compared(level: str, sums: str, capsys: Capture) -> None:
+def test_a_run_is_reported_and_compared(level: str, sums: str, capsys: Capture) -> None:
     assert main([sums, level, "--run", "--random=3", "--compare-with=interp"]) == 0
     captured = capsys.readouterr()
     assert "run: output f32[8]  median" in captured.err
@@ -212,7 +212,7 @@ def test_a_profile_has_a_line_per_kernel(tmp_path: Path, capsys: Capture) -> Non
     assert len(rows["d"].split()) == len(rows["t"].split()) + 1, "GFLOP/s, which tanh has none of"
 
 
-def test_passes_are_told(sums: str, capsys: Capture) -> None:
+def test_passes_are_reported(sums: str, capsys: Capture) -> None:
     arguments = ["--time-passes", "--print-changed=diff", "--print-after=fus*", "-q"]
     assert main([sums, *arguments[:-1]]) == 0
     captured = capsys.readouterr()
@@ -261,7 +261,7 @@ def test_nonsense_is_a_fault_of_the_input(
     assert "error" in capsys.readouterr().err
 
 
-def test_a_missing_file_is_told_and_a_misspelt_command_guessed(capsys: Capture) -> None:
+def test_a_missing_file_is_reported_and_a_misspelt_command_guessed(capsys: Capture) -> None:
     assert main(["pasre"]) == 1
     error = capsys.readouterr().err
     assert "cannot read pasre: no such file" in error
@@ -323,7 +323,7 @@ def test_wrong_usage_is_code_2(case: str, capsys: Capture) -> None:
     assert captured.out == ""
 
 
-def test_what_cannot_run_is_code_3(tmp_path: Path, capsys: Capture) -> None:
+def test_an_unsupported_module_is_code_3(tmp_path: Path, capsys: Capture) -> None:
     text = SUM.replace("multiply(x, y)", 'custom-call(x, y), custom_call_target="nowhere"')
     assert main([write(tmp_path, "c.hlo", text), "--run"]) == 3
     assert "nowhere" in capsys.readouterr().err
@@ -402,7 +402,9 @@ def test_verification_can_be_left_out_of_parse(tmp_path: Path, capsys: Capture) 
     assert "f32[8,17]" in capsys.readouterr().out
 
 
-def test_diff_tells_same_from_different(sums: str, tmp_path: Path, capsys: Capture) -> None:
+def test_the_exit_code_of_diff_says_same_or_different(
+    sums: str, tmp_path: Path, capsys: Capture
+) -> None:
     other = write(tmp_path, "other.hlo", SUM.replace("multiply", "add"))
     assert main(["diff", sums, sums]) == 0
     assert capsys.readouterr().out == ""
@@ -483,7 +485,7 @@ FULL = Path("/dev/full")
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ops"], ["parse", "FILE"]])
-def test_a_full_disk_is_told(arguments: list[str], sums: str) -> None:
+def test_a_full_disk_is_reported(arguments: list[str], sums: str) -> None:
     words = [sums if word == "FILE" else word for word in arguments]
     with FULL.open("w") as out:
         done = subprocess.run(
@@ -511,7 +513,7 @@ def test_a_closed_stream_is_no_fault_of_hloc(closed: str, sums: str) -> None:
 
 
 @pytest.mark.parametrize("text", [ENDLESS, LONG_KERNEL], ids=["loop", "kernel"])
-def test_ctrl_c_ends_what_has_no_end(text: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_endless_loop(text: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
         command("run", write(tmp_path, "endless.hlo", text), "--random"),
         stderr=subprocess.PIPE,
@@ -539,7 +541,7 @@ HEAVY = ("numpy", "lark", "llvmlite", "rich", "prompt_toolkit", "ml_dtypes")
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
-def test_nothing_heavy_is_imported_to_say_who_we_are(arguments: list[str]) -> None:
+def test_nothing_heavy_is_imported_for_version_and_help(arguments: list[str]) -> None:
     """`hloc --version` within 60 ms, `--help` within 120 ms: so none of these.
 
     A package that is imported has modules of its own beside it; one that is deferred has none.

@@ -53,7 +53,7 @@ def lowered(text: str) -> tuple[Module, BufferAssignment]:
     return module, program.plan.assignment
 
 
-def test_the_report_tells_the_worst_moment() -> None:
+def test_the_report_shows_the_peak() -> None:
     lines = memory_lines(assigned(CHAIN))
     assert "  parameters           4,000  1 array" in lines
     assert "  arena                8,032  2 buffers" in lines

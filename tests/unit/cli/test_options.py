@@ -141,7 +141,7 @@ def test_every_help_has_an_example() -> None:
         assert "\nfor example\n  hloc " in help_text(name), name
 
 
-def test_help_names_the_way_to_what_is_no_command() -> None:
+def test_help_on_other_words_points_to_explain() -> None:
     for word, hint in {
         "biscet": "no command named 'biscet'; did you mean bisect?",
         "tanh": "no command named 'tanh'; `hloc explain tanh` tells what it is",

@@ -69,13 +69,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_resumed_is_told(case: str, dump: Path, capsys: Capture) -> None:
+def test_dumps_that_cannot_be_resumed_are_refused(case: str, dump: Path, capsys: Capture) -> None:
     words, code, message = WRONG[case]
     assert main([word.format(dump) for word in words]) == code
     assert message in capsys.readouterr().err
 
 
-def test_a_manifest_of_another_form_is_told(tmp_path: Path, capsys: Capture) -> None:
+def test_a_manifest_of_another_form_is_reported(tmp_path: Path, capsys: Capture) -> None:
     for text in ('{"version": 1}', "[]", '{"pipeline": "dce", "steps": [{"file": 1}]}', "{"):
         (tmp_path / "manifest.json").write_text(text)
         assert main([f"--resume-from={tmp_path}/0"]) == 1

@@ -156,7 +156,7 @@ def test_special_inputs_hold_what_breaks_laws() -> None:
     assert all(x.tobytes() == y.tobytes() for x, y in zip((a, b, c, i, t), again, strict=True))
 
 
-def test_a_time_limit_ends_what_has_no_end() -> None:
+def test_a_time_limit_ends_an_endless_loop() -> None:
     with pytest.raises(TookTooLong), time_limit(0.05):
         threading.Event().wait()
     with time_limit(60):

@@ -233,7 +233,9 @@ def test_the_page_of_a_dump_needs_no_network_and_escapes_names() -> None:
     assert "insertAdjacentHTML" not in script
 
 
-def test_a_dump_that_cannot_be_written_is_told(twice: str, tmp_path: Path, capsys: Capture) -> None:
+def test_a_dump_that_cannot_be_written_is_reported(
+    twice: str, tmp_path: Path, capsys: Capture
+) -> None:
     (tmp_path / "file").write_text("")
     assert main([twice, f"--dump-dir={tmp_path / 'file'}"]) == 1
     assert "cannot write" in capsys.readouterr().err

@@ -134,7 +134,7 @@ def test_a_long_question_gives_way_to_short_ones(
     assert asked(process, "def attack(): return os.nice(-1)")[0] == "PermissionError"
 
 
-def test_one_that_ends_or_crashes_is_told_of(forks: Forks) -> None:
+def test_the_end_or_crash_of_a_process_is_reported(forks: Forks) -> None:
     for code, words in (
         ("os._exit(3)", "ended with exit code 3"),
         ("ctypes.string_at(0)", "crashed: segmentation fault (SIGSEGV)"),
@@ -210,7 +210,9 @@ for module in ("file_tree", "landlock", "namespaces", "process", "seccomp"):
         ("seccomp", "a filter of system calls (seccomp)"),
     ],
 )
-def test_what_the_kernel_does_not_give_is_told_and_nothing_starts(name: str, words: str) -> None:
+def test_missing_features_of_the_kernel_are_reported_and_nothing_starts(
+    name: str, words: str
+) -> None:
     fork_server().close()
     with pytest.raises(HloError) as caught:
         Forks(MISSING.format(name=name) + SERVER, {"PYTHONPATH": os.pathsep.join(sys.path)})
@@ -225,7 +227,7 @@ def test_a_process_that_is_not_confined_is_found_out() -> None:
         Forks(code + SERVER, {"PYTHONPATH": os.pathsep.join(sys.path)})
 
 
-def test_what_fails_is_told_by_what_it_was_for() -> None:
+def test_missing_support_is_named_by_its_purpose() -> None:
     for call, words in (
         ("mount", "this system does not give namespaces"),
         ("/proc/7/uid_map", "this system does not give namespaces"),

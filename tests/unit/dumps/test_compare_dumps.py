@@ -127,7 +127,7 @@ def test_two_files_are_compared_whatever_their_names(folder: Path, capsys: Captu
     assert main(["doctor", "x.hlo", "y.hlo", "--html=d.html"]) == 2
 
 
-def test_a_damaged_module_is_told_and_the_rest_compared(folder: Path, capsys: Capture) -> None:
+def test_a_damaged_module_is_reported_and_the_rest_compared(folder: Path, capsys: Capture) -> None:
     (folder / "b" / "module_0007.jit_f.cpu_after_optimizations.txt").write_text("HloModule jit_f\n")
     assert main(["doctor", "a", "b"]) == 1
     found = capsys.readouterr()

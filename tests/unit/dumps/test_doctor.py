@@ -118,7 +118,7 @@ def test_names_in_a_dump_are_escaped(folder: Path, capsys: Capture) -> None:
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_truncated_file_is_told_and_the_rest_is_reported(folder: Path, capsys: Capture) -> None:
+def test_a_truncated_file_is_named_and_the_rest_is_reported(folder: Path, capsys: Capture) -> None:
     last = folder / "train" / "module_0006.jit_loss.cpu_after_optimizations.txt"
     last.write_text(last.read_text()[:-400])
     (folder / "train" / "module_0006.jit_loss.cpu_after_optimizations-live-range.txt").unlink()

@@ -68,7 +68,7 @@ def test_joined_tokens_are_the_text_whatever_it_says(text: str) -> None:
     assert {token.kind for token in found} <= set(KINDS)
 
 
-def test_what_is_no_hlo_is_an_error() -> None:
+def test_text_that_is_not_hlo_is_an_error() -> None:
     assert [t.text for t in tokens("a = f32[] add(b; $c)") if t.kind == "error"] == [";", "$"]
 
 

@@ -116,7 +116,7 @@ def test_shuffles_ask_lanes_of_the_same_32() -> None:
         assert "%other = or i32 %first, %chosen" in text
 
 
-def test_what_is_missing_is_told() -> None:
+def test_unknown_chips_features_and_functions_are_reported() -> None:
     with pytest.raises(HloError, match="there is no chip") as fault:
         target_for_chip("gfx943")
     assert "did you mean gfx94" in str(fault.value.diagnostics[0].notes)

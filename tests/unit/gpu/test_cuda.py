@@ -243,7 +243,7 @@ def test_launches_of_other_threads_are_not_timed() -> None:
 # ---------------------------------------------------------------- faults
 
 
-def test_every_call_may_fail_and_is_told_without_a_leak() -> None:
+def test_every_failing_call_is_reported_without_a_leak() -> None:
     """Each call of the driver fails in one run; the next run on the same device is right."""
     module = compiled(PARALLEL)
     arrays = inputs_for(parse_text(PARALLEL), 0, special=False)
@@ -294,7 +294,7 @@ def test_a_failing_launch_names_the_instruction() -> None:
         executable(array)
 
 
-def test_a_fault_that_comes_late_tells_how_to_find_the_kernel() -> None:
+def test_a_late_fault_explains_how_to_find_the_kernel() -> None:
     api = FakeCuda()
     device = device_of(api)
     api.fail_at = len(api.calls) + 1

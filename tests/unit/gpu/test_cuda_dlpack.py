@@ -98,7 +98,7 @@ def test_memory_of_results_is_given_back() -> None:
     assert api.memory.allocated_bytes == before
 
 
-def test_column_major_results_tell_their_strides() -> None:
+def test_column_major_results_give_their_strides() -> None:
     executable = GpuExecutable(
         compiled(
             "HloModule m, entry_computation_layout={(f32[3,4]{1,0})->f32[3,4]{0,1}}\n"
@@ -143,7 +143,7 @@ def test_arrays_that_begin_between_aligned_places_are_copied() -> None:
         assert api.calls.count("cuMemcpyDtoDAsync") == copies
 
 
-def test_wrong_places_are_told() -> None:
+def test_wrong_places_are_refused() -> None:
     class Elsewhere:
         def __dlpack_device__(self) -> tuple[int, int]:
             return dlpack.CUDA, 5

@@ -46,7 +46,7 @@ def test_an_old_driver_gets_machine_code(ptx: str) -> None:
         assert image_for(newer, capability, 11040, "GPU")[:4] == b"\x7fELF"
 
 
-def test_an_old_driver_without_an_assembler_is_told(
+def test_an_old_driver_without_an_assembler_is_reported(
     monkeypatch: pytest.MonkeyPatch, ptx: str
 ) -> None:
     monkeypatch.setattr(cuda_image, "can_assemble", lambda: False)
@@ -93,7 +93,7 @@ def test_modules_are_loaded_onto_the_device(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.allclose(found, np.sin(1.0))
 
 
-def test_a_missing_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Missing:
         def cuInit(self, flags: int) -> None:
             raise RuntimeError("libcuda.so.1 is not there")
@@ -111,7 +111,7 @@ def test_a_missing_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     installed_driver.cache_clear()
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 

@@ -116,13 +116,13 @@ b2:"""
 
 
 @pytest.mark.parametrize("count", [16, 32])
-def test_a_barrier_that_some_threads_never_reach_is_told(count: int) -> None:
+def test_a_barrier_that_some_threads_never_reach_is_reported(count: int) -> None:
     body = _UNDER_A_BRANCH.format(count=count, call="call void @gpu.barrier()")
     with pytest.raises(HloError, match="threads of the block never reach barrier"):
         _run(_kernel(body, ("barrier",)))
 
 
-def test_a_shuffle_that_some_lanes_never_reach_is_told() -> None:
+def test_a_shuffle_that_some_lanes_never_reach_is_reported() -> None:
     call = "%v = call i32 @gpu.shuffle.xor.i32(i32 %t, i32 1)"
     body = _UNDER_A_BRANCH.format(count=40, call=call)
     with pytest.raises(HloError, match=r"lanes of a warp never reach shuffle\.xor\.i32"):
@@ -182,6 +182,6 @@ def test_shuffles_stay_in_their_warp(how: str, by: int, wanted: Callable[[Any], 
     assert np.array_equal(found, wanted(np.arange(64)))
 
 
-def test_an_unknown_helper_is_told() -> None:
+def test_an_unknown_helper_is_reported() -> None:
     with pytest.raises(UnsupportedError, match="no function teleport"):
         _run(_kernel("", ("teleport",)))

@@ -55,13 +55,13 @@ def test_kernels_assemble(chip: str) -> None:
 
 
 @needs_assembler
-def test_the_assembler_tells_what_is_wrong() -> None:
+def test_errors_of_the_assembler_are_shown() -> None:
     text = compiled(SMALL).ptx.replace("ret;", "return_to_sender;")
     with pytest.raises(HloError, match="rejects the PTX"):
         cubin.assemble(text, "sm_80")
 
 
-def test_a_missing_assembler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_assembler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubin, "_nvjitlink", lambda: None)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UnsupportedError, match="pip install nvidia-nvjitlink"):
@@ -89,7 +89,7 @@ define ptx_kernel void @k(ptr %p) {
     assert ".entry" in compiled(SMALL).ptx
 
 
-def test_wrong_text_is_told_with_its_kernel() -> None:
+def test_wrong_text_is_reported_with_its_kernel() -> None:
     with pytest.raises(InternalError, match=r"invalid LLVM IR of add\.1"):
         compile_job(Job("add.1", "define void @k(", TRIPLE, "sm_80", "", 2))
 
@@ -124,7 +124,7 @@ def test_joined_texts_have_one_head() -> None:
     assert joined([]) == ""
 
 
-def test_there_is_no_gpu_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> None:
         raise UnsupportedError("there is no driver")
 

@@ -69,7 +69,7 @@ def test_a_run_is_compared(words: list[str], file: str, capsys: pytest.CaptureFi
         (["--target=nvptx64", "--simulate=host", "--run", "--profile"], "use --simulate=ptx"),
     ],
 )
-def test_what_does_not_go_together_is_said(
+def test_options_that_contradict_each_other_are_refused(
     words: list[str], said: str, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([file, *words]) == Exit.USAGE

@@ -255,7 +255,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 
 @small
-def test_a_device_is_told_of_all_operands() -> None:
+def test_a_device_gets_tensor_maps_of_all_operands() -> None:
     """The driver makes tensor maps of queries, keys and values, once per address."""
     api = FakeCuda(capability=90)
     text = PLAIN.text()

@@ -415,7 +415,7 @@ def test_the_assembler_warns_of_nothing(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "name"), [("tf32", "TFLOAT32"), ("e4m3 e5m2", "UINT8"), ("s8", "UINT8")]
 )
-def test_the_driver_is_told_of_the_elements(kind: str, name: str) -> None:
+def test_the_driver_gets_the_element_types(kind: str, name: str) -> None:
     told: list[Any] = []
 
     def note(call: str, arguments: tuple[Any, ...]) -> None:

@@ -220,7 +220,7 @@ def on_cuda(text: str, api: FakeCuda, calls: int) -> GpuExecutable:
 
 
 @small
-def test_a_device_is_told_of_both_sides() -> None:
+def test_a_device_gets_tensor_maps_of_both_sides() -> None:
     """The driver makes tensor maps once per address; a launch takes them behind its pointers."""
     api = FakeCuda(capability=90)
     on_cuda(dot(128, 128, 64, "ld"), api, calls=3)

@@ -168,7 +168,7 @@ def test_a_schedule_in_the_wrong_order_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("layout", ["{7,0}", "{0,0}"])
-def test_a_layout_that_is_no_permutation_is_told_at_its_place(layout: str) -> None:
+def test_a_layout_that_is_no_permutation_is_reported_at_its_place(layout: str) -> None:
     text = module(
         f"a = f32[2,3]{layout} parameter(0)", "ROOT b = f32[3,2] transpose(a), dimensions={1,0}"
     )

@@ -104,7 +104,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_fault_is_told(case: str, lesson: Lesson, tmp_path: Path) -> None:
+def test_a_fault_is_reported(case: str, lesson: Lesson, tmp_path: Path) -> None:
     body, expected = FAULTS[case]
     assert expected in told(lesson, body, tmp_path)
 
@@ -320,7 +320,7 @@ def test_answers_are_compared_by_what_they_mean(answer: object, right: object, s
     assert is_same(answer, right) is same
 
 
-def test_goals_are_read_and_faults_in_them_told(lesson: Lesson) -> None:
+def test_goals_are_read_and_faults_in_them_reported(lesson: Lesson) -> None:
     assert parse_goal("must_contain custom-call") == parse_goal("ops.custom-call >= 1")
     assert parse_goal("instrs <= 12").fault(13) == "instrs is 13, wanted <= 12"
     faults = (("instrs < 2", "expected a goal"), ("size <= 2", "unknown quantity 'size'"))

@@ -119,7 +119,7 @@ def test_export_and_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     "words", [["check"], ["check", "1"], ["new"], ["export", "1"], ["1", "2"]], ids=" ".join
 )
-def test_wrong_usage_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_reported(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", *words]) == 2
     assert "expected: learn" in capsys.readouterr().err
 

@@ -97,7 +97,7 @@ def test_the_reference_passes(lesson: Lesson) -> None:
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lesson_id)
-def test_the_wrong_answer_is_told_why(lesson: Lesson) -> None:
+def test_a_wrong_answer_gets_a_reason(lesson: Lesson) -> None:
     report = check_file(lesson, str(wrong_answer(lesson)))
     assert not report.passed
     assert report.score == 0

@@ -83,7 +83,7 @@ def test_faults_move_with_the_text_above_them() -> None:
     assert moved.parts_read == 2  # the edited one and its caller
 
 
-def test_one_fault_of_a_callee_is_not_told_of_its_callers() -> None:
+def test_a_fault_of_a_callee_is_not_reported_for_its_callers() -> None:
     after = read(TEXT.replace("tanh(%p.3)", "tahn(%p.3)"), read(TEXT))
     assert [fault.code for fault in after.faults()] == ["HLOC0104"]
 

@@ -122,7 +122,7 @@ def test_rename_replaces_every_use_and_keeps_the_sign() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ROOT", "f32", "p", "%p", "1"])
-def test_rename_refuses_what_is_no_name_or_taken(name: str) -> None:
+def test_rename_refuses_invalid_and_taken_names(name: str) -> None:
     with pytest.raises(HloError):
         renamed(document_of(), at(MODULE, "reduce(%|x"), name)
 

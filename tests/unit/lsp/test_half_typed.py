@@ -130,7 +130,7 @@ def test_random_edits(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
         "%a = f32[2] constant({" + "1, " * 5_000 + "2})",
     ],
 )
-def test_what_is_no_module(text: str) -> None:
+def test_texts_that_are_no_modules(text: str) -> None:
     opened = OpenText(text)
     for offset in {0, len(opened.text) // 2, len(opened.text)}:
         ask(opened, offset)

@@ -31,7 +31,7 @@ def drive(work: Callable[[editor.Editor], Awaitable[None]], capabilities: Any = 
     asyncio.run(session())
 
 
-def test_a_fault_is_told_corrected_and_gone() -> None:
+def test_a_fault_is_reported_corrected_and_gone() -> None:
     async def work(client: editor.Editor) -> None:
         client.open(BROKEN)
         (fault,) = await client.faults()

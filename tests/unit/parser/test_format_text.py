@@ -94,7 +94,7 @@ def test_files_of_several_modules_and_lone_instructions() -> None:
     assert formatted("\n\nf32[2]   add(f32[2] x,f32[2]  y)") == "f32[2] add(f32[2] x, f32[2] y)\n"
 
 
-def test_all_syntax_faults_are_told_and_nothing_is_formatted() -> None:
+def test_all_syntax_faults_are_reported_and_nothing_is_formatted() -> None:
     with pytest.raises(hloc.HloError) as caught:
         formatted("HloModule m\nENTRY e { a = f32[] add(x y } }\n// -----\nHloModule n\nENTRY (")
     assert len(caught.value.diagnostics) >= 2

@@ -45,7 +45,7 @@ def test_deep_brackets(before: str, bracket: str) -> None:
         ("\ud800", "half a character"),
     ],
 )
-def test_what_is_said(text: str, expected: str) -> None:
+def test_messages(text: str, expected: str) -> None:
     with pytest.raises(HloError, match=expected):
         parse(SourceFile(text), verify=False)
 

@@ -261,7 +261,7 @@ def test_narrow_float_atomics(name: str) -> None:
     assert got.tolist() == [eight, 0, eight, eight]
 
 
-def test_pieces_of_a_vector_that_nobody_reads_may_lie_behind_the_end() -> None:
+def test_unread_parts_of_a_vector_may_lie_behind_the_end() -> None:
     """Compilers widen loads to what shares the aligned bytes; what is read is checked as ever."""
     body = """
     ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in];

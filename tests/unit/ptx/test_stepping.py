@@ -62,7 +62,7 @@ def opcodes(watch: Watch) -> Sequence[str]:
     return [moment.instruction.opcode for moment in watch.moments]
 
 
-def test_the_results_are_those_of_a_run_that_nobody_watches() -> None:
+def test_watching_a_run_does_not_change_its_results() -> None:
     plain = run(None)
     for block in (0, 2, 4):
         watch = Watch(block, 0)
@@ -70,7 +70,7 @@ def test_the_results_are_those_of_a_run_that_nobody_watches() -> None:
         assert opcodes(watch)[-1] == "ret"
 
 
-def test_registers_of_the_warp_are_told_when_they_change() -> None:
+def test_registers_of_the_warp_are_recorded_when_they_change() -> None:
     watch = Watch(block=3, warp=1)
     run(watch)
     values = {name: v for m in watch.moments for name, v in m.registers.items()}
@@ -82,7 +82,7 @@ def test_registers_of_the_warp_are_told_when_they_change() -> None:
     assert values["%p0"].tolist() == [True] * 8 + [False] * 24
 
 
-def test_lanes_that_take_part_are_told_where_ways_part() -> None:
+def test_active_lanes_are_recorded_where_lanes_diverge() -> None:
     watch = Watch(0, 1)
     run(watch)
     (added,) = (m for m in watch.moments if m.instruction.text.startswith("add.u32 %r3"))
@@ -90,7 +90,7 @@ def test_lanes_that_take_part_are_told_where_ways_part() -> None:
     assert added.active(0).tolist() == list(range(32))
 
 
-def test_accesses_and_new_words_of_shared_memory_are_told() -> None:
+def test_accesses_and_new_words_of_shared_memory_are_recorded() -> None:
     watch = Watch(2, 1)
     run(watch)
     spaces = {m.instruction.opcode: m.accesses for m in watch.moments if m.accesses}

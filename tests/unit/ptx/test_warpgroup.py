@@ -124,7 +124,7 @@ def test_sums_change_when_they_are_waited_for() -> None:
 @pytest.mark.parametrize(
     "after", ["STORE", f"{COMMIT} STORE {WAIT}", f"{WAIT} {COMMIT} STORE", f"{WAIT} STORE"]
 )
-def test_sums_that_nobody_waited_for_are_a_fault(after: str) -> None:
+def test_sums_read_without_a_wait_are_a_fault(after: str) -> None:
     """Also where their group was not closed before the wait."""
     with pytest.raises(PtxFault, match=r"%r2\d is accessed before the wait for its") as caught:
         ones_and_twos(after)
@@ -175,7 +175,7 @@ def test_rules_for_registers(name: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["", COMMIT, f"{WAIT} {COMMIT}", WAIT])
-def test_a_product_that_nobody_waits_for_is_a_fault(after: str) -> None:
+def test_a_product_without_a_wait_is_a_fault(after: str) -> None:
     """Its sums are undefined on a device, also where its group was not closed before the wait."""
     with pytest.raises(PtxFault, match="no thread waits for this product") as caught:
         ones_and_twos(after)

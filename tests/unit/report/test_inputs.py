@@ -237,7 +237,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
             load_arrays(str(path), "arg", [F32_4])
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(hloc.HloError, match="cannot write"):
         save_arrays(str(tmp_path / "no" / "x.npz"), "out", [], [])
 
@@ -249,7 +249,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("shape", IMPOSSIBLE)
-def test_shapes_that_no_array_has_are_told(shape: str) -> None:
+def test_shapes_that_no_array_has_are_refused(shape: str) -> None:
     module = hloc.parse(
         f"HloModule m\nENTRY e {{\n  p = {shape} parameter(0)\n  ROOT n = {shape} negate(p)\n}}\n"
     )

@@ -26,7 +26,7 @@ def missed(at: str, text: str) -> Remark:
     return Remark("missed", "fusion", at, text)
 
 
-def test_the_commonest_reason_is_told_with_names() -> None:
+def test_the_commonest_reason_is_given_with_names() -> None:
     figures = measure_of(hloc.parse(DOTS))
     remarks = [
         missed("a", "it has 3 users"),
@@ -68,7 +68,7 @@ def test_the_slowest_kernel_bounds_times() -> None:
     assert bound_text(module, module, []) == ""
 
 
-def test_the_command_line_tells_it(
+def test_the_command_line_shows_it(
     tmp_path: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(str(tmp_path))

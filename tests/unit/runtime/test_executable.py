@@ -248,7 +248,7 @@ def test_elided_constants() -> None:
     np.testing.assert_array_equal(hloc.compile(text, fill_constants="zeros")(x)[0], x)
 
 
-def test_all_that_cannot_run_is_told_at_once() -> None:
+def test_all_unsupported_instructions_are_reported_at_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         hloc.compile(
             """HloModule m

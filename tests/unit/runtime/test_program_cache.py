@@ -246,7 +246,7 @@ def test_without_a_cache_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.iterdir())
 
 
-def test_faults_of_the_text_are_told_every_time(cache_folder: Path) -> None:
+def test_faults_of_the_text_are_reported_every_time(cache_folder: Path) -> None:
     for _ in range(2):
         with pytest.raises(HloError):
             _compile(ADD.replace("add(x, c)", "add(x, y)"))

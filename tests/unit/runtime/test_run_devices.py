@@ -600,7 +600,7 @@ NEVER_RECEIVED = """
 """
 
 
-def test_data_that_nobody_receives_does_not_reach_the_next_run() -> None:
+def test_data_that_is_never_received_does_not_reach_the_next_run() -> None:
     text = module(transfers(NEVER_RECEIVED, "{{0,1}}"), header="num_partitions=2")
     program = hloc.compile(text)
     for value in (1, 2, 3):

@@ -95,7 +95,7 @@ def test_a_small_module_is_run_without_a_search_for_cycles(tmp_path: Path) -> No
     assert _loaded_by(words, tmp_path, searches) == {"0"}
 
 
-def test_the_table_of_opcodes_is_full_for_whoever_asks_first(tmp_path: Path) -> None:
+def test_the_table_of_opcodes_is_complete_on_first_use(tmp_path: Path) -> None:
     """`hloc ops` reads no module before."""
     found = _imported(
         "from hloc.report import describe; assert len(describe.OPCODES) > 100", tmp_path

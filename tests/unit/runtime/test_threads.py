@@ -305,7 +305,7 @@ print(counts, os_threads() - first)
 
 
 @needs_proc
-def test_threads_interrupt_nobody() -> None:
+def test_threads_do_not_preempt_others() -> None:
     """They wait for an idle core: Linux lets no thread of this policy preempt another."""
     program = """
 hloc.compile(text, threads=3)(x)

@@ -60,7 +60,7 @@ def test_a_fault_has_its_place_its_code_and_advice(answerer: Answerer) -> None:
     assert fault["text"].splitlines()[2].endswith("^^^^^")
 
 
-def test_every_fault_is_told_up_to_a_number(answerer: Answerer) -> None:
+def test_faults_are_reported_up_to_a_number(answerer: Answerer) -> None:
     lines = "".join(f"  a{i} = f32[] parameter(0), wrong=1\n" for i in range(90))
     faults = ask(answerer, "check", text=f"HloModule m\nENTRY e {{\n{lines}}}\n")["faults"]
     assert len(faults) == 51
@@ -77,7 +77,7 @@ def test_a_walk_lists_every_run_of_a_pass(answerer: Answerer) -> None:
     assert answer["first"]["instructions"] == 8
 
 
-def test_a_state_is_told_by_identity_with_rule_law_and_proof(answerer: Answerer) -> None:
+def test_a_state_is_described_by_identity_with_rule_law_and_proof(answerer: Answerer) -> None:
     answer = ask(answerer, "state", state=1)
     by_name = {rule["by"].partition("/")[2]: rule for rule in answer["rules"]}
     assert by_name["negate-negate"]["law"].startswith("negate(negate(x)) → x")
@@ -126,7 +126,7 @@ def test_a_state_can_be_compared_with_the_input(answerer: Answerer) -> None:
         ({"text": ""}, "empty"),
     ],
 )
-def test_what_does_not_exist_is_said(answerer: Answerer, question: Any, words: str) -> None:
+def test_unknown_names_are_reported(answerer: Answerer, question: Any, words: str) -> None:
     (fault,) = ask(answerer, "state", **question)["faults"]
     assert words in fault["message"]
 
@@ -223,7 +223,7 @@ def test_a_question_of_another_form_is_refused(question: Any, words: str) -> Non
         read_question(question)
 
 
-def test_everything_that_may_be_asked_is_answered(answerer: Answerer) -> None:
+def test_every_kind_of_request_is_answered(answerer: Answerer) -> None:
     for what in ASKED:
         if what != "run":  # starts a process: tests/web runs it
             assert "faults" not in ask(answerer, what, state=1, other=TEXT) or what == "state"

@@ -102,7 +102,7 @@ def test_a_question_is_answered(app: Guard) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b'{"ask": "open"}'])
-def test_what_is_no_question_is_refused_in_words(app: Guard, body: bytes) -> None:
+def test_an_invalid_request_is_refused_with_a_message(app: Guard, body: bytes) -> None:
     headers = {"content-type": "application/json"}
     answer = request(app, f"/{TOKEN}/api/ask", method="POST", body=body, headers=headers)
     assert answer.status == 400
@@ -118,7 +118,7 @@ def test_a_graph_is_kept_for_a_frame_that_may_do_nothing_else(app: Guard) -> Non
     assert get(app, "drawing/other").status == 404
 
 
-def test_a_module_that_takes_too_long_is_told_in_words() -> None:
+def test_a_module_that_takes_too_long_gets_a_message() -> None:
     app = guarded(WebApp((), InProcess(), InProcess(stopped=True)))
     answer = post(app, f"/{TOKEN}/api/ask", {"ask": "walk", "text": TEXT})
     assert answer.status == 200
@@ -172,7 +172,7 @@ def test_a_relative_path_means_the_same_in_the_folder_of_a_child(
     assert [Path(p.path).is_file() for p in programs] == [True, True]
 
 
-def test_a_file_that_is_not_there_is_told_before_the_page_opens() -> None:
+def test_a_missing_file_is_reported_before_the_page_opens() -> None:
     with pytest.raises(HloError, match=r"cannot read nowhere\.hlo"):
         programs_of(["nowhere.hlo"])
 
@@ -197,5 +197,5 @@ def test_a_lesson_has_a_page_and_an_exercise_and_a_file_has_none(app: Guard) -> 
         ({"answer": "#" * (300 << 10)}, "an answer has at most 256 KiB"),
     ],
 )
-def test_what_is_no_answer_is_refused(app: Guard, data: object, words: str) -> None:
+def test_an_invalid_answer_is_refused(app: Guard, data: object, words: str) -> None:
     assert post(app, f"/{TOKEN}/api/programs/1/check", data).words == words

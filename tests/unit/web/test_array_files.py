@@ -80,7 +80,7 @@ def bomb() -> str:
         ("x.hlo", archive(x=GOOD), "is no name of an array file"),
     ],
 )
-def test_a_file_that_does_not_fit_is_told_in_words(
+def test_a_file_that_does_not_fit_gets_a_message(
     name: str, data: str | Callable[[], str], words: str, folder: Path
 ) -> None:
     data = data if isinstance(data, str) else data()  # a bomb takes a second to make

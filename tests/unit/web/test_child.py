@@ -42,7 +42,9 @@ def test_a_process_is_kept_between_questions(child: Child) -> None:
 
 
 @pytest.mark.parametrize("how", [{"do": "hang"}, {"do": "begin"}, {"do": "hang", "x": "x" * 10**6}])
-def test_one_that_hangs_is_ended_and_another_answers(child: Child, how: dict[str, str]) -> None:
+def test_a_process_that_hangs_is_ended_and_a_new_one_answers(
+    child: Child, how: dict[str, str]
+) -> None:
     first = child.ask({"do": ""}, 30)["pid"]
     with pytest.raises(HloError, match=r"stopped after 0\.05 s") as caught:
         child.ask(how, 0.05)
@@ -50,7 +52,7 @@ def test_one_that_hangs_is_ended_and_another_answers(child: Child, how: dict[str
     assert child.ask({"do": ""}, 30)["pid"] != first
 
 
-def test_one_that_reads_no_question_is_ended() -> None:
+def test_a_process_that_reads_no_request_is_ended() -> None:
     deaf = "from hloc.framing import *; import sys, time; write_message(sys.stdout.buffer, {})"
     child = Child(python_command("-c", f"{deaf}; time.sleep(1000)"))
     with pytest.raises(HloError, match=r"stopped after 0\.05 s"):
@@ -58,13 +60,13 @@ def test_one_that_reads_no_question_is_ended() -> None:
     child.close()
 
 
-def test_one_that_dies_is_told_of_and_another_answers(child: Child) -> None:
+def test_a_crash_is_reported_and_a_new_process_answers(child: Child) -> None:
     with pytest.raises(HloError, match=r"crashed: aborted \(SIGABRT\)"):
         child.ask({"do": "die"}, 30)
     assert child.ask({"do": ""}, 30)["pid"]
 
 
-def test_what_is_no_answer_ends_it(child: Child) -> None:
+def test_an_invalid_answer_ends_the_process(child: Child) -> None:
     with pytest.raises(HloError, match="the process that worked on it"):
         child.ask({"do": "lie"}, 30)
     assert child.ask({"do": ""}, 30)["pid"]
@@ -77,6 +79,6 @@ def test_closing_ends_the_process_and_removes_its_folder(child: Child) -> None:
     wait_until(lambda: not os.path.exists(f"/proc/{answer['pid']}"), "the process ends")
 
 
-def test_one_that_does_not_start_says_so() -> None:
+def test_a_failed_start_is_reported() -> None:
     with pytest.raises(HloError, match="did not start"):
         Child(python_command("-c", "pass")).ask({"do": ""}, 30)

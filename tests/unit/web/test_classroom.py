@@ -103,7 +103,7 @@ def test_a_session_has_a_cookie_that_scripts_and_other_sites_cannot_use(room: Cl
     assert {"httponly", "samesite=strict", "path=/"} <= set(cookie.split("; ")[1:])
 
 
-def test_who_has_joined_is_led_to_the_page_and_joins_no_second_time(
+def test_a_student_who_has_joined_is_led_to_the_page_and_joins_no_second_time(
     room: Class, ada: Browser
 ) -> None:
     answer = ada.request("GET", f"/{room.token}/")
@@ -142,7 +142,7 @@ def test_a_drawing_of_one_student_is_not_shown_to_another(ada: Browser, eve: Bro
 
 
 @pytest.mark.parametrize("name", ["", "   ", "\x1b\x07\n", 3, None, ["Ada"]])
-def test_who_has_no_name_does_not_join(name: object, room: Class) -> None:
+def test_a_student_without_a_name_does_not_join(name: object, room: Class) -> None:
     answer = Browser(room.port).post(f"/{room.token}/api/join", {"name": name})
     assert "set-cookie" not in answer.headers or "?" in room.told[-1]
 
@@ -215,7 +215,7 @@ def test_a_huge_body_is_refused_before_it_is_read(room: Class, ada: Browser) -> 
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b'{"ask": "open"}', b"1"])
-def test_what_is_no_question_is_told_in_words(body: bytes, room: Class, ada: Browser) -> None:
+def test_an_invalid_request_gets_a_message(body: bytes, room: Class, ada: Browser) -> None:
     answer = ada.request("POST", "/desk/api/ask", body, content_type="application/json")
     assert (answer.status, "cannot read the question" in answer.words) == (400, True)
     answer = Browser(room.port).request(
@@ -224,7 +224,7 @@ def test_what_is_no_question_is_told_in_words(body: bytes, room: Class, ada: Bro
     assert (answer.status, answer.words) == (400, "cannot read the name")
 
 
-def test_who_sends_slowly_is_not_waited_for(
+def test_slow_senders_are_cut_off(
     room: Class, ada: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.3)
@@ -329,7 +329,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("what", ENDS)
-def test_an_answer_that_takes_too_much_is_told_in_words(
+def test_an_answer_that_takes_too_much_gets_a_message(
     what: str, eve: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "ANSWER_PATIENCE", Patience(PATIENCE, 0.5, 1 << 20))
@@ -372,7 +372,7 @@ def test_a_forged_report_is_a_report_and_nothing_else(what: str, room: Class, ev
 @pytest.mark.parametrize(
     ("text", "words"), [(LOOP, "out of time: stopped after"), (HUGE, "memory")]
 )
-def test_a_module_that_takes_too_much_is_told_in_words(
+def test_a_module_that_takes_too_much_gets_a_message(
     text: str, words: str, room: Class, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "WORK_PATIENCE", Patience(PATIENCE, 1, 1 << 20))

@@ -7,7 +7,7 @@ from hloc.cli import main, web_command
 Capture = pytest.CaptureFixture[str]
 
 
-def test_missing_packages_are_told_with_what_to_install(
+def test_missing_packages_are_reported_with_what_to_install(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_command, "find_spec", lambda name: None)
@@ -25,7 +25,7 @@ def test_one_missing_package_is_named_alone(
     assert "hloc web needs uvicorn\n" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_told_before_anything_is_served(capsys: Capture) -> None:
+def test_a_missing_file_is_reported_before_anything_is_served(capsys: Capture) -> None:
     pytest.importorskip("starlette", reason="the extra hloc[web]")
     pytest.importorskip("uvicorn", reason="the extra hloc[web]")
     assert main(["web", "nowhere.hlo", "--no-browser"]) == 1

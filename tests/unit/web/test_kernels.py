@@ -58,5 +58,5 @@ def test_the_whole_state_has_a_launch_for_each_kernel(answerer: Answerer) -> Non
         ({"to": "nowhere"}, "cannot go to 'nowhere'"),
     ],
 )
-def test_what_is_not_there_is_said(answerer: Answerer, place: Any, words: str) -> None:
+def test_unknown_names_are_reported(answerer: Answerer, place: Any, words: str) -> None:
     assert words in seen(answerer, **place)["faults"][0]["message"]

@@ -29,7 +29,7 @@ def test_a_right_answer_passes_and_is_remembered() -> None:
     assert read_progress() == {lesson.name: 100}
 
 
-def test_an_answer_that_ends_its_process_is_told_in_words() -> None:
+def test_an_answer_that_ends_its_process_gets_a_message() -> None:
     report = checked(find_lesson("1"), '"""It ends."""\nimport os\nos._exit(3)\n')
     assert report["findings"][0]["name"] == "the file runs"
     assert "ended without a result" in report["findings"][0]["text"]

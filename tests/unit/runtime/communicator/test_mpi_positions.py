@@ -56,7 +56,7 @@ def test_other_groups_are_no_concern() -> None:
     assert stuck(positions, lambda _exchange, device: (pairs[device],)) == (0,)
 
 
-def test_who_waits_for_a_stuck_device_elsewhere_is_stuck_too() -> None:
+def test_a_device_that_waits_for_a_stuck_one_elsewhere_is_stuck_too() -> None:
     peers = {0: (1,), 1: (2,), 2: (1,)}
     positions = {0: at(0, 1, 0), 1: at(1, 0, 1), 2: over(0, 0)}
     assert stuck(positions, lambda _exchange, device: peers[device]) == (0, 1)
@@ -67,7 +67,7 @@ def test_a_device_that_moved_between_two_looks_is_not_stuck() -> None:
     assert stuck_devices(before, now, lambda _exchange, device: (1 - device,)) == ()
 
 
-def test_who_receives_is_stuck_when_the_sender_has_ended_and_sent_less() -> None:
+def test_a_receiver_is_stuck_if_its_sender_has_ended_and_sent_less() -> None:
     received, sent = 0, 1
 
     def receiver(times: int) -> Position:
