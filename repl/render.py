@@ -42,6 +42,11 @@ def render(result: object, width: int = 100) -> Iterator[Text]:
         yield from RENDERERS[type(result)](result)
 
 
+def rendered_text(result: object) -> str:
+    """Return the lines that show `result`, without styles."""
+    return "\n".join(line.plain for line in render(result))
+
+
 def render_error(error: HloError) -> Iterator[Text]:
     """Yield the lines of all diagnostics."""
     for diagnostic in error.diagnostics:

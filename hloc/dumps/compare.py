@@ -46,7 +46,7 @@ class Comparison:
         program: comparison of the modules before the first pass, "" if a dump has none.
         same: True if the last modules are equal.
         differences: most important first.
-        old_files, new_files: the last modules, for `hloc diff`.
+        files: the last modules, for `hloc diff`.
         unreadable: files that could not be read.
     """
 

@@ -29,7 +29,6 @@ class DumpReport:
     """The findings of a dump.
 
     Attributes:
-        modules: names of all modules, in order.
         details: findings of some of them.
         recompiled: programs that were compiled several times.
     """

@@ -60,7 +60,7 @@ class Unfused:
 
 def unfused(module: Module) -> tuple[Unfused, ...]:
     """Return the arrays between kernels of `module`, most traffic first."""
-    if sum(len(c) for c in module.computations) > MOST_INSTRUCTIONS:
+    if module.instruction_count > MOST_INSTRUCTIONS:
         return ()
     flat = _Flat(module)
     rows = [

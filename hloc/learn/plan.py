@@ -86,7 +86,6 @@ class Plan:
         passes: the pipeline to run; "" runs the passes of the file in text order.
         then: a pipeline that runs after them.
         fast_math: allow rules that are not exact.
-        name: the variable or function of the student's file: `ANSWERS`, `schedule`.
     """
 
     kind: str

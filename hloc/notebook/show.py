@@ -21,7 +21,7 @@ from hloc.report.module_facts import headline
 from hloc.report.text import aligned, plural
 from repl.applying import Applied, follow
 from repl.commands.passes import pipeline_of
-from repl.render import render
+from repl.render import rendered_text
 from repl.running import bench
 from repl.session import Session
 from repl.state_diff import measure
@@ -93,7 +93,7 @@ def _module_of(what: object, arguments: tuple[Any, ...], keywords: dict[str, Any
 
 def _times(session: Session) -> str:
     try:
-        return "\n".join(line.plain for line in render(bench(session, ())))
+        return rendered_text(bench(session, ()))
     except HloError as fault:
         return f"not run: {fault.message}"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hloc.ir.module import Module
 from hloc.notebook.magic_options import MagicOptions
 from hloc.notebook.slider import slider
-from repl.render import render
+from repl.render import rendered_text
 from repl.running import run
 from repl.session import Session
 from repl.state import State
@@ -52,6 +52,6 @@ def run_text(before: Module, after: Module, passes: str) -> str:
         origin = session.load_module(before)
         if after is not before:
             session.tree.enter(State(1, origin, passes, after))
-        return "\n".join(line.plain for line in render(run(session)))
+        return rendered_text(run(session))
     finally:
         session.close()

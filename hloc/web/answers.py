@@ -45,7 +45,7 @@ from hloc.web.run_inputs import inputs_of
 from hloc.web.walks import Walked, Walks
 from repl.looking import cost_table
 from repl.lowering import emitted
-from repl.render import render
+from repl.render import rendered_text
 from repl.rules import rule_place
 from repl.running import run
 from repl.session import Session
@@ -184,14 +184,14 @@ class Answerer:
                 found = run(session)
         ok = found.comparison is None or found.comparison.ok
         results = results_file(found.outputs, result_leaves(state.module))
-        return {"ok": ok, "text": _lines(found), "results": results}
+        return {"ok": ok, "text": rendered_text(found), "results": results}
 
     def _verify(self, question: Data) -> Data:
         walked, state = self._at(question)
         session = walked.session
         with _inputs_of(session, Inputs(seed=question["seed"])):
             found = verify_states(session, session.states[0], state)
-        return {"ok": found.ok, "text": _lines(found)}
+        return {"ok": found.ok, "text": rendered_text(found)}
 
     def _cost(self, question: Data) -> Data:
         """Return operations and bytes by instruction."""
@@ -254,7 +254,3 @@ def _about(state: State) -> str:
         return ""
     name = canonical_name(state.recipe.what.name)
     return next((text for known, text in pass_summaries() if known == name), "")
-
-
-def _lines(result: object) -> str:
-    return "\n".join(line.plain for line in render(result))

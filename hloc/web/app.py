@@ -6,9 +6,9 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib.resources import files
-from typing import Any
+from os.path import splitext
+from typing import Any, TypeAlias
 
 from anyio import Lock, to_thread
 from starlette.applications import Starlette
@@ -31,6 +31,10 @@ FILE_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+
+Files: TypeAlias = dict[str, tuple[bytes, str]]
+"""Contents and media type of files, by name."""
+
 _DRAWING_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "sandbox allow-scripts; frame-ancestors 'self'"
@@ -59,13 +63,10 @@ class WebApp:
         self._check_answer = check_answer
         self._drawings: OrderedDict[str, str] = OrderedDict()
         self._one_check = Lock()
-        self._files = {
-            file.name: (file.read_bytes(), FILE_TYPES[file.name[file.name.rindex(".") :]])
-            for file in files("hloc.web").joinpath("page").iterdir()
-        }
+        self._files = page_files("hloc.web")
         self.routes = [
-            Route("/", partial(self._file, "index.html")),
-            Route("/page/{name}", self._named_file),
+            Route("/", self._index),
+            Route("/page/{name}", self._file),
             Route("/drawing/{key}", self._drawing),
             Route("/api/start", self._start),
             Route("/api/programs/{number:int}", self._program),
@@ -83,15 +84,11 @@ class WebApp:
         self._checker.close()
         self._worker.close()
 
-    async def _file(self, name: str, _request: Request) -> Response:
-        """Return a file of the page; names are looked up, never joined to a path."""
-        found = self._files.get(name)
-        if found is None:
-            return faulty("there is no such file", 404)
-        return Response(found[0], media_type=found[1])
+    async def _index(self, _request: Request) -> Response:
+        return file_named("index.html", self._files)
 
-    async def _named_file(self, request: Request) -> Response:
-        return await self._file(request.path_params["name"], request)
+    async def _file(self, request: Request) -> Response:
+        return file_named(request.path_params["name"], self._files)
 
     async def _drawing(self, request: Request) -> Response:
         html = self._drawings.get(request.path_params["key"])
@@ -188,6 +185,22 @@ class WebApp:
         while len(self._drawings) > KEPT_PAGES:
             self._drawings.popitem(last=False)
         return f"drawing/{key}"
+
+
+def page_files(package: str) -> Files:
+    """Return the files in the folder `page` of a package."""
+    return {
+        file.name: (file.read_bytes(), FILE_TYPES[splitext(file.name)[1]])
+        for file in files(package).joinpath("page").iterdir()
+    }
+
+
+def file_named(name: str, known: Files) -> Response:
+    """Return a file of the page; names are looked up, never joined to a path."""
+    found = known.get(name)
+    if found is None:
+        return faulty("there is no such file", 404)
+    return Response(found[0], media_type=found[1])
 
 
 def told(fault: HloError) -> Response:

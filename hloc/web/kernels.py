@@ -12,7 +12,7 @@ from hloc.web.walks import Walked
 from repl.gpu import kernel_steps
 from repl.kernel_steps import PLACES, KernelSteps
 from repl.kernel_view import registers, view, whereabouts
-from repl.render import render
+from repl.render import rendered_text
 from repl.state import State
 
 
@@ -30,9 +30,9 @@ def kernel_view(walked: Walked, state: State, question: dict[str, Any]) -> dict[
     grid = steps.launches[steps.launch].grid
     ptx = steps.compiled.ptx
     return {
-        "text": _lines(view(steps, opening=True)),
-        "registers": _lines(registers(steps)),
-        "where": _lines(whereabouts(steps)),
+        "text": rendered_text(view(steps, opening=True)),
+        "registers": rendered_text(registers(steps)),
+        "where": rendered_text(whereabouts(steps)),
         "ptx": ptx[:SHOWN_BYTES],
         "at": {key: getattr(steps, key) for key in ("launch", "block", "thread", "at")},
         "last": {
@@ -59,7 +59,3 @@ def _go(steps: KernelSteps, question: dict[str, Any]) -> None:
     steps.at = max(0, min(question["at"], len(steps.steps)))
     if question["to"]:
         steps.go_to(question["to"])
-
-
-def _lines(result: object) -> str:
-    return "\n".join(line.plain for line in render(result))

@@ -6,13 +6,6 @@ from typing import Any
 
 from hloc.web.limits import ARRAY_BYTES
 
-_TYPES: dict[str, type] = {
-    "ask": str, "text": str, "pipeline": str, "state": int, "rewrite": int, "whole": bool,
-    "form": str, "seed": int, "measure": bool, "name": str,
-    "launch": int, "block": int, "thread": int, "at": int, "to": str,
-    "other": str, "inputs": str, "known": int, "dump": int,
-    "file": str, "data": str,
-}  # fmt: skip
 _NEEDED = ("ask", "text")
 DEFAULTS: dict[str, Any] = {
     "pipeline": "-O2", "state": 0, "rewrite": 0, "whole": False, "form": "hlo", "seed": 0,
@@ -20,6 +13,11 @@ DEFAULTS: dict[str, Any] = {
     "other": "", "inputs": "", "known": 0, "dump": -1, "file": "", "data": "",
 }  # fmt: skip
 """Values of the fields that a question may omit."""
+
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(_NEEDED, str),
+    **{name: type(value) for name, value in DEFAULTS.items()},
+}
 
 ASKED = (
     "check", "walk", "rewrites", "state", "text", "graph", "run", "verify", "cost", "memory",

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from hloc.errors import HloError, printable
-from hloc.web.app import FILE_TYPES, failed, faulty, told
+from hloc.web.app import failed, faulty, file_named, page_files, told
 from hloc.web.classroom import limits
 from hloc.web.classroom.sessions import Session, Sessions
 from hloc.web.guard import App, Message, Receive, Scope, Send, refuse
@@ -52,12 +51,9 @@ class Door:
     ) -> None:
         self._sessions, self._say = sessions, say
         self._cookie = f"hloc-{port}"
-        self._files = {
-            file.name: (file.read_bytes(), FILE_TYPES[file.name[file.name.rindex(".") :]])
-            for folder in ("hloc.web.classroom", "hloc.web")
-            for file in files(folder).joinpath("page").iterdir()
-            if folder == "hloc.web.classroom" or file.name in _OF_BOTH
-        }
+        shared = page_files("hloc.web")
+        own = page_files("hloc.web.classroom")
+        self._files = {**{name: shared[name] for name in _OF_BOTH}, **own}
         routes = [
             Route("/", self._form),
             Route("/page/{name}", self._file),
@@ -123,15 +119,10 @@ class Door:
         """Return the form, or redirect a student who has joined already to the page."""
         if self._session_of(request.scope) is not None:
             return RedirectResponse(f"/{DESK}/", 303)
-        content, kind = self._files["join.html"]
-        return Response(content, media_type=kind)
+        return file_named("join.html", self._files)
 
     async def _file(self, request: Request) -> Response:
-        """Return a file of the form; names are looked up, never joined to a path."""
-        found = self._files.get(request.path_params["name"])
-        if found is None:
-            return faulty("there is no such file", 404)
-        return Response(found[0], media_type=found[1])
+        return file_named(request.path_params["name"], self._files)
 
     async def _join(self, request: Request) -> Response:
         """Start a session for a name."""
