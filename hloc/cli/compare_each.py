@@ -21,10 +21,10 @@ from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import is_random, is_too_large
 from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.exits import Exit
+from hloc.report.inputs import arrays_of_parameters
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
-from hloc.shapes import array_leaves
 
 _MOST_NAMED = 5
 
@@ -75,10 +75,7 @@ def _data(pieces: Sequence[_Piece]) -> list[dict[str, object]]:
 
 
 def _pieces(module: Module, inputs: Sequence[Array], bounds: Bounds) -> list[_Piece]:
-    values: dict[Instruction, list[Array]] = {}
-    given = iter(inputs)
-    for parameter in module.entry.parameters:
-        values[parameter] = [next(given) for _ in array_leaves(parameter.shape)]
+    values = arrays_of_parameters(module, inputs)
     pieces: list[_Piece] = []
     for inst in post_order(module.entry):
         if inst in values:

@@ -29,6 +29,7 @@ from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.folding import recognised_reducer
 from hloc.report.answers import is_random, is_too_large
 from hloc.report.compare import Comparison, Distance, distance_at, ulps_apart
+from hloc.report.inputs import arrays_of_parameters
 from hloc.report.roundings import ALLOWED, SAME_ELEMENTS, is_float, spreads_of
 from hloc.shapes import ArrayShape, array_leaves
 
@@ -130,10 +131,7 @@ def _values_for(
 ) -> tuple[Values, list[Array]]:
     """Return the arrays of the operands of `makers`, and those of the results."""
     wanted = {operand for maker in makers for operand in maker.operands}
-    values: Values = {}
-    given = iter(inputs)
-    for parameter in module.entry.parameters:
-        values[parameter] = [next(given) for _ in array_leaves(parameter.shape)]
+    values: Values = arrays_of_parameters(module, inputs)
     for inst in wanted:
         if inst.is_a("constant"):
             alone, _ = _alone(inst, values)

@@ -17,6 +17,7 @@ import numpy as np
 
 from hloc.dtypes import Array, DType, component_of
 from hloc.errors import HloError, reason_of
+from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.output_file import output_to
 from hloc.report.index_ranges import index_limits
@@ -32,6 +33,12 @@ _SMALL = 10  # upper bound of integers that are not indices
 def parameter_leaves(module: Module) -> list[ArrayShape]:
     """Return the shapes of the arrays that the entry computation takes."""
     return [leaf for p in module.entry.parameters for leaf in array_leaves(p.shape)]
+
+
+def arrays_of_parameters(module: Module, inputs: Sequence[Array]) -> dict[Instruction, list[Array]]:
+    """Return the arrays of each parameter, in order; `inputs` has one per leaf of their shapes."""
+    given = iter(inputs)
+    return {p: [next(given) for _ in array_leaves(p.shape)] for p in module.entry.parameters}
 
 
 def result_leaves(module: Module) -> list[ArrayShape]:

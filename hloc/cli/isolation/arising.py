@@ -17,8 +17,9 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
+from hloc.report.inputs import arrays_of_parameters
 from hloc.report.progress import Progress
-from hloc.shapes import ArrayShape, array_leaves
+from hloc.shapes import ArrayShape
 
 Index: TypeAlias = tuple[int, ...]
 Test: TypeAlias = Callable[[Array], Array]
@@ -133,10 +134,9 @@ def _explained(
     rounds: Sequence[tuple[str, int]],
 ) -> Arising:
     """Evaluate the operands of `inst` again, and trace its first such element back."""
-    given = iter(inputs)
     with Values() as values:
-        for parameter in module.entry.parameters:
-            values.put(parameter, [next(given) for _ in array_leaves(parameter.shape)])
+        for parameter, arrays in arrays_of_parameters(module, inputs).items():
+            values.put(parameter, arrays)
         for other in post_order_from([inst]):
             if not other.is_a("parameter"):
                 _evaluated(other, values)

@@ -17,8 +17,7 @@ from hloc.ir.module import Module
 from hloc.jax.xla_child import XlaChild
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
-from hloc.report.inputs import result_leaves
-from hloc.shapes import array_leaves
+from hloc.report.inputs import arrays_of_parameters, result_leaves
 
 Task: TypeAlias = "tuple[Piece, list[Array]]"
 Program: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
@@ -211,8 +210,5 @@ class Counterpart(Side):
 
 def _by_parameter(piece: Piece, arrays: Sequence[Array]) -> dict[str, list[Array]]:
     """Return the arrays of each parameter of a piece, by name."""
-    given = iter(arrays)
-    return {
-        parameter.name: [next(given) for _ in array_leaves(parameter.shape)]
-        for parameter in piece.module.entry.parameters
-    }
+    given = arrays_of_parameters(piece.module, arrays)
+    return {parameter.name: values for parameter, values in given.items()}

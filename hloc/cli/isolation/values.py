@@ -14,8 +14,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
+from hloc.report.inputs import arrays_of_parameters
 from hloc.report.progress import Progress
-from hloc.shapes import array_leaves
 
 MOST_BYTES = 1 << 30
 """Bytes of values kept in memory; beyond it the oldest are spilled to files."""
@@ -104,9 +104,8 @@ def walk(
     ends: dict[int, list[Instruction]] = {}
     for inst, place in _last_uses(order, levels).items():
         ends.setdefault(place, []).append(inst)
-    given = iter(inputs)
-    for parameter in module.entry.parameters:
-        values.put(parameter, [next(given) for _ in array_leaves(parameter.shape)])
+    for parameter, arrays in arrays_of_parameters(module, inputs).items():
+        values.put(parameter, arrays)
     progress.begin("instructions", len(order))
     for place, inst in enumerate(order):
         progress.done, progress.detail = place, f"%{inst.name}"
