@@ -12,8 +12,8 @@ from hloc.ptx.byte_states import (
     ALL_UNWRITTEN,
     ALL_WRITTEN,
     SHIFT,
-    STATE_WORDS,
     UNWRITTEN,
+    ByteViews,
     check_same_instruction,
 )
 from hloc.ptx.faults import LaneFault
@@ -36,9 +36,8 @@ class BlockSpace:
         self._data = np.full((pieces, self._extent), 0xFF, np.uint8)
         self._state = np.zeros((pieces, self._extent), np.uint8)
         self._state[:, :size] = UNWRITTEN
-        self._flat_data, self._flat_state = self._data.reshape(-1), self._state.reshape(-1)
+        self._views = ByteViews(self._data.reshape(-1), self._state.reshape(-1))
         self._start = piece_of_lane.astype(np.int64) * self._extent
-        self._views: dict[tuple[str, int, bool], Array] = {}
         self.races: SharedRaces | None = None
         self.proxy: ProxyWrites | None = None
 
@@ -50,21 +49,11 @@ class BlockSpace:
     @property
     def extent_bytes(self) -> int:
         """Bytes of all pieces."""
-        return len(self._flat_data)
+        return self._data.size
 
     def piece(self, number: int) -> tuple[Array, Array]:
         """Return the bytes of one piece, and the state of each byte."""
         return self._data[number], self._state[number]
-
-    def _view(self, dtype: np.dtype[Any], columns: int, of_state: bool = False) -> Array:
-        key = (dtype.char, columns, of_state)
-        found = self._views.get(key)
-        if found is None:
-            found = (self._flat_state if of_state else self._flat_data).view(dtype)
-            if columns > 1:
-                found = found.reshape(-1, columns)
-            self._views[key] = found
-        return found
 
     def _offsets(self, lanes: Lanes, addresses: Array, size: int, what: str) -> Array:
         together = int(np.bitwise_or.reduce(addresses))
@@ -98,20 +87,19 @@ class BlockSpace:
         size = dtype.itemsize * columns
         offsets = self._offsets(lanes, addresses, size, "load")
         index = offsets >> SHIFT[size]
-        word = min(size, 8)
-        state = self._view(STATE_WORDS[word], size // word, of_state=True)[index]
-        written = state == ALL_WRITTEN[word]
+        state = self._views.states(size)[index]
+        written = state == ALL_WRITTEN[size]
         if not every(written):
-            if not (state >= ALL_UNWRITTEN[word]).all():
+            if not (state >= ALL_UNWRITTEN[size]).all():
                 raise self._out_of_bounds(addresses, size, "load")
             wrong = ~(written.all(axis=1) if written.ndim > 1 else written)
-            if (state == ALL_IN_FLIGHT[word]).any():
+            if (state == ALL_IN_FLIGHT[size]).any():
                 what = f"read of {self.name} memory before the wait for its asynchronous copy"
                 raise self._fault(addresses, wrong, what)
             raise self._fault(addresses, wrong, f"read of uninitialised {self.name} memory")
         if self.races is not None:
             self.races.check_load(lanes, offsets, size)
-        return np.asarray(self._view(dtype, columns)[index])
+        return np.asarray(self._views.data(dtype, columns)[index])
 
     def store(self, lanes: Lanes, addresses: Array, values: Array) -> None:
         """Store; faults on bytes out of bounds and on races."""
@@ -119,20 +107,19 @@ class BlockSpace:
         size = dtype.itemsize * columns
         offsets = self._offsets(lanes, addresses, size, "store")
         index = offsets >> SHIFT[size]
-        word = min(size, 8)
-        state = self._view(STATE_WORDS[word], size // word, of_state=True)
-        if not every(state[index] >= ALL_UNWRITTEN[word]):
+        state = self._views.states(size)
+        if not every(state[index] >= ALL_UNWRITTEN[size]):
             raise self._out_of_bounds(addresses, size, "store")
-        data = self._view(dtype, columns)
+        data = self._views.data(dtype, columns)
         if self.proxy is not None:
             self.proxy.store(lanes, offsets, size)
         if self.races is None:
             data[index] = values
-            state[index] = ALL_WRITTEN[word]
+            state[index] = ALL_WRITTEN[size]
             return
         self.races.check_store(lanes, offsets, size, data[index], values)
         data[index] = values
-        state[index] = ALL_WRITTEN[word]
+        state[index] = ALL_WRITTEN[size]
         check_same_instruction(data[index], values, self.name)
 
     def load_asynchronously(self, lanes: Lanes, addresses: Array) -> Array:
@@ -164,17 +151,16 @@ class BlockSpace:
         columns = values.shape[1] if values.ndim > 1 else 1
         size = values.dtype.itemsize * columns
         offsets = self._offsets(lanes, addresses, size, "asynchronous copy")
-        word = min(size, 8)
-        state = self._view(STATE_WORDS[word], size // word, of_state=True)
+        state = self._views.states(size)
         index = offsets >> SHIFT[size]
-        if not every(state[index] >= ALL_UNWRITTEN[word]):
+        if not every(state[index] >= ALL_UNWRITTEN[size]):
             raise self._out_of_bounds(addresses, size, "asynchronous copy")
-        twice = state[index] == ALL_IN_FLIGHT[word]
+        twice = state[index] == ALL_IN_FLIGHT[size]
         if twice.any():
             wrong = twice.any(axis=1) if twice.ndim > 1 else twice
             what = "asynchronous copy to where another is under way"
             raise self._fault(addresses, wrong, what)
         if self.races is not None:
-            old = self._view(values.dtype, columns)[index]
+            old = self._views.data(values.dtype, columns)[index]
             self.races.check_store(lanes, offsets, size, old, ~old)
-        state[index] = ALL_IN_FLIGHT[word]
+        state[index] = ALL_IN_FLIGHT[size]

@@ -7,6 +7,7 @@ shape [warps, 32]. Source: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "red
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -38,6 +39,11 @@ def spread(values: Array, lanes: Lanes) -> tuple[Array, Array]:
 def gathered(grid: Array, present: Array) -> Array:
     """Return the values of the lanes that take part, in order: the inverse of `spread`."""
     return grid.reshape(-1) if present.all() else grid[present]
+
+
+def _to_all(of_warps: Array, present: Array) -> Array:
+    """Return the one value of each warp for all its lanes that take part."""
+    return gathered(np.repeat(of_warps[:, None], WARP, axis=1), present)
 
 
 def _result(operand: Operand, frame: Frame, type_name: str) -> tuple[int, int | None]:
@@ -125,8 +131,7 @@ def decode_vote(instruction: Instruction, frame: Frame) -> Operation:
         else:
             whole, part = (votes | ~present).all(axis=1), (votes & present).any(axis=1)
             result = np.asarray({"all": whole, "any": part, "uni": whole | ~part}[mode])
-        full = np.repeat(result[:, None], WARP, axis=1)
-        threads.rows[target][lanes] = gathered(full, present)
+        threads.rows[target][lanes] = _to_all(result, present)
 
     return run
 
@@ -174,13 +179,9 @@ def decode_redux(instruction: Instruction, frame: Frame) -> Operation:
 
     def run(threads: Threads, lanes: Lanes) -> None:
         value, present = spread(threads.rows[row][lanes], lanes)
-        result = np.empty(len(value), value.dtype)
-        for i in range(len(value)):
-            result[i] = np.asarray(value[i, present[i]])[0]
-            for other in value[i, present[i]][1:]:
-                result[i] = function(result[i], other)
-        full = np.repeat(result[:, None], WARP, axis=1)
-        threads.rows[target][lanes] = gathered(full, present)
+        warps = zip(value, present, strict=True)
+        result = np.array([reduce(function, held[mask]) for held, mask in warps], value.dtype)
+        threads.rows[target][lanes] = _to_all(result, present)
 
     return run
 
@@ -191,8 +192,7 @@ def decode_active_mask(instruction: Instruction, frame: Frame) -> Operation:
 
     def run(threads: Threads, lanes: Lanes) -> None:
         _, present = spread(np.zeros(len(threads.rows[target][lanes]), bool), lanes)
-        full = np.repeat(_mask_of(present)[:, None], WARP, axis=1)
-        threads.rows[target][lanes] = gathered(full, present)
+        threads.rows[target][lanes] = _to_all(_mask_of(present), present)
 
     return run
 
@@ -204,10 +204,10 @@ def decode_elect(instruction: Instruction, frame: Frame) -> Operation:
 
     def run(threads: Threads, lanes: Lanes) -> None:
         _, present = spread(np.zeros(len(threads.rows[target][lanes]), bool), lanes)
-        first = np.argmax(present, axis=1)[:, None]
-        threads.rows[target][lanes] = gathered(np.repeat(first, WARP, axis=1), present)
+        first = np.argmax(present, axis=1)
+        threads.rows[target][lanes] = _to_all(first, present)
         if flag is not None:
-            threads.rows[flag][lanes] = gathered(first == _LANE, present)
+            threads.rows[flag][lanes] = gathered(first[:, None] == _LANE, present)
 
     return run
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hloc.ptx.byte_states import UNALLOCATED, UNWRITTEN, WRITTEN
+from hloc.ptx.byte_states import UNALLOCATED, UNWRITTEN, WRITTEN, ByteViews
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.value_types import Array
 
@@ -38,11 +38,11 @@ class Memory:
         self._sizes: dict[int, int] = {}
         self._free: list[tuple[int, int]] = []  # offset, bytes; sorted
         self._end = _GUARD_BYTES
-        self._views: dict[tuple[str, int, bool], Array] = {}
         self._records: Records | None = None
         self.written_range = (0, -1)  # lowest and highest offset the current launch wrote
         self.data = np.empty(_SMALLEST_CAPACITY, np.uint8)
         self.state = np.zeros(_SMALLEST_CAPACITY, np.uint8)
+        self.views = ByteViews(self.data, self.state)
 
     @property
     def capacity(self) -> int:
@@ -90,7 +90,7 @@ class Memory:
         state = np.zeros(capacity, np.uint8)
         data[: self._end], state[: self._end] = self.data[: self._end], self.state[: self._end]
         self.data, self.state = data, state
-        self._views.clear()
+        self.views = ByteViews(data, state)
 
     def free(self, address: int) -> None:
         """Free an allocation; accesses to its addresses fault afterwards.
@@ -148,17 +148,6 @@ class Memory:
         if not inside or (self.state[offset : offset + size_bytes] == UNALLOCATED).any():
             raise PtxFault(f"{what} of {size_bytes} bytes at {address:#x} {self.describe(address)}")
         return offset
-
-    def view(self, dtype: np.dtype[Any], columns: int = 1, of_state: bool = False) -> Array:
-        """Return the bytes, or their states, as [words], or as [words, columns] if columns > 1."""
-        key = (dtype.char, columns, of_state)
-        found = self._views.get(key)
-        if found is None:
-            found = (self.state if of_state else self.data).view(dtype)
-            if columns > 1:
-                found = found.reshape(-1, columns)
-            self._views[key] = found
-        return found
 
     def records(self, granule: int) -> Records:
         """Return the last writer and reader of each granule; see `GlobalRaces`.

@@ -16,7 +16,6 @@ from hloc.ptx.byte_states import (
     ALL_UNWRITTEN,
     ALL_WRITTEN,
     SHIFT,
-    STATE_WORDS,
     UNWRITTEN,
     WRITTEN,
     check_same_instruction,
@@ -73,13 +72,12 @@ class GlobalSpace:
         size = dtype.itemsize * columns
         offsets = self.memory.offsets(addresses, size, "load")
         index = offsets >> SHIFT[size]
-        word = min(size, 8)
-        state = self.memory.view(STATE_WORDS[word], size // word, of_state=True)[index]
-        if not every(state == ALL_WRITTEN[word]):
+        state = self.memory.views.states(size)[index]
+        if not every(state == ALL_WRITTEN[size]):
             raise self.memory.state_fault(addresses, size, "read", needs=WRITTEN)
         if self.races is not None:
             self.races.check_load(lanes, offsets, size)
-        return np.asarray(self.memory.view(dtype, columns)[index])
+        return np.asarray(self.memory.views.data(dtype, columns)[index])
 
     def store(self, lanes: Lanes, addresses: Array, values: Array) -> None:
         """Store; faults on bytes that are out of bounds or freed."""
@@ -87,15 +85,14 @@ class GlobalSpace:
         size = dtype.itemsize * columns
         offsets = self.memory.offsets(addresses, size, "store")
         index = offsets >> SHIFT[size]
-        word = min(size, 8)
-        state = self.memory.view(STATE_WORDS[word], size // word, of_state=True)
-        if not every(state[index] >= ALL_UNWRITTEN[word]):
+        state = self.memory.views.states(size)
+        if not every(state[index] >= ALL_UNWRITTEN[size]):
             raise self.memory.state_fault(addresses, size, "store", needs=UNWRITTEN)
-        data = self.memory.view(dtype, columns)
+        data = self.memory.views.data(dtype, columns)
         if self.races is not None:
             self.races.check_store(lanes, offsets, size, data[index], values)
         data[index] = values
-        state[index] = ALL_WRITTEN[word]
+        state[index] = ALL_WRITTEN[size]
         if self._check and len(index) > 1:
             check_same_instruction(data[index], values, "global")
 
