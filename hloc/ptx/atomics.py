@@ -97,8 +97,7 @@ def decode_atomic(instruction: Instruction, frame: Frame) -> Operation:
 
     def run(threads: Threads, lanes: Lanes) -> None:
         addresses = read(threads, lanes)
-        if threads.metrics is not None:
-            threads.metrics.access(space, lanes, addresses, of.size)
+        threads.count_access(space, lanes, addresses, of.size)
         values = [threads.rows[row][lanes] for row in rows]
         memory = threads.spaces.atomic(space)
         numbers = numbers_of(lanes)

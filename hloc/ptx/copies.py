@@ -154,9 +154,8 @@ def _start(instruction: Instruction, frame: Frame) -> Operation:
     def run(threads: Threads, lanes: Lanes) -> None:
         sources = read_source(threads, lanes)
         targets = read_target(threads, lanes)
-        if threads.metrics is not None:
-            threads.metrics.access("global", lanes, sources, bytes_)
-            threads.metrics.access("shared", lanes, targets, bytes_)
+        threads.count_access("global", lanes, sources, bytes_)
+        threads.count_access("shared", lanes, targets, bytes_)
         if length is None:
             lengths = np.full(count_of(lanes), bytes_)
         else:

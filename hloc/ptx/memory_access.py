@@ -66,8 +66,7 @@ def decode_load(instruction: Instruction, frame: Frame) -> Operation:
 
     def run(threads: Threads, lanes: Lanes) -> None:
         addresses = read(threads, lanes)
-        if threads.metrics is not None:
-            threads.metrics.access(space, lanes, addresses, dtype.itemsize * columns)
+        threads.count_access(space, lanes, addresses, dtype.itemsize * columns)
         if ordered:
             threads.spaces.synchronise(lanes)
         values = threads.spaces[space].load(lanes, addresses, dtype, columns)
@@ -95,8 +94,7 @@ def _load_some(
 
     def run(threads: Threads, lanes: Lanes) -> None:
         addresses = read(threads, lanes)
-        if threads.metrics is not None:
-            threads.metrics.access(space, lanes, addresses, size)
+        threads.count_access(space, lanes, addresses, size)
         misaligned = addresses % addresses.dtype.type(size) != 0
         if misaligned.any():
             raise LaneFault(f"misaligned {space} load of {size} bytes", int(misaligned.argmax()))
@@ -123,8 +121,7 @@ def decode_store(instruction: Instruction, frame: Frame) -> Operation:
     def run(threads: Threads, lanes: Lanes) -> None:
         rows = threads.rows
         addresses = read(threads, lanes)
-        if threads.metrics is not None:
-            threads.metrics.access(space, lanes, addresses, size)
+        threads.count_access(space, lanes, addresses, size)
         if ordered:
             threads.spaces.synchronise(lanes)
         if len(sources) == 1:

@@ -59,8 +59,7 @@ def _row_lanes(lanes: Lanes, count: int) -> tuple[Lanes, Array, int]:
 def _row_values(threads: Threads, lanes: Lanes, addresses: Array, count: int) -> tuple[Array, int]:
     chosen, positions, warps = _row_lanes(lanes, count)
     threads.active = chosen
-    if threads.metrics is not None:
-        threads.metrics.access("shared", chosen, addresses[positions], 16)
+    threads.count_access("shared", chosen, addresses[positions], 16)
     values = threads.spaces["shared"].load(chosen, addresses[positions], _U64, 2)
     return np.ascontiguousarray(values), warps
 
@@ -80,8 +79,7 @@ def decode_stmatrix(instruction: Instruction, frame: Frame) -> Operation:
         if transposed:
             matrices = np.ascontiguousarray(matrices.transpose(0, 1, 3, 2))
         threads.active = chosen
-        if threads.metrics is not None:
-            threads.metrics.access("shared", chosen, addresses[positions], 16)
+        threads.count_access("shared", chosen, addresses[positions], 16)
         rows = matrices.view(_U64).reshape(-1, 2)
         threads.spaces["shared"].store(chosen, addresses[positions], rows)
 

@@ -100,6 +100,5 @@ def _load(
         return np.zeros((0, columns) if columns > 1 else 0, dtype)
     threads.active = who = np.full(len(addresses), lane)
     places = addresses.astype(np.uint64)
-    if threads.metrics is not None:
-        threads.metrics.access("global", who, places, dtype.itemsize * columns)
+    threads.count_access("global", who, places, dtype.itemsize * columns)
     return threads.spaces["global"].load(who, places, dtype, columns)

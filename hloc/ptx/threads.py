@@ -36,3 +36,8 @@ class Threads:
         self.metrics: Metrics | None = None
         self.active: Lanes = slice(0, geometry.lanes)  # of the current operation, for messages
         self.clock = 0
+
+    def count_access(self, space: str, lanes: Lanes, addresses: Array, size: int) -> None:
+        """Count one access of `size` bytes per lane, in a launch that counts them."""
+        if self.metrics is not None:
+            self.metrics.access(space, lanes, addresses, size)
