@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pattern import match, may_match
@@ -16,6 +18,9 @@ from hloc.opt.rule import Rule, RuleSet
 from hloc.shapes import ArrayShape
 
 _MAX_REWRITES_PER_INSTRUCTION = 20
+
+_REMEMBERED = 4096
+"""Combinations of opcodes whose rules are remembered: programs repeat them, as do passes."""
 
 
 def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str) -> bool:
@@ -32,6 +37,13 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
     return context.rewrites > before
 
 
+@lru_cache(_REMEMBERED)
+def _rules_for(rules: RuleSet, opcode: str, *operands: str) -> tuple[Rule, ...]:
+    """Return the rules that an instruction with operands of these opcodes may match."""
+    row = opcode_row(opcode)
+    return tuple(r for r in rules.for_opcode(opcode) if may_match(r.pattern, row, operands))
+
+
 class _AllowedRules:
     """The rules that may fire, by the opcodes of an instruction and of its operands."""
 
@@ -44,9 +56,7 @@ class _AllowedRules:
         key = tuple([part.opcode.name for part in (inst, *inst.operands)])
         found = self._kept.get(key)
         if found is None:
-            operands = key[1:]
-            rules = filter(self._may_fire, self.rules.for_opcode(inst.opcode.name))
-            found = tuple(r for r in rules if may_match(r.pattern, inst.opcode, operands))
+            found = tuple(filter(self._may_fire, _rules_for(self.rules, *key)))
             self._kept[key] = found
         return found
 

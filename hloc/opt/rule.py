@@ -41,9 +41,11 @@ class Rule:
     exactness: Exactness = "exact"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RuleSet:
     """Rules by the opcode of their root, in the order they are tried: those for any opcode last.
+
+    Compared by identity.
 
     Attributes:
         by_opcode: those for any opcode included.
