@@ -229,6 +229,7 @@ class CpuBackend:
             pack=self.pack,
             share_outputs=self.share_outputs,
             exchanges=True,
+            collapses_dimensions=True,
             arrange=partial(lay_out_weights, target=machine),
         )
         return plan_program(module, options, rules)

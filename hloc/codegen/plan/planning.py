@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.divergence import divergent_computations
+from hloc.codegen.lower.collapsed_dimensions import collapse_dimensions
 from hloc.codegen.lower.combiner import combiner
 from hloc.codegen.lower.expansion import expand
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
@@ -48,6 +49,7 @@ class KernelRules:
         share_outputs: temporaries may lie in outputs that are not written yet.
         exchanges: devices of the target exchange data.
         combines: the engine that does so has compiled functions for reductions.
+        collapses_dimensions: adjacent dimensions that a kernel treats alike become one.
         arrange: the last change of a module: constants get the layouts that kernels read best.
     """
 
@@ -59,6 +61,7 @@ class KernelRules:
     share_outputs: bool = True
     exchanges: bool = False
     combines: bool = True
+    collapses_dimensions: bool = False
     arrange: Callable[[Module], None] | None = None
 
 
@@ -92,6 +95,8 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     refuse_unsupported(module, plans.refusal)
     version = module.version
     lower(module, options)
+    if rules.collapses_dimensions:
+        collapse_dimensions(module)
     if module.version != version:
         refuse_unsupported(module, plans.refusal)
     if rules.arrange is not None and "constant" in module.opcodes:

@@ -103,3 +103,18 @@ def test_a_loop_keeps_its_state_as_its_body_says() -> None:
         opt_level=0,
     )(x)
     np.testing.assert_array_equal(found[0], -8 * x)
+
+
+def test_a_reshape_that_moves_bytes_becomes_a_copy() -> None:
+    module = hloc.parse(
+        """HloModule m
+        ENTRY e {
+          x = f32[3,4]{0,1} parameter(0)
+          ROOT r = f32[12] reshape(x)
+        }"""
+    )
+    make_copies_explicit(module)
+    verify(module)
+    (copy,) = module.entry.root.operands
+    assert copy.is_a("copy")
+    assert copy.array.layout is None
