@@ -153,6 +153,7 @@ _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
     "potrf": _cholesky,
     "getrf": lambda a: ("lu", (AS_STORED,) * 4),
     "trsm": _solve,
+    "gtsv": lambda a: ("tridiagonal", (AS_STORED,) * 9),
     "geqrf": lambda a: ("qr", (AS_STORED,) * 3),
     "orgqr": lambda a: ("q", (AS_STORED,) * 3),
     "ungqr": lambda a: ("q", (AS_STORED,) * 3),

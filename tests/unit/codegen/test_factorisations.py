@@ -239,6 +239,43 @@ def test_triangular_systems(letter: str, way: str, batch: tuple[int, ...], n: in
         near(used @ wide(x) if side == "L" else wide(x) @ used, wide(right), letter, n)
 
 
+@ALSO_LARGE
+def test_tridiagonal_systems(letter: str, way: str, batch: tuple[int, ...], n: int) -> None:
+    """Rows are exchanged where pivots are small; elements outside the matrix are not used."""
+    t = TYPES[letter]
+    below, diagonal, above = (matrices(letter, *batch, n, 1, seed=k)[..., 0] for k in range(3))
+    inside = np.zeros((*batch, n, n), wide(diagonal).dtype)
+    for i in range(n):
+        inside[..., i, i] = diagonal[..., i]
+        if i + 1 < n:
+            inside[..., i + 1, i], inside[..., i, i + 1] = below[..., i + 1], above[..., i]
+    below[..., :1], above[..., n - 1 :] = np.nan, np.nan
+    for columns in (1, 3):
+        right = matrices(letter, *batch, n, columns, seed=3)
+        arrays = below, diagonal, above, right
+        results = [shape(t, *diagonal.shape, plain=True)] * 3 + [shape(t, *right.shape)]
+        results.append(shape("s32", *batch, plain=True))
+        *same, x, info = WAYS[way](call(f"{letter}gtsv", "", results, *arrays), *arrays)
+        for found, given in zip(same, arrays, strict=False):
+            np.testing.assert_array_equal(found, given)
+        assert not info.any()
+        growth = max(1.0, float(np.abs(x).max(initial=0)))
+        near(inside @ wide(x) / growth, wide(right) / growth, letter, n)
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_only_singular_tridiagonal_systems_are_nan(letter: str, count: int) -> None:
+    t, above = TYPES[letter], np.ones((count, 4), NUMPY[letter])
+    below, diagonal = above.copy(), 3 * above
+    diagonal[0, :2], below[0, 2] = 1, 0
+    arrays = below, diagonal, above, above[..., None]
+    results = [shape(t, count, 4, plain=True)] * 3 + [shape(t, count, 4, 1), shape("s32", count)]
+    *_, x, info = compiled(call(f"{letter}gtsv", "", results, *arrays), *arrays)
+    assert info.tolist() == [2] + [0] * (count - 1)
+    assert np.isnan(x[0]).all()
+    assert np.isfinite(x[1:]).all()
+
+
 @pytest.mark.parametrize("batch", [(), (20,)])
 def test_matrices_without_a_factor_say_where(letter: str, batch: tuple[int, ...]) -> None:
     """The first pivot that is zero, or not positive; NaN is not positive."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloc.codegen.kernels.linalg import cholesky, householder, jacobi, lu, substitution
+from hloc.codegen.kernels.linalg import (
+    cholesky,
+    householder,
+    jacobi,
+    lu,
+    substitution,
+    tridiagonal,
+)
 from hloc.codegen.kernels.linalg.block_reflector import memory_elements
 from hloc.codegen.kernels.linalg.product import packed_elements
 from hloc.codegen.kernels.linalg.work import Region, Work
@@ -97,6 +104,9 @@ ALGORITHMS: dict[str, Algorithm] = {
             (1,),
             substitution.solve_conjugated_unit,
             memory=packed_elements,
+        ),
+        Algorithm(
+            "tridiagonal", tridiagonal.REGIONS, (0, 1, 2, 3), (0, 1, 2, 3, 4), tridiagonal.solve
         ),
         Algorithm(
             "qr", householder.QR_REGIONS, (0,), (0, 1), householder.factor, memory=memory_elements
