@@ -290,36 +290,47 @@ class CpuBackend:
 
 
 def _has_lanes(inst: Instruction, machine: Target, *, is_repeated: bool) -> bool:
-    """True if the loops of a kernel may be over lanes."""
+    """True if a kernel is emitted in lanes at first; LLVM vectorises short ones within loops."""
     return not is_repeated or not _is_short(inst, machine)
 
 
 def _emit_kernels(
     plan: Plan, machine: Target, stack_bytes: int, choices: Mapping[int, Hashable]
 ) -> tuple[Kernel, ...]:
-    """Emit all kernels; raises one `UnsupportedError` for all that cannot be emitted."""
+    """Emit all kernels; raises one `UnsupportedError` for all that cannot be emitted.
+
+    Short kernels that turn out not to become part of a loop's function are emitted again, in lanes.
+    """
     kernels: list[Kernel] = []
     faults: list[Diagnostic] = []
     once = _called_once(plan)
-    for number, (request, key) in enumerate(zip(plan.kernels, plan.keys, strict=True)):
-        is_repeated = number not in once
-        with_lanes = _has_lanes(request.inst, machine, is_repeated=is_repeated)
+
+    def emit(number: int, *, with_lanes: bool) -> Kernel:
+        return emit_kernel(
+            plan.kernels[number],
+            kernel_symbol(plan.keys[number]),
+            machine,
+            stack_bytes=stack_bytes,
+            with_lanes=with_lanes,
+            is_repeated=number not in once,
+            choice=choices.get(number),
+        )
+
+    short = []
+    for number, request in enumerate(plan.kernels):
+        with_lanes = _has_lanes(request.inst, machine, is_repeated=number not in once)
+        if not with_lanes:
+            short.append(number)
         try:
-            kernels.append(
-                emit_kernel(
-                    request,
-                    kernel_symbol(key),
-                    machine,
-                    stack_bytes=stack_bytes,
-                    with_lanes=with_lanes,
-                    is_repeated=is_repeated,
-                    choice=choices.get(number),
-                )
-            )
+            kernels.append(emit(number, with_lanes=with_lanes))
         except UnsupportedError as fault:
             faults += fault.diagnostics
     if faults:
         raise UnsupportedError(faults)
+    inlined = only_inlined(plan, loop_functions(plan, kernels)) if short else frozenset()
+    for number in short:
+        if number not in inlined:
+            kernels[number] = emit(number, with_lanes=True)
     return tuple(kernels)
 
 

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.loop_function import loop_functions, parameters_text
 from hloc.codegen.llvm.object_file import optimized_text
 from hloc.codegen.llvm.routine import ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import host_target
+from hloc.runtime.executable import Executable
 from tests.tolerance import bounds
 from tests.waiting import PATIENCE
 
@@ -390,3 +392,43 @@ def test_matrices_of_few_rows_in_a_loop(n: int) -> None:
         optimized = optimized_text(unit.text, host_target(), unit.level)
         assert "gather" not in optimized
         assert "scatter" not in optimized
+
+
+BESIDE_ROUTINE = """HloModule short_kernel_beside_a_routine
+
+below {
+  s = (s32[], c64[128]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+step {
+  s = (s32[], c64[128]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = c64[128] get-tuple-element(s), index=1
+  real = f32[128] real(x)
+  sine = f32[128] sine(real)
+  y = c64[128] complex(sine, real)
+  z = c64[128] fft(y), fft_type=FFT, fft_length={128}
+  ROOT r = (s32[], c64[128]) tuple(next, z)
+}
+ENTRY e {
+  x = c64[128] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], c64[128]) tuple(zero, x)
+  w = (s32[], c64[128]) while(start), condition=below, body=step
+  ROOT r = c64[128] get-tuple-element(w), index=1
+}
+"""
+
+
+def test_short_kernels_that_no_loop_inlines_have_lanes() -> None:
+    """The loop calls a routine, so its kernels stay functions, of which LLVM vectorises few."""
+    executable = hloc.compile(BESIDE_ROUTINE)
+    assert isinstance(executable, Executable)
+    module = executable.compiled
+    assert isinstance(module, CpuModule)
+    (kernel,) = (kernel for kernel in module.kernels if "fma" in kernel.text)
+    assert f"<{host_target().vector_bytes // 4} x float>" in kernel.text
