@@ -27,7 +27,7 @@ from hloc.codegen.cpu.emitters.routine_writer import (
     declaration,
     named_parameters,
 )
-from hloc.codegen.cpu.emitters.vector_loads import first_lanes, rounded, store_lanes
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, rounded, store_lanes
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64
 
@@ -56,7 +56,7 @@ def accumulator_sets(tile: Tile, unroll: int, target: Target) -> int:
 class MicroKernel:
     """Emits the function of a row of tiles.
 
-    Edge tiles, and tiles that are added, go through a copy and the function `edge`.
+    Edge tiles go through a copy and the function `edge`.
     """
 
     def __init__(
@@ -139,50 +139,45 @@ class MicroKernel:
     def _write_masked(self, b: str, out: str, columns: Value, count: int) -> None:
         """Emit the loop over k for some vectors, then the store of the tile.
 
-        A tile with all its rows that is not added is stored directly into the result.
+        A tile with all its rows goes directly into the result.
         """
-        fn = self.fn
         sums = self._loop(b, count)
         mask = first_lanes(self.w, self.math.sub(columns, (count - 1) * self.lanes), self.lanes)
-        full = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
-        kept = fn.value("xor i1 %adds, true")
-        straight = fn.value(f"and i1 {full}, {kept}")
-        direct, through, after = fn.new_block(), fn.new_block(), fn.new_block()
-        fn.branch(straight, direct, through)
-        fn.start_block(direct)
-        self._store_tile(sums, out, "%row_bytes", mask)
-        fn.jump(after)
-        fn.start_block(through)
-        self._keep_tile(sums, self.copy)
-        self._move_edge(out, columns)
-        fn.jump(after)
-        fn.start_block(after)
+        self._put_tile(sums, out, columns, self._has_all_rows(), mask)
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
         """Emit the loop over k, then the store of the tile: directly, or through a copy."""
-        fn, copy = self.fn, self.copy
         sums = self._loop(b, self.tile.vectors)
-        full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
-        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
-        kept = fn.value("xor i1 %adds, true")
-        whole = fn.value(f"and i1 {full_rows}, {full}")
-        straight = fn.value(f"and i1 {whole}, {kept}")
-        through, after = fn.new_block(), fn.new_block()
+        full = self.fn.value(f"icmp eq i64 {columns.text}, {self.width}")
+        self._put_tile(sums, out, columns, self.fn.value(f"and i1 {self._has_all_rows()}, {full}"))
+
+    def _has_all_rows(self) -> str:
+        return self.fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+
+    def _put_tile(
+        self, sums: list[list[str]], out: str, columns: Value, is_whole: str, last_mask: str = ""
+    ) -> None:
+        """Store a tile into the result, or add it to that: directly if it is whole.
+
+        Narrow results are never added to.
+        """
+        fn = self.fn
+        whole, stored, through, after = (fn.new_block() for _ in range(4))
+        fn.branch(is_whole, whole, through)
+        fn.start_block(whole)
         if self.arithmetic.result is self.arithmetic.total:
-            target = fn.value(f"select i1 {straight}, ptr {out}, ptr {copy}")
-            own_row = self.width * self.bytes
-            step = fn.value(f"select i1 {straight}, i64 %row_bytes, i64 {own_row}")
-            self._store_tile(sums, target, step)
-            fn.branch(straight, after, through)
-            fn.start_block(through)
-        else:
-            narrow = fn.new_block()
-            fn.branch(straight, narrow, through)
-            fn.start_block(narrow)
-            self._store_tile(sums, out, "%row_bytes")
+            added = fn.new_block()
+            fn.branch("%adds", added, stored)
+            fn.start_block(added)
+            self._store_tile(sums, out, "%row_bytes", last_mask, adds=True)
             fn.jump(after)
-            fn.start_block(through)
-            self._keep_tile(sums, copy)
+        else:
+            fn.jump(stored)
+        fn.start_block(stored)
+        self._store_tile(sums, out, "%row_bytes", last_mask)
+        fn.jump(after)
+        fn.start_block(through)
+        self._keep_tile(sums, self.copy)
         self._move_edge(out, columns)
         fn.jump(after)
         fn.start_block(after)
@@ -197,18 +192,31 @@ class MicroKernel:
         )
 
     def _store_tile(
-        self, sums: list[list[str]], target: str, step: str, last_mask: str = ""
+        self,
+        sums: list[list[str]],
+        target: str,
+        step: str,
+        last_mask: str = "",
+        *,
+        adds: bool = False,
     ) -> None:
-        """Store a tile as elements of the result, with row stride `step` in bytes."""
+        """Store a tile, or add it, as elements of the result, with row stride `step` in bytes."""
         fn, result = self.fn, self.arithmetic.result
         for row in sums:
             for j, total in enumerate(row):
                 offset = j * self.lanes * result.storage_bytes
                 at = fn.value(f"getelementptr i8, ptr {target}, i64 {offset}")
-                value = rounded(self.w, total, self.arithmetic.total, result, self.lanes)
                 mask = last_mask if j == len(row) - 1 else ""
+                if adds:
+                    before = load_lanes(self.w, at, result, self.lanes, mask)
+                    total = self._sum(before, total)
+                value = rounded(self.w, total, self.arithmetic.total, result, self.lanes)
                 store_lanes(self.w, at, result, self.lanes, mask, value)
             target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
+
+    def _sum(self, x: str, y: str) -> str:
+        plus = "fadd" if self.arithmetic.total.is_float else "add"
+        return self.fn.value(f"{plus} {self.vector} {x}, {y}")
 
     def _keep_tile(self, sums: list[list[str]], copy: str) -> None:
         """Store a tile of sums into the copy."""
@@ -255,9 +263,8 @@ class MicroKernel:
         self.ahead.prefetch()
         stretches.close(later, fn.value(f"icmp slt i64 {next_step}, %steps"))
         if self.sets == 2:
-            plus = "fadd" if self.arithmetic.total.is_float else "add"
             new = [
-                [fn.value(f"{plus} {self.vector} {x}, {y}") for x, y in zip(even, odd, strict=True)]
+                [self._sum(x, y) for x, y in zip(even, odd, strict=True)]
                 for even, odd in zip(new[: rows // 2], new[rows // 2 :], strict=True)
             ]
         for row in new[:-1] if self.is_biased else ():
