@@ -149,12 +149,12 @@ def test_two_accumulators_are_not_exchanged_for_one() -> None:
         ((128, 768, 3072), 512, (128, 768)),  # 384 KiB of packed columns
         ((128, 768, 3072), 2048, (224, 384)),  # the next block of as many is prefetched
         ((128, 640, 384), 512, (384, 640)),  # one panel holds all columns
-        ((128, 1024, 1024), 512, (1024, 352)),  # blocks of k
+        ((128, 1024, 1024), 512, (512, 352)),  # blocks of k
         ((128, 1024, 1024), 2048, (240, 352)),
         ((300, 768, 3072), 1024, (320, 768)),  # too many rows for that
         ((300, 768, 3072), 2048, (224, 384)),
         ((1024, 768, 3072), 512, (320, 768)),  # packing counts less for many rows
-        ((1000, 1100, 900), 512, (912, 368)),
+        ((1000, 1100, 900), 512, (512, 368)),
         ((1000, 1100, 900), 2048, (192, 1100)),
         ((2048, 1024, 256), 512, (256, 1024)),
     ],
@@ -190,7 +190,7 @@ def test_columns_are_prefetched_where_packing_moves_them(case: Case, is_expected
 
 def test_few_packed_rows_stay_for_all_columns() -> None:
     target = replace(target_for("x86_64", "haswell"), l2_bytes=2 << 20)
-    for rows, is_expected in ((100, True), (1200, False)):
+    for rows, is_expected in ((100, True), (1200, True), (1500, False)):
         gemm = gemm_of((f"f32[768,{rows}]", "f32[768,3072]", f"f32[{rows},3072]", 0, 0))
         found, arithmetic = modelled_schedule(gemm, target), arithmetic_of(gemm, target)
         assert keeps_rows(found, gemm, arithmetic) == is_expected

@@ -180,7 +180,7 @@ class BlockPacking:
             if self.by_unit:
                 self._columns(first, start, panel_bytes)
             else:
-                self._rows(self.math.moved("%to", start), first)
+                self._rows(first, start, panel_bytes)
 
     def _columns(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
         """Pack a block of the columns of all panels; whole lines of whole blocks need no masks."""
@@ -206,16 +206,19 @@ class BlockPacking:
                     for number, line in enumerate(found):
                         self._store("%to", math.add(place, number * SIDE * ROW_BYTES), line)
 
-    def _rows(self, block: str, first: IndexValue) -> None:
-        """Pack a block of the rows of one panel."""
+    def _rows(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
+        """Pack a block of the rows of all panels."""
         math = self.math
         with self.body.loop(0, self.count, SIDE) as i:
             units = []
             for number in range(MATRIX_UNITS):
                 offsets, valid = self._unit(first, number)
                 units += self._units(offsets, valid, i, 1)
+            panel = math.mul(math.div(i, self.p.width), panel_bytes)
+            within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
+            place = math.add(math.add(start, panel), within)
             for r, line in enumerate(transposed(self.w, units, _LINE)):
-                self._store(block, math.mul(math.add(i, r), ROW_BYTES), line)
+                self._store("%to", math.add(place, r * ROW_BYTES), line)
 
     def _unit(self, first: IndexValue, unit: IndexValue) -> tuple[list[Value], list[Value]]:
         """Return the addresses of the elements of a unit, and which of them exist."""

@@ -22,6 +22,7 @@ class GemmArguments:
         span: steps of k that are packed at once.
         block: columns that are packed at once.
         height, width: of a tile.
+        group: rows that are packed at once if they lie side by side.
         operand_bytes, result_bytes, lhs_bytes, rhs_bytes: sizes of elements.
         multiple: steps of k per iteration of the micro-kernel.
         row_distance: row stride of the result in elements.
@@ -30,8 +31,8 @@ class GemmArguments:
         sums, sums_row_bytes: offset of the sums that are rounded to the result, in bytes after the
             tables, and their row stride; 0 if the sums are in the result.
         kept_sums_row_bytes: row stride of the sums if they are those of all rows, else 0.
-        kept_row_bytes, kept_step_bytes: strides of rows and of steps of k in packed rows that stay
-            for the next columns, else 0.
+        kept_row_bytes: row stride of packed rows that stay for the next columns, else 0.
+        packed_step_bytes: stride of steps of k in packed rows, 0 if they are those of one block.
         ahead_row_bytes: distance of steps of k in memory if the columns that are packed next are
             prefetched, else 0.
         stretch: steps of k between prefetches.
@@ -52,6 +53,7 @@ class GemmArguments:
     block: int
     height: int
     width: int
+    group: int
     operand_bytes: int
     result_bytes: int
     lhs_bytes: int
@@ -65,7 +67,7 @@ class GemmArguments:
     sums_row_bytes: int
     kept_sums_row_bytes: int
     kept_row_bytes: int
-    kept_step_bytes: int
+    packed_step_bytes: int
     ahead_row_bytes: int
     stretch: int
 

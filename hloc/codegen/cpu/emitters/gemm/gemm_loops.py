@@ -10,8 +10,9 @@ scratch memory to the result; then `finish`, if not null, is called for these ro
 A block of k of some columns is packed for the second-level cache and multiplied by one panel of
 rows after another, packed for the first-level cache. The sums of every block of k are added to the
 result. Where all of k is packed at once (`span`), a panel of rows goes through all blocks of k
-while its part of the result is in the cache. Columns that lie in panels of all of k are read where
-they are, one panel after the other.
+while its part of the result is in the cache. Rows that lie side by side in memory are packed a
+group of panels at a time, which reads whole cache lines of every step of k. Columns that lie in
+panels of all of k are read where they are, one panel after the other.
 """
 
 from __future__ import annotations
@@ -188,11 +189,21 @@ class _Nest:
             if not self.form.is_packed:
                 with body.loop(start, end, n["deep"]) as step:
                     self._pack_columns(rhs, first, count, step, start)
-            with body.loop(first_row, last_row, n["height"]) as row:
-                height = math.minimum(n["height"], math.sub(last_row, row))
-                with body.loop(start, end, n["deep"]) as step:
-                    arrays = (lhs, rhs, out, place)
-                    self._tiles(arrays, (first, count), (row, height), (step, start))
+            group_size = n["group"] if self.form.rows == LINES else n["height"]
+            with body.loop(first_row, last_row, group_size) as group:
+                size = math.minimum(group_size, math.sub(last_row, group))
+                if self.form.rows == LINES:
+                    with body.loop(start, end, n["deep"]) as step:
+                        self._pack_rows(lhs, first, (group, size), step)
+                rows_end = math.add(group, size)
+                with body.loop(group, rows_end, n["height"]) as row:
+                    height = math.minimum(n["height"], math.sub(rows_end, row))
+                    with body.loop(start, end, n["deep"]) as step:
+                        if self.form.rows not in (LINES, *IN_PLACE):
+                            self._pack_rows(lhs, first, (row, height), step)
+                        arrays = (lhs, rhs, out, place)
+                        rows = (group, row, height)
+                        self._tiles(arrays, (first, count), rows, (step, start))
 
     def _steps(self, step: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the steps of k of the block that begins at `step`, and those of its panels.
@@ -211,25 +222,19 @@ class _Nest:
         self,
         arrays: tuple[str, str, str, Value],
         columns: tuple[IndexValue, IndexValue],
-        rows: tuple[IndexValue, IndexValue],
+        rows: tuple[IndexValue, IndexValue, IndexValue],
         block: tuple[IndexValue, IndexValue],
     ) -> None:
-        """Multiply some rows by packed columns, over a block of k."""
+        """Multiply some rows of a group by packed columns, over a block of k."""
         n, math, body = self.n, self.math, self.body
-        (lhs, rhs, out, place), (first, count), (row, height), (step, start) = (
+        (lhs, rhs, out, place), (first, count), (group, row, height), (step, start) = (
             arrays,
             columns,
             rows,
             block,
         )
         steps, _ = self._steps(step)
-        panels = [] if self.form.is_direct else self._row_panels(row, step)
-        if panels:
-            is_first = math.compare("EQ", first, self._part("column", n["columns"])[0])
-            is_lost = math.compare("EQ", n["kept_row_bytes"], 0)
-            with body.when(self.w.b.or_(is_first, is_lost)):
-                for to, name in zip(panels, ("pack_rows", "rest_rows"), strict=False):
-                    self._pack(name, "row", lhs, (row, height), (step, steps), to)
+        panels = [] if self.form.is_direct else self._row_panels(group, row, step)
         result_row = math.mul(row, n["row_distance"])
         result = math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
         result_row_bytes = math.mul(n["row_distance"], n["result_bytes"])
@@ -238,7 +243,7 @@ class _Nest:
         adds = math.compare("NE", step, 0).text
         ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
         if self.form.columns in (LINES, PANELS):
-            ahead = self._ahead(rhs, columns, rows, block)
+            ahead = self._ahead(rhs, columns, row, block)
         for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
             source = panels[left : left + 1]
             if self.form.is_direct:
@@ -274,14 +279,38 @@ class _Nest:
         pointer = self.fn.value(f"select i1 {rounds.text}, ptr {sums}, ptr {result}")
         return pointer, b.select(rounds, n["sums_row_bytes"], math.value(row_bytes))
 
-    def _row_panels(self, row: IndexValue, step: IndexValue) -> list[str]:
-        """Return where each part of the rows from `row` on is packed, from step `step` of k on."""
+    def _pack_rows(
+        self,
+        lhs: str,
+        first: IndexValue,
+        rows: tuple[IndexValue, IndexValue],
+        step: IndexValue,
+    ) -> None:
+        """Pack rows for a block of k, unless they stay from the columns before `first`."""
+        math, (row, _) = self.math, rows
+        steps, _ = self._steps(step)
+        is_first = math.compare("EQ", first, self._part("column", self.n["columns"])[0])
+        is_lost = math.compare("EQ", self.n["kept_row_bytes"], 0)
+        with self.body.when(self.w.b.or_(is_first, is_lost)):
+            panels = self._row_panels(row, row, step)
+            for to, name in zip(panels, ("pack_rows", "rest_rows"), strict=False):
+                self._pack(name, "row", lhs, rows, (step, steps), to)
+
+    def _row_panels(self, group: IndexValue, row: IndexValue, step: IndexValue) -> list[str]:
+        """Return where each part of the rows from `row` on is packed, from step `step` of k on.
+
+        Of a group of rows that were packed together, those of a tile are one panel.
+        """
         n, math = self.n, self.math
         first_row, _ = self._part("row", n["rows"])
-        kept = math.mul(math.sub(row, first_row), n["kept_row_bytes"])
-        kept = math.add(kept, math.mul(step, n["kept_step_bytes"]))
+        at = math.mul(math.sub(group, first_row), n["kept_row_bytes"])
+        at = math.add(at, math.mul(step, n["packed_step_bytes"]))
+        if self.form.rows == LINES:
+            _, padded = self._steps(step)
+            within = math.mul(math.sub(row, group), math.mul(padded, n["operand_bytes"]))
+            at = math.add(at, within)
         parts = (math.mul(n["part_bytes"], part) for part in range(self.form.parts))
-        return [math.moved(self.panel, math.add(kept, part)) for part in parts]
+        return [math.moved(self.panel, math.add(at, part)) for part in parts]
 
     def _tile_row(
         self,
@@ -299,7 +328,7 @@ class _Nest:
         self,
         rhs: str,
         columns: tuple[IndexValue, IndexValue],
-        rows: tuple[IndexValue, IndexValue],
+        row: IndexValue,
         block: tuple[IndexValue, IndexValue],
     ) -> tuple[str, IndexValue, IndexValue]:
         """Return what a row of tiles prefetches: a share of the block that is read next.
@@ -307,7 +336,7 @@ class _Nest:
         That is the next block of k of these columns, or the first one of the next columns.
         """
         n, math, b = self.n, self.math, self.w.b
-        (first, _), (row, _), (step, start) = columns, rows, block
+        (first, _), (step, start) = columns, block
         (first_row, last_row), (_, last_column) = (
             self._part(side, n[f"{side}s"]) for side in ("row", "column")
         )

@@ -25,6 +25,7 @@ from hloc.codegen.cpu.emitters.gemm.micro_kernel import accumulator_sets
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     ALIGNMENT,
     COLUMN_BLOCK,
+    MAX_ROWS,
     PackedGemm,
     blocks_of,
     may_keep_rows,
@@ -159,13 +160,19 @@ def keeps_rows(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> bool:
     return is_again and may_keep_rows(p, arithmetic.operand.storage_bytes)
 
 
+def rows_at_once(s: GemmSchedule) -> int:
+    """Return how many rows are packed at once: a tile, or several if they lie side by side."""
+    return MAX_ROWS // s.tile.rows * s.tile.rows if s.rows == LINES else s.tile.rows
+
+
 def panel_sizes(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, int]:
     """Return bytes of the tables, of the packed rows, and of the packed columns."""
     size, multiple = arithmetic.operand.storage_bytes, arithmetic.depth_multiple
     deep, span, depth = (-(-steps // multiple) * multiple for steps in (s.deep, s.span, p.sizes[2]))
-    rows = deep * s.tile.rows
+    group = rows_at_once(s)
+    rows = group * (span if s.rows == LINES else deep)
     if keeps_rows(s, p, arithmetic):
-        rows = depth * -(-p.sizes[0] // s.tile.rows) * s.tile.rows
+        rows = depth * -(-p.sizes[0] // group) * group
     columns = 0 if s.columns == PANELS else span * s.block * size
     return aligned_bytes(8 * p.table_entries), aligned_bytes(rows * size), columns
 

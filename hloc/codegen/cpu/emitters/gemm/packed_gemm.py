@@ -38,7 +38,12 @@ COLUMN_BLOCK = 1024
 """Columns that are packed at a time."""
 
 PANEL_BYTES = 1 << 20
-"""Most bytes of packed columns if all of k is packed at once."""
+"""Most bytes of packed columns, half of a second-level cache: of a block of k, or of all of k if
+that is packed at once.
+
+Time relative to 1,024 columns, 1.5 MB: 0.89 for 1024x1024x1024 with a transposed left-hand side,
+0.80 for 512x3072x768, 0.95 for 1000x1100x900.
+"""
 
 PANEL_SHARE, SHORT_ROWS = 0.75, 256
 """Part of the second-level cache that these columns may fill, for at most this many rows.
@@ -87,11 +92,13 @@ Time relative to one block: 0.68 for 128x3072x768 of bf16, 0.80 for 128x768x768,
 128x768x3072, 0.92 for 512x768x3072; 1.1 for 512x512x512, 1.5 for 1024x64x1024.
 """
 
-KEPT_ROWS_BYTES = 5 << 18
-"""Most bytes of packed rows that stay for the next block of columns, instead of being packed again.
+KEPT_ROWS_BYTES, KEPT_LINES_BYTES = 5 << 18, 1 << 22
+"""Most bytes of packed rows that stay for the next block of columns, instead of being packed again:
+of any rows, and of those that lie side by side in memory, whose steps of k are far apart.
 
 Time relative to packing them again: matrix registers 0.88 for 128x3072x768 of bf16, 0.95 for
-197x3072x768; f32 with a transposed left-hand side 0.93 for 256x1024x1024 and 128x768x3072.
+197x3072x768, 1.3 for 1024x1024x1024; f32 with a transposed left-hand side 0.93 for 256x1024x1024
+and 128x768x3072, 0.95 for 1024x1024x1024.
 """
 
 MAX_TILE, MAX_ROWS = 64, 48
@@ -252,15 +259,20 @@ def has_direct_columns(p: PackedGemm) -> bool:
 
 def _are_in_place(p: PackedGemm) -> bool:
     """True if vectors read rows in place, on every machine."""
-    is_line = [axis.lhs for axis in p.rows] == [1]
     is_plain = p.sources[0] is sums_type(p.sources, p.result)
-    return is_plain and not is_line and has_direct_columns(p)
+    return is_plain and not _are_lines(p) and has_direct_columns(p)
+
+
+def _are_lines(p: PackedGemm) -> bool:
+    """True if the rows lie side by side in memory."""
+    return [axis.lhs for axis in p.rows] == [1]
 
 
 def may_keep_rows(p: PackedGemm, bytes_: int) -> bool:
     """True if rows are packed, in elements of `bytes_`, and are few enough to stay packed."""
     rows, _, depth = p.sizes
-    return not _are_in_place(p) and rows * depth * bytes_ <= KEPT_ROWS_BYTES
+    most = KEPT_LINES_BYTES if _are_lines(p) else KEPT_ROWS_BYTES
+    return not _are_in_place(p) and rows * depth * bytes_ <= most
 
 
 def _kept_rows_bytes(p: PackedGemm, bytes_: int) -> int:
@@ -350,7 +362,8 @@ def _large_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
     packs_once = _are_in_place(p) or columns >= all_columns
     if block < depth and columns >= fewest and packs_once:
         return min(columns, COLUMN_BLOCK), block, True
-    return COLUMN_BLOCK, block, False
+    fitting = max(PANEL_BYTES // (block * bytes_) // MAX_TILE, 1) * MAX_TILE
+    return _even_part(all_columns, min(fitting, COLUMN_BLOCK), MAX_TILE), block, False
 
 
 def _matrix_blocks(p: PackedGemm) -> tuple[int, int, bool]:

@@ -14,13 +14,14 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
 from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import PANELS, gemm_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import LINES, PANELS, gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
     keeps_rows,
     modelled_schedule,
     panel_sizes,
     prefetches,
+    rows_at_once,
     sums_row_bytes,
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, parts_of
@@ -107,7 +108,9 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
     panel, part_bytes, columns_bytes = panel_sizes(schedule, p, arithmetic)
     parts = parts_of(p, arithmetic)
     sums_bytes = sums_row_bytes(schedule)
-    kept = arithmetic.operand.storage_bytes if keeps_rows(schedule, p, arithmetic) else 0
+    operand_bytes, keeps = arithmetic.operand.storage_bytes, keeps_rows(schedule, p, arithmetic)
+    group = rows_at_once(schedule)
+    has_steps = keeps or (schedule.rows == LINES and schedule.span == depth)
     padded = -(-depth // arithmetic.depth_multiple) * arithmetic.depth_multiple
     is_ahead = prefetches(schedule, p, arithmetic, target)
     products = prod(axis.size for axis in p.outer)
@@ -125,7 +128,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         block=schedule.block,
         height=schedule.tile.rows,
         width=schedule.width,
-        operand_bytes=arithmetic.operand.storage_bytes,
+        group=group,
+        operand_bytes=operand_bytes,
         result_bytes=p.result.storage_bytes,
         lhs_bytes=p.sources[0].storage_bytes,
         rhs_bytes=p.sources[1].storage_bytes,
@@ -137,8 +141,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         sums=panel + parts * (part_bytes + columns_bytes),
         sums_row_bytes=sums_bytes,
         kept_sums_row_bytes=sums_bytes if schedule.span < depth else 0,
-        kept_row_bytes=padded * kept,
-        kept_step_bytes=schedule.tile.rows * kept,
+        kept_row_bytes=padded * operand_bytes if keeps else 0,
+        packed_step_bytes=group * operand_bytes if has_steps else 0,
         ahead_row_bytes=_row_bytes(p, schedule) if is_ahead else 0,
         stretch=STRETCH * arithmetic.group,
     )

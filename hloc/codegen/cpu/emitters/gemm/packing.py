@@ -54,6 +54,13 @@ RUN = 4
 LONG_RUN = 16
 """Longest run of units that is moved at a time."""
 
+_STEPS_AHEAD, _LINE_BYTES = 8, 64
+"""Steps of k between elements that are packed and those that are prefetched; size of a cache line.
+
+Steps lie far apart, where the processor does not prefetch them: 0.85 of the time for 1000x64x2000
+with a transposed left-hand side, 0.94 for 1000x1100x900.
+"""
+
 GATHER_PARAMETERS = named_parameters("from offsets steps", "to", "count depth")
 ROW_PARAMETERS = named_parameters("from steps", "to", "count depth")
 
@@ -104,9 +111,14 @@ def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
         first = math.mul(unit, p.group)
         bases = [w.offset("%steps", math.add(first, e)) for e in range(p.group)]
         begin = math.mul(first, p.width)
+        later = math.minimum(math.add(first, _STEPS_AHEAD), math.sub(argument("%depth"), 1))
+        ahead = w.offset("%steps", later)
         with body.loop(0, panels) as panel:
             to = math.add(math.mul(panel, panel_size), begin)
             column = math.mul(panel, p.width)
+            for line in range(0, p.width * p.source.storage_bytes, _LINE_BYTES):
+                place = math.mul(math.add(ahead, column), p.source.storage_bytes)
+                w.b.prefetch_at(math.moved("%from", math.add(place, line)))
             for first_lane in range(0, p.width, lanes):
                 places = [math.add(math.add(base, column), first_lane) for base in bases]
                 vectors = [_biased(w, p, lanes, load_vector(w, p, lanes, x)) for x in places]
