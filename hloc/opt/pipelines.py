@@ -23,6 +23,7 @@ _EXPAND = (
     "scaled-dot-rewriter",
     "scan-expander",
     "sparse-convolution-expander",
+    "sparse-product-rewriter",
     "dynamic-padder",
 )
 """Expand opcodes without a kernel into opcodes that have one."""
@@ -172,6 +173,7 @@ ORDER: tuple[Before, ...] = (
     Before("scan-expander", "dynamic-padder", "it has rules for loops, not for scans"),
     Before("dynamic-padder", "algebraic-simplifier", "rules take sizes for static"),
     Before("dynamic-padder", "fusion", "a dynamic size needs masks between the members"),
+    Before("sparse-product-rewriter", "reduce-window-rewriter", "it counts rows by a running sum"),
     Before("call-inliner", "map-inliner", "a call in a mapped function is not elementwise"),
     Before("call-inliner", "algebraic-simplifier", "rules do not look through calls"),
     Before("reduce-scatter-creator", "all-reduce-combiner", "it knows sums of one operand"),

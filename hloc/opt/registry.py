@@ -37,6 +37,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "short-rows-layout",
         "sort-simplifier",
         "sparse-convolution-expander",
+        "sparse-product-rewriter",
         "sparse-update-rewriter",
         "topk-rewriter",
         "tuple-simplifier",

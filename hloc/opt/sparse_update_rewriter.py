@@ -9,13 +9,13 @@ import numpy as np
 
 from hloc.dtypes import S32, DType
 from hloc.evaluator import evaluate_computation
-from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.rows import gather_rows, running, scatter_rows
 from hloc.opt.scalar_body import is_elementwise_body
 from hloc.opt.values import default_layout, has_one_user, is_real, splat_value
 from hloc.opt.walk import each_instruction
@@ -106,7 +106,7 @@ def _sparse_update(scatter: Instruction, steps: Sequence[Instruction]) -> Instru
     before_last = steps[-2] if len(steps) > 1 else scatter
     (table,) = (operand for operand in last.operands if operand is not before_last)
     rows, sums = _sums_of_rows(b, scatter)
-    old = _rows_of(b, table, rows)
+    old = gather_rows(b, table, rows)
     at, value = scatter, sums
     for step in steps:
         operands = [
@@ -116,7 +116,7 @@ def _sparse_update(scatter: Instruction, steps: Sequence[Instruction]) -> Instru
         value = b.instruction(step.opcode.name, operands, step.attributes)
         at = step
     second = _second(b, last.array.dtype)
-    return _scattered(b, table, rows, value, second, unique_indices=True)
+    return scatter_rows(b, table, rows, value, second, unique_indices=True)
 
 
 def _sums_of_rows(b: Builder, scatter: Instruction) -> tuple[Instruction, Instruction]:
@@ -138,58 +138,16 @@ def _sums_of_rows(b: Builder, scatter: Instruction) -> tuple[Instruction, Instru
         called=(_less(b, dtype),),
     )
     keys, order = (b.get_tuple_element(by_row, number) for number in range(2))
-    updates = _rows_of(b, b.reshape(updates, (count, *row)), order)
+    updates = gather_rows(b, b.reshape(updates, (count, *row)), order)
     largest = b.constant(np.iinfo(dtype.numpy).max, dtype)
     starts = b.compare(b.pad(keys, largest, [1], [-1]), keys, "NE")
-    places = b.subtract(_running_sum(b, b.convert(starts, S32)), b.splat(1, order.array))
+    begun = running(b, "add", b.convert(starts, S32), b.constant(0, S32))
+    places = b.subtract(begun, b.splat(1, order.array))
     empty = b.splat(splat_value(operand), updates.array)
     beyond = b.splat(operand.array.dims[0], keys.array)
-    rows = _scattered(b, beyond, places, keys, _second(b, dtype))
-    return rows, _scattered(b, empty, places, updates, scatter.called[0])
-
-
-def _rows_of(b: Builder, table: Instruction, rows: Instruction) -> Instruction:
-    dims = table.array.dims
-    return b.gather(
-        table,
-        rows,
-        offset_dims=tuple(range(1, len(dims))),
-        collapsed_slice_dims=(0,),
-        start_index_map=(0,),
-        index_vector_dim=1,
-        slice_sizes=(1, *dims[1:]),
-    )
-
-
-def _scattered(
-    b: Builder,
-    table: Instruction,
-    rows: Instruction,
-    updates: Instruction,
-    combiner: Computation,
-    unique_indices: bool = False,
-) -> Instruction:
-    return b.scatter(
-        table,
-        rows,
-        updates,
-        called=(combiner,),
-        update_window_dims=tuple(range(1, table.array.rank)),
-        inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,),
-        index_vector_dim=1,
-        indices_are_sorted=not unique_indices,
-        unique_indices=unique_indices,
-    )
-
-
-def _running_sum(b: Builder, x: Instruction) -> Instruction:
-    (size,) = x.array.dims
-    window = Window((WindowDimension(size=size, pad_low=size - 1),))
-    zero = b.constant(0, x.array.dtype)
-    return b.reduce_window(
-        x, zero, window=window, called=(b.scalar_function("add", x.array.dtype),)
-    )
+    second, combiner = _second(b, dtype), scatter.called[0]
+    rows = scatter_rows(b, beyond, places, keys, second, indices_are_sorted=True)
+    return rows, scatter_rows(b, empty, places, updates, combiner, indices_are_sorted=True)
 
 
 def _splat_like(b: Builder, splat: Instruction, rows: Instruction) -> Instruction:
