@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hloc.ir.instruction import Instruction
+from hloc.ir.registered_targets import registered_targets
 from hloc.ops.lapack import lapack_attributes
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.make import make
@@ -23,7 +24,8 @@ class LapackRewriter(Expander):
     acts_on = frozenset({"custom-call"})
 
     def when(self, inst: Instruction) -> bool:
-        if inst.attributes.custom_call_target not in _TARGETS or len(inst.operands) != 2:
+        target = inst.attributes.custom_call_target
+        if target not in _TARGETS - registered_targets() or len(inst.operands) != 2:
             return False
         shapes = [inst.shape, *(operand.shape for operand in inst.operands)]
         if not all(isinstance(shape, ArrayShape) and shape.rank >= 2 for shape in shapes):

@@ -154,18 +154,36 @@ def test_the_evaluator_runs_registered_targets_too() -> None:
     assert number == 5
 
 
-def test_what_was_registered_takes_the_place_of_a_known_target() -> None:
-    text = """HloModule m
-    ENTRY e { x = f32[4] parameter(0)
-      ROOT r = f32[4] custom-call(x), custom_call_target="Pin" }"""
-    x = np.arange(4, dtype=np.float32)
-    assert hloc.compile(text)(x)[0].tolist() == [0, 1, 2, 3]
-    registered_targets.register_target("Pin", lambda a: a + 1)
+def _call(target: str, operands: str, result: str) -> str:
+    parameters = [f"p{n} = {shape} parameter({n})" for n, shape in enumerate(operands.split())]
+    names = ", ".join(f"p{n}" for n in range(len(parameters)))
+    lines = (*parameters, f'ROOT r = {result} custom-call({names}), custom_call_target="{target}"')
+    return "HloModule m\nENTRY e {" + "\n".join(lines) + "}"
+
+
+@pytest.mark.parametrize(
+    ("target", "operands", "result"),
+    [
+        ("Pin", "f32[4]", "f32[4]"),
+        ("lapack_strsm_ffi", "f32[2,2] f32[2,2]", "f32[2,2]"),
+        ("cpu_csr_sparse_dense_ffi", "f32[4] s32[3] s32[4] f32[5]", "f32[2]"),
+    ],
+)
+def test_what_was_registered_takes_the_place_of_a_known_target(
+    target: str, operands: str, result: str
+) -> None:
+    text = _call(target, operands, result)
+    arguments = [
+        np.ones(p.array.dims, p.array.dtype.numpy) for p in hloc.parse(text).entry.parameters
+    ]
+    (known,) = hloc.compile(text)(*arguments)
+    registered_targets.register_target(target, lambda *_: np.full_like(known, 7))
     try:
-        assert hloc.compile(text)(x)[0].tolist() == [1, 2, 3, 4]
-        assert hloc.evaluate(text, x)[0].tolist() == [1, 2, 3, 4]
+        assert (hloc.compile(text)(*arguments)[0] == 7).all()
+        assert (hloc.evaluate(text, *arguments)[0] == 7).all()
     finally:
-        del registered_targets._REGISTERED["Pin"]
+        del registered_targets._REGISTERED[target]
+    assert not (known == 7).any()
 
 
 @pytest.mark.parametrize("level", [0, 2])
