@@ -16,6 +16,7 @@ from functools import cache
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
 from hloc.codegen.kernels.context import KernelContext
@@ -29,7 +30,7 @@ _LISTED_LOOPS = 5
 """Most loops of the listed routines; few programs need more."""
 
 _ELEMENTS: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64}
-_HEAD = 4
+_HEAD, _BLOCK_BYTES = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,26 @@ def _write(w: RoutineWriter, element_bytes: int, loops: int) -> None:
         line = pointer_value(w.b.address(pointer_value("%from"), dtype, math.value(source)))
         to = pointer_value(w.b.address(pointer_value("%to"), dtype, math.value(target_place)))
         with w.body.when(is_run):
-            size_text = math.value(math.mul(count, element_bytes)).text
-            w.b.copy(to, line, size_text)
+            _copy_run(w, to, line, math.mul(count, element_bytes))
         is_apart = w.b.not_(is_run)
         with w.body.when(is_apart), w.body.loop(0, count) as i:
             w.b.store(to, math.mul(i, distance), w.b.load(line, dtype, i))
+
+
+def _copy_run(w: RoutineWriter, to: Value, line: Value, size: IndexValue) -> None:
+    """Copy contiguous bytes: blocks without a call, which takes as long as one of them."""
+    math = w.math
+
+    def copy(place: IndexValue, size_text: str) -> None:
+        target, source = (w.b.address(x, U8, math.value(place)) for x in (to, line))
+        w.b.copy(pointer_value(target), pointer_value(source), size_text)
+
+    whole = math.mul(math.div(size, _BLOCK_BYTES), _BLOCK_BYTES)
+    with w.body.loop(0, whole, _BLOCK_BYTES) as place:
+        copy(place, str(_BLOCK_BYTES))
+    rest = math.sub(size, whole)
+    with w.body.when(math.compare("NE", rest, 0)):
+        copy(whole, math.value(rest).text)
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
