@@ -258,6 +258,43 @@ def test_inputs_with_holes_take_a_product_for_each_place(name: str) -> None:
     )
 
 
+GROUPS_APART = {
+    "stride": (
+        "f32[1,28,28,64]", "f32[3,3,16,64]", "f32[1,14,14,64]", "3x3 stride=2x2 pad=0_1x0_1", 4,
+        NHWC,
+    ),
+    "lines of 96 bytes": (
+        "f32[2,15,14,72]", "f32[3,3,24,48]", "f32[2,15,14,48]", "3x3 pad=1_1x1_1", 3, NHWC,
+    ),
+    "narrow": (
+        "bf16[2,15,14,48]", "bf16[3,3,16,48]", "bf16[2,15,14,48]", "3x3 pad=1_1x1_1", 3, NHWC,
+    ),
+    "one dimension": (
+        "f64[3,90,32]", "f64[5,16,32]", "f64[3,90,32]", "5 pad=2_2", 2, "b0f_0io->b0f",
+    ),
+    "features outside": (
+        "f32[2,64,28,28]", "f32[64,16,3,3]", "f32[2,64,14,14]", "3x3 stride=2x2 pad=0_1x0_1", 4,
+        NCHW,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUPS_APART)
+def test_groups_of_a_padded_input_lie_apart(name: str) -> None:
+    """Where features are the fastest dimension."""
+    lhs, rhs, result, window, groups, labels = GROUPS_APART[name]
+    root = (
+        f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}, "
+        f"feature_group_count={groups}"
+    )
+    text = module_text([lhs, rhs], root)
+    found = windowed_gemm.windowed_gemm(parse_text(text).entry.root)
+    assert found
+    assert found.padded
+    assert found.padded.groups == (1 if labels == NCHW else groups)
+    check_root(text, random_arrays(text), **bounds_of("convolution", lhs.partition("[")[0]))
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "s8", "f64"])
 def test_types(dtype: str) -> None:
     root = f"{dtype}[2,9,8,5] convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, "

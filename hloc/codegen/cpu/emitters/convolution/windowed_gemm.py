@@ -2,7 +2,8 @@
 
 The input is first copied into zeroed memory if the window is padded or the input dilated. Then the
 address of every element that the gemm reads is a sum of offsets, one per dimension of the result
-and of the window, as for matrices.
+and of the window, as for matrices. Groups of features lie apart in the copy: the gemm of a group
+reads whole cache lines, in order.
 """
 
 from __future__ import annotations
@@ -67,14 +68,22 @@ class Padded:
     """A copy of the input with padding around and between its elements.
 
     Attributes:
-        dims, strides: of the copy, by dimension of the input.
+        dims, strides: of the copy of one group of features, by dimension of the input.
         low, steps: index of the first input element, and distance of consecutive ones.
+        groups, feature: number of groups of features, which lie apart, and the dimension of these.
     """
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
     low: tuple[int, ...]
     steps: tuple[int, ...]
+    groups: int = 1
+    feature: int = 0
+
+    @property
+    def elements(self) -> int:
+        """Elements of the whole copy."""
+        return self.groups * prod(self.dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +150,10 @@ def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
     padded = _padding(c)
     size = 0
     if padded:
-        size = prod(padded.dims) * c.lhs.dtype.storage_bytes
+        size = padded.elements * c.lhs.dtype.storage_bytes
         if min(padded.low) < 0 or size > MAX_GROWTH * c.lhs.size_bytes + (1 << 16):
             return None
-    product, offset = _product(c, padded.strides if padded else layout_strides(c.lhs))
+    product, offset = _product(c, padded)
     sources = (c.lhs.dtype, c.rhs.dtype)
     is_dilated = any(d.base_dilation > 1 for d in c.window)
     fewest = MIN_ROWS if is_dilated else fewest_features(c)
@@ -176,15 +185,23 @@ def _padding(c: Convolution) -> Padded | None:
         low[place], steps[place] = d.pad_low, d.base_dilation
     if not needed:
         return None
-    return Padded(tuple(dims), dense_strides(dims, c.lhs.minor_to_major), tuple(low), tuple(steps))
+    groups, feature = 1, c.dims.input_feature
+    if c.lhs.minor_to_major[0] == feature:
+        groups = c.groups
+        dims[feature] //= groups
+    strides = dense_strides(dims, c.lhs.minor_to_major)
+    return Padded(tuple(dims), strides, tuple(low), tuple(steps), groups, feature)
 
 
-def _product(c: Convolution, left: tuple[int, ...]) -> tuple[GemmProblem, int]:
+def _product(c: Convolution, padded: Padded | None) -> tuple[GemmProblem, int]:
     labels, result, dims = c.dims, layout_strides(c.result), c.result.dims
     batch = labels.output_batch
+    left = padded.strides if padded else layout_strides(c.lhs)
     rows = [Axis(dims[batch], left[labels.input_batch], 0, result[batch])]
     sizes = zip(labels.output_spatial, c.window, strict=True)
-    return gemm_of(c, left, result, [(dims[out], d.size, 1) for out, d in sizes], rows)
+    spans = [(dims[out], d.size, 1) for out, d in sizes]
+    apart = prod(padded.dims) if padded and padded.groups > 1 else None
+    return gemm_of(c, left, result, spans, rows, apart)
 
 
 def gemm_of(
@@ -193,6 +210,7 @@ def gemm_of(
     result: Sequence[int],
     spans: Sequence[tuple[int, int, int]],
     rows: list[Axis],
+    apart: int | None = None,
 ) -> tuple[GemmProblem, int]:
     """Return the loops, and where in the input (or its copy) they begin.
 
@@ -202,13 +220,14 @@ def gemm_of(
         result: strides of the result.
         spans: results, elements of the kernel and the step between those, by spatial dimension.
         rows: loops outside those over spatial dimensions.
+        apart: elements of the input from group to group; None where they are side by side.
     """
     labels, dims = c.dims, c.result.dims
     right = panel_strides(c.rhs, layout_strides(c.rhs))
     groups = c.groups * c.batch_groups
     columns = dims[labels.output_feature] // groups
     inputs = c.rhs.dims[labels.kernel_input_feature]
-    per_group = inputs * left[labels.input_feature]
+    per_group = inputs * left[labels.input_feature] if apart is None else apart
     if c.batch_groups > 1:
         per_group = dims[labels.output_batch] * left[labels.input_batch]
     feature, kernel_feature = result[labels.output_feature], right[labels.kernel_output_feature]
@@ -276,7 +295,12 @@ def padded_copy(k: KernelContext, lhs: IrArray, p: Padded, offset: int, size: in
     target = k.b.offset_pointer(k.scratch, offset)
     apart = tuple(x * step for x, step in zip(p.strides, p.steps, strict=True))
     first = sum(low * stride for low, stride in zip(p.low, p.strides, strict=True))
-    copy_lines(k, lhs, IrArray(target, lhs.dtype, p.dims, apart), first, size)
+    by_group = list(lhs.dims)
+    by_group[p.feature] //= p.groups
+    group_step = by_group[p.feature] * lhs.strides[p.feature]
+    source = IrArray(lhs.pointer, lhs.dtype, (p.groups, *by_group), (group_step, *lhs.strides))
+    whole = IrArray(target, lhs.dtype, (p.groups, *p.dims), (prod(p.dims), *apart))
+    copy_lines(k, source, whole, first, size)
     return IrArray(target, lhs.dtype, p.dims, p.strides)
 
 
