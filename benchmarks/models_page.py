@@ -21,8 +21,9 @@ of its own with an empty cache. The architectures are written in JAX at their pu
 sizes, with random weights; names with `N_blocks` have fewer blocks than published. `bN` is the
 batch; weights are f32, `bf16` (activations too) or `s8` (matrices in s8 with a scale per column,
 all else f32). `train` is the loss, its gradient and a step of gradient descent; `decode` is one
-token with 1,000 in the caches before it. The main models have twins in PyTorch with the same sizes,
-run operator by operator and by `torch.compile`, and exported for ONNX Runtime.
+token with 1,000 in the caches before it. All but Mamba have twins in PyTorch with the same sizes,
+run operator by operator and by `torch.compile`; those that ONNX Runtime can run as exported are
+measured there, too. A training step of DLRM has gradients of its tables as rows (`sparse=True`).
 
 Weights are arguments of the compiled function in all engines but ONNX Runtime: they may differ from
 call to call, so nothing can be packed or folded into them ahead of a call. ONNX Runtime holds them
