@@ -258,6 +258,14 @@ def convolutions() -> Iterator[Case]:
             _windows_3x3,
         )
     yield case(
+        "convolution of many features by tiles",
+        "convolution",
+        9 * 2048,
+        [(1, 30, 30, 2048), (3, 3, 2048, 32)],
+        "f32[1,28,28,32] convolution(p0, p1), window={size=3x3}, dim_labels=b01f_01io->b01f",
+        _windows_3x3,
+    )
+    yield case(
         "convolution for the gradient of a kernel",
         "convolution",
         8 * 112 * 112,
@@ -278,11 +286,11 @@ def convolutions() -> Iterator[Case]:
 
 
 def _windows_3x3(p: Array, q: Array) -> Array:
-    rows = [
-        [np.einsum("bxyc,xyco->bo", p[:, i : i + 3, j : j + 3], q, optimize=True) for j in (0, 1)]
-        for i in (0, 1)
-    ]
-    return np.array(rows).transpose(2, 0, 1, 3)
+    lines, columns = p.shape[1] - 2, p.shape[2] - 2
+    places = [(i, j) for i in range(3) for j in range(3)]
+    parts = [p[:, i : i + lines, j : j + columns] @ q[i, j] for i, j in places]
+    total: Array = np.sum(parts, axis=0)
+    return total
 
 
 CASES = [*reduces(), *dots(), *windows(), *scatters(), *convolutions()]

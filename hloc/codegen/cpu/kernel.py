@@ -15,7 +15,7 @@ from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.cpu_plan import CpuPlan, LoopSchedule
 from hloc.codegen.cpu.emitters import loop, table
 from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
-from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
+from hloc.codegen.cpu.emitters.convolution import grouped_epilogue, winograd
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.split_kernel import Estimate, Split, estimate_of, split_of
@@ -94,7 +94,8 @@ def needs_defusion(inst: Instruction) -> bool:
     """True if fusion `inst` must be defused before kernels are planned."""
     if attention_plan(inst) is not None:
         return False
-    core = gemm_epilogue.core_of(inst) or grouped_epilogue.core_of(inst)
+    cores = (emitter.core_of(inst) for emitter in (winograd, gemm_epilogue, grouped_epilogue))
+    core = next(filter(None, cores), None)
     return is_beyond(inst, row_region.plan(inst) is not None, core)
 
 

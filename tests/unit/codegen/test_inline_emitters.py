@@ -31,6 +31,8 @@ BY_ROUTINES = {
     "sort-by-routines",
     "topk-by-routines",
     "windowed-convolution",
+    "winograd-convolution",
+    "winograd-epilogue",
 }
 """Emitters that can do nothing but call routines."""
 

@@ -9,7 +9,7 @@ import pytest
 
 import hloc
 from hloc.analysis.in_place import may_overwrite
-from hloc.codegen.cpu.emitters.convolution import grouped_epilogue
+from hloc.codegen.cpu.emitters.convolution import grouped_epilogue, winograd
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.lower.expansion import expand
@@ -114,6 +114,12 @@ ENTRY e {
 }
 """
 
+WIDE_CONVOLUTION = (
+    CONVOLUTION.replace("LANES", "32")
+    .replace("26,16]", "26,32]")
+    .replace("MORE", "dim_labels=b01f_01io->b01f")
+)
+
 PLAIN_CONVOLUTION = """HloModule m
 ENTRY e {
   x = f32[2,24,26,40] parameter(0)
@@ -169,6 +175,13 @@ GROUPED = {
 }
 """Convolutions of small groups, which no gemm computes."""
 
+TILES = {
+    "tiles": WIDE_CONVOLUTION,
+    "tiles of odd sizes": WIDE_CONVOLUTION.replace("26", "25").replace("24", "23"),
+    "parts of the features": WIDE_CONVOLUTION.replace("64]", "128]"),
+}
+"""Convolutions by Winograd's method."""
+
 
 def fused(text: str) -> Module:
     module = hloc.parse(text)
@@ -187,15 +200,15 @@ def fusion_of(module: Module) -> Any:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("name", [*FUSED, *GROUPED])
+@pytest.mark.parametrize("name", [*FUSED, *GROUPED, *TILES])
 def test_the_kernel_computes_what_its_members_do(name: str) -> None:
     """On one thread and on several, which give the same bits."""
-    text = {**FUSED, **GROUPED}[name]
+    text = {**FUSED, **GROUPED, **TILES}[name]
     module = fused(text)
     inst = fusion_of(module)
     assert inst is not None
-    emitter = grouped_epilogue if name in GROUPED else gemm_epilogue
-    assert emitter_for(inst) is emitter.EMITTER
+    emitter = grouped_epilogue.EMITTER if name in GROUPED else gemm_epilogue.EMITTER
+    assert emitter_for(inst) is (winograd.EPILOGUE if name in TILES else emitter)
     assert not needs_defusion(inst)
     original = hloc.parse(text)
     inputs = inputs_for(original, special=False)

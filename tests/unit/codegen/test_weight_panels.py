@@ -83,8 +83,8 @@ ENTRY e {
 WINDOW = """HloModule m
 ENTRY e {
   x = f32[1,14,14,32] parameter(0)
-  w = f32[3,3,32,192] WEIGHT
-  c = f32[1,14,14,192] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  w = f32[5,5,32,192] WEIGHT
+  c = f32[1,14,14,192] convolution(x, w), window={size=5x5 pad=2_2x2_2}, dim_labels=b01f_01io->b01f
   z = f32[] constant(0)
   zs = f32[1,14,14,192] broadcast(z), dimensions={}
   ROOT r = f32[1,14,14,192] maximum(c, zs)

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import product
 
-from hloc.codegen.cpu.emitters.convolution import grouped_routine, padding_routine
+from hloc.codegen.cpu.emitters.convolution import (
+    grouped_routine,
+    padding_routine,
+    winograd_routines,
+)
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
 from hloc.codegen.cpu.emitters.gemm import complex_gemm, gemm_loops, small_gemm_routine
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
@@ -135,6 +139,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     complex_gemm.listed_routines,
     padding_routine.listed_routines,
     grouped_routine.listed_routines,
+    winograd_routines.listed_routines,
     streaming_routines,
     inner_product_routines,
     small_gemm_routine.listed_routines,

@@ -10,6 +10,7 @@ from hloc.codegen.cpu.emitters.convolution import (
     direct_convolution,
     grouped_epilogue,
     windowed_gemm,
+    winograd,
 )
 from hloc.codegen.cpu.emitters.fft import fft
 from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
@@ -24,6 +25,7 @@ from hloc.codegen.kernels.emitter import Emitter
 EMITTERS: tuple[Emitter[KernelContext], ...] = (
     unrolled.SUMS,
     attention.EMITTER,
+    winograd.EPILOGUE,
     gemm_epilogue.EMITTER,
     grouped_epilogue.EMITTER,
     row_region.EMITTER,
@@ -32,6 +34,7 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     cumulative.EMITTER,
     pool.EMITTER,
     dilated_gemm.EMITTER,
+    winograd.EMITTER,
     windowed_gemm.EMITTER,
     convolution_gemm.EMITTER,
     direct_convolution.EMITTER,

@@ -1,0 +1,419 @@
+"""Routines of Winograd convolutions F(2x2, 3x3): transforms of kernel, input and result.
+
+    winograd_kernel(from, to, begin, end, numbers)
+    winograd_input(lhs, to, patch, begin, end, numbers)
+    winograd_output(from, lhs, rhs, out, begin, end, feature, numbers, direct, finish, context)
+    winograd_direct(lhs, rhs, out, image, row, numbers)
+
+A tile is 2x2 positions of the result; the windows of these cover a patch of 4x4 positions of the
+input. A patch that reaches into the padding is copied to `patch` first, with zeros. Each of the 16
+elements of a transformed tile is a product of matrices: of the input `[tile, input feature]` and of
+the kernel `[input feature, output feature]`. `begin` and `end` count panels of the kernel, else
+rows of tiles of all images; the tiles of a call are numbered from 0. `numbers` are
+`WinogradNumbers`.
+
+A row of results that are not all finite is computed again by `direct`, from its windows: sums and
+differences of the transforms may overflow where the result does not, and an infinity in the input
+reaches results whose windows do not contain it. `finish`, if not null, is called for every line of
+the result.
+
+Source: A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import cache
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    named_parameters,
+    routine_unit,
+)
+from hloc.codegen.cpu.emitters.vector_loads import load_lanes, store_lanes, vector_type
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, PRED, S64
+from hloc.lazy_dataclass import dataclass
+
+RESULTS, WINDOW = 2, 3
+"""Positions of a tile, and elements of the window, along each of two dimensions."""
+
+SIZE = RESULTS + WINDOW - 1
+"""Elements of a transformed tile along each dimension."""
+
+_NUMBERS = "ptr noalias readonly %numbers"
+
+_Block = list[list[str]]
+"""Vectors of features by line and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradNumbers:
+    """Sizes and strides, in elements.
+
+    Attributes:
+        inputs: input features.
+        outputs: output features of a call.
+        lines, columns: spatial sizes of the result.
+        rows, tiles: rows of tiles of an image, and tiles of a row.
+        lhs_lines, lhs_columns: spatial sizes of the input.
+        low_lines, low_columns: padding before it.
+        lhs_image, lhs_line, lhs_column: strides of the input.
+        out_image, out_line, out_column: strides of the result.
+        rhs_line, rhs_column, rhs_input, rhs_output: strides of the kernel.
+        panel, steps, step, width: the transformed kernel is panels of `steps` times `width`
+            elements; panels are `panel` and steps `step` apart in the kernel.
+        kernel_matrix, input_matrix, sums_matrix: distances of transformed elements of a tile.
+    """
+
+    inputs: int
+    outputs: int
+    lines: int
+    columns: int
+    rows: int
+    tiles: int
+    lhs_lines: int
+    lhs_columns: int
+    low_lines: int
+    low_columns: int
+    lhs_image: int
+    lhs_line: int
+    lhs_column: int
+    out_image: int
+    out_line: int
+    out_column: int
+    rhs_line: int
+    rhs_column: int
+    rhs_input: int
+    rhs_output: int
+    panel: int
+    steps: int
+    step: int
+    width: int
+    kernel_matrix: int
+    input_matrix: int
+    sums_matrix: int
+
+
+_FIELDS = tuple(field.name for field in fields(WinogradNumbers))
+
+
+@cache
+def kernel_routine(target: Target) -> Routines:
+    """Return the routine that transforms the kernel, whose features may have either order."""
+    parameters = (*named_parameters("from", "to", "begin end"), _NUMBERS)
+    return _routine("winograd_kernel", parameters, _write_kernel, target)
+
+
+@cache
+def input_routine(target: Target) -> Routines:
+    """Return the routine that transforms some rows of tiles of the padded input."""
+    parameters = (*named_parameters("lhs", "to patch", "begin end"), _NUMBERS)
+    return _routine("winograd_input", parameters, _write_input, target)
+
+
+@cache
+def output_routine(target: Target) -> Routines:
+    """Return the routine that transforms sums to results, and finishes these."""
+    functions = (f"ptr %{name}" for name in ("direct", "finish", "context"))
+    arrays = (
+        *named_parameters("from lhs rhs"),
+        "ptr %out",
+        *named_parameters(numbers="begin end feature"),
+    )
+    return _routine("winograd_output", (*arrays, _NUMBERS, *functions), _write_output, target)
+
+
+@cache
+def direct_routine(target: Target) -> Routines:
+    """Return the routine that computes one row of tiles from the windows of its results."""
+    arrays = *named_parameters("lhs rhs"), "ptr %out", *named_parameters(numbers="image row")
+    return _routine("winograd_direct", (*arrays, _NUMBERS), _write_direct, target)
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield all four."""
+    for routine in (kernel_routine, input_routine, output_routine, direct_routine):
+        yield routine(target)
+
+
+def _routine(
+    name: str, parameters: tuple[str, ...], write: Callable[[_Writer], None], target: Target
+) -> Routines:
+    return routine_unit(name, parameters, lambda w: write(_Writer(w)), target, FINAL_WITH_SLOTS)
+
+
+class _Writer:
+    """Writes one routine: loops over rows of tiles, and vectors of features."""
+
+    def __init__(self, w: RoutineWriter) -> None:
+        self.w, self.fn, self.body, self.math = w, w.fn, w.body, w.math
+        self.n = {name: w.offset("%numbers", place) for place, name in enumerate(_FIELDS)}
+        self.lanes = w.b.target.vector_bits // F32.bits
+        self.kind = vector_type(F32, self.lanes)
+
+    @contextmanager
+    def rows_of_tiles(self) -> Iterator[tuple[IndexValue, IndexValue, IndexValue]]:
+        """Run the region for rows of tiles; yield image, row in the image, first tile."""
+        math, fn, rows = self.math, self.fn, self.n["rows"].text
+        begin = argument("%begin")
+        with self.body.loop(begin, argument("%end")) as number:
+            text = math.value(number).text
+            image, row = (Value(S64, fn.index_arithmetic(x, text, rows)) for x in ("div", "rem"))
+            yield image, row, math.mul(math.sub(number, begin), self.n["tiles"])
+
+    def start(self, array: str, image: IndexValue, row: IndexValue) -> IndexValue:
+        """Return where a row of tiles begins in `lhs` or `out`."""
+        math = self.math
+        line = math.mul(math.mul(row, RESULTS), self.n[f"{array}_line"])
+        return math.add(math.mul(image, self.n[f"{array}_image"]), line)
+
+    def are_inside(self, place: IndexValue, size: IndexValue, count: int) -> Value:
+        """Return whether `count` places from `place` on are within `size`."""
+        math = self.math
+        is_before_end = math.compare("LE", place, math.sub(size, count))
+        return self.w.b.and_(math.compare("GE", place, 0), is_before_end)
+
+    def lines_of(self, row: IndexValue) -> IndexValue:
+        """Return how many lines of the result a row of tiles has."""
+        return self.math.minimum(
+            self.math.sub(self.n["lines"], self.math.mul(row, RESULTS)), RESULTS
+        )
+
+    def steps(self, pointer: str, step: IndexValue, count: int) -> list[str]:
+        """Return addresses that are `step` elements apart, each an origin of its own to LLVM."""
+        places = [self.math.value(self.math.mul(step, i)) for i in range(count)]
+        return [self.w.b.moved(pointer_value(pointer), F32, place).text for place in places]
+
+    def load_block(self, lines: Sequence[str], place: IndexValue, step: IndexValue) -> _Block:
+        """Load a vector of features of each column of some lines, as many columns as lines."""
+        places = self._along(place, step, len(lines))
+        return [[self.load(self.address(line, x)) for x in places] for line in lines]
+
+    def store_block(
+        self, block: _Block, lines: Sequence[str], place: IndexValue, step: IndexValue
+    ) -> None:
+        """Store such vectors."""
+        places = self._along(place, step, len(lines))
+        for line, values in zip(lines, block, strict=True):
+            for x, value in zip(places, values, strict=True):
+                self.store(self.address(line, x), value)
+
+    def _along(self, place: IndexValue, step: IndexValue, count: int) -> list[IndexValue]:
+        return [self.math.add(place, self.math.mul(step, i)) for i in range(count)]
+
+    def address(self, pointer: str, place: IndexValue) -> str:
+        return self.w.b.address(pointer_value(pointer), F32, self.math.value(place))
+
+    def load(self, address: str) -> str:
+        return load_lanes(self.w, address, F32, self.lanes, "")
+
+    def store(self, address: str, value: str) -> None:
+        store_lanes(self.w, address, F32, self.lanes, "", value)
+
+    def add(self, x: str, y: str) -> str:
+        return self.fn.value(f"fadd {self.kind} {x}, {y}")
+
+    def sub(self, x: str, y: str) -> str:
+        return self.fn.value(f"fsub {self.kind} {x}, {y}")
+
+    def times(self, x: str, factor: float) -> str:
+        numbers = ", ".join([f"float {factor}"] * self.lanes)
+        return self.fn.value(f"fmul {self.kind} {x}, <{numbers}>")
+
+    def kernel(self, g: Sequence[str]) -> list[str]:
+        """Return G g: four elements for three of the kernel."""
+        ends = self.add(g[0], g[2])
+        middle = self.add(ends, g[1]), self.sub(ends, g[1])
+        return [g[0], *(self.times(x, 0.5) for x in middle), g[2]]
+
+    def input(self, d: Sequence[str]) -> list[str]:
+        """Return B' d: four elements for four of the input."""
+        middle = self.add(d[1], d[2]), self.sub(d[2], d[1])
+        return [self.sub(d[0], d[2]), *middle, self.sub(d[1], d[3])]
+
+    def output(self, m: Sequence[str]) -> list[str]:
+        """Return A' m: two elements for four sums."""
+        return [self.add(self.add(m[0], m[1]), m[2]), self.sub(self.sub(m[1], m[2]), m[3])]
+
+
+def _in_both(transform: Callable[[Sequence[str]], list[str]], block: _Block) -> _Block:
+    """Return `block` with its columns and then its lines transformed."""
+    columns = [transform(column) for column in zip(*block, strict=True)]
+    return [transform(line) for line in zip(*columns, strict=True)]
+
+
+def _write_kernel(r: _Writer) -> None:
+    n, math = r.n, r.math
+    size = math.mul(n["steps"], n["width"])
+    with (
+        r.body.loop(argument("%begin"), argument("%end")) as panel,
+        r.body.loop(0, n["steps"]) as step,
+    ):
+        start = math.add(math.mul(panel, n["panel"]), math.mul(step, n["step"]))
+        lines = r.steps(r.address("%from", start), n["rhs_line"], WINDOW)
+        to = math.add(math.mul(panel, size), math.mul(step, n["width"]))
+        matrices = r.steps(r.address("%to", to), math.mul(n["kernel_matrix"], SIZE), SIZE)
+        with r.body.loop(0, n["width"], r.lanes) as place:
+            block = r.load_block(lines, place, n["rhs_column"])
+            r.store_block(_in_both(r.kernel, block), matrices, place, n["kernel_matrix"])
+
+
+def _write_input(r: _Writer) -> None:
+    n, math = r.n, r.math
+    slots = [r.fn.allocate(kind) for kind in ("ptr", "i64", "i64")]
+    with r.rows_of_tiles() as (image, row, first), r.body.loop(0, n["tiles"]) as tile:
+        _find_patch(r, slots, image, (row, tile))
+        start, line, column = (
+            r.fn.value(f"load {kind}, ptr {slot}")
+            for kind, slot in zip(("ptr", "i64", "i64"), slots, strict=True)
+        )
+        lines = r.steps(start, Value(S64, line), SIZE)
+        to = r.address("%to", math.mul(math.add(first, tile), n["inputs"]))
+        matrices = r.steps(to, math.mul(n["input_matrix"], SIZE), SIZE)
+        with r.body.loop(0, n["inputs"], r.lanes) as feature:
+            block = r.load_block(lines, feature, Value(S64, column))
+            r.store_block(_in_both(r.input, block), matrices, feature, n["input_matrix"])
+
+
+def _find_patch(
+    r: _Writer, slots: Sequence[str], image: IndexValue, tile: tuple[IndexValue, IndexValue]
+) -> None:
+    """Store where the patch of a tile begins, and the strides of its lines and columns."""
+    n, math, fn = r.n, r.math, r.fn
+    lines, columns = ("lhs_lines", "low_lines"), ("lhs_columns", "low_columns")
+    y, x = (
+        math.sub(math.mul(number, RESULTS), n[low])
+        for number, (_, low) in zip(tile, (lines, columns), strict=True)
+    )
+
+    is_whole = r.w.b.and_(
+        r.are_inside(y, n["lhs_lines"], SIZE), r.are_inside(x, n["lhs_columns"], SIZE)
+    )
+    start = math.add(math.mul(image, n["lhs_image"]), math.mul(y, n["lhs_line"]))
+    start = math.add(start, math.mul(x, n["lhs_column"]))
+    source = r.address("%lhs", start)
+
+    def found(start: str, line: IndexValue, column: IndexValue) -> None:
+        fn.line(f"store ptr {start}, ptr {slots[0]}")
+        fn.line(f"store i64 {math.value(line).text}, ptr {slots[1]}")
+        fn.line(f"store i64 {math.value(column).text}, ptr {slots[2]}")
+
+    found(source, n["lhs_line"], n["lhs_column"])
+    is_part = r.w.b.not_(is_whole)
+    with r.body.when(is_part):
+        found("%patch", math.mul(n["inputs"], SIZE), n["inputs"])
+        size = math.value(math.mul(n["inputs"], F32.storage_bytes)).text
+        with r.body.loop(0, SIZE) as line, r.body.loop(0, SIZE) as column:
+            place = math.add(math.mul(line, SIZE), column)
+            to = pointer_value(r.address("%patch", math.mul(place, n["inputs"])))
+            is_inside = r.w.b.and_(
+                r.are_inside(math.add(y, line), n["lhs_lines"], 1),
+                r.are_inside(math.add(x, column), n["lhs_columns"], 1),
+            )
+            with r.body.when(is_inside):
+                at = math.add(math.mul(line, n["lhs_line"]), math.mul(column, n["lhs_column"]))
+                r.w.b.copy(to, pointer_value(r.address(source, at)), size)
+            is_outside = r.w.b.not_(is_inside)
+            with r.body.when(is_outside):
+                r.w.b.clear(to, size)
+
+
+def _write_output(r: _Writer) -> None:
+    """Write the transform, the check of each row of tiles, and the call of the epilogue."""
+    n, math, fn = r.n, r.math, r.fn
+    check = fn.allocate(r.kind)
+    with r.rows_of_tiles() as (image, row, first):
+        fn.line(f"store {r.kind} zeroinitializer, ptr {check}")
+        start, lines = r.start("out", image, row), r.lines_of(row)
+        below = math.mul(n["out_line"], math.sub(lines, 1))
+        with r.body.loop(0, n["tiles"]) as tile:
+            sums = r.address("%from", math.mul(math.add(first, tile), n["outputs"]))
+            matrices = r.steps(sums, math.mul(n["sums_matrix"], SIZE), SIZE)
+            column = math.mul(tile, RESULTS)
+            has_right = math.compare("LT", math.add(column, 1), n["columns"])
+            right = r.w.b.choice(has_right, n["out_column"], r.w.b.number(S64, 0))
+            to = r.address("%out", math.add(start, math.mul(column, n["out_column"])))
+            places = r.steps(to, below, RESULTS)
+            with r.body.loop(0, n["outputs"], r.lanes) as feature:
+                block = r.load_block(matrices, feature, n["sums_matrix"])
+                results = _in_both(r.output, block)
+                _check(r, check, results)
+                # A position outside the result has the address of one inside, which comes later.
+                for line, values in reversed(list(zip(places, results, strict=True))):
+                    r.store(r.address(line, math.add(feature, right)), values[1])
+                    r.store(r.address(line, feature), values[0])
+        _repair(r, check, image, row)
+        is_finished = Value(PRED, fn.value("icmp ne ptr %finish, null"))
+        with r.body.when(is_finished), r.body.loop(0, lines) as number:
+            place = math.add(start, math.mul(number, n["out_line"]))
+            numbers = math.add(place, argument("%feature")), n["columns"], n["outputs"]
+            texts = ", ".join([f"i64 {math.value(x).text}" for x in numbers])
+            fn.line(f"call void %finish(ptr %context, {texts})")
+
+
+def _check(r: _Writer, check: str, results: _Block) -> None:
+    """Add zero to `check` for finite results, NaN for others."""
+    total = r.fn.value(f"load {r.kind}, ptr {check}")
+    for line in results:
+        for value in line:
+            total = r.add(total, r.times(value, 0.0))
+    r.fn.line(f"store {r.kind} {total}, ptr {check}")
+
+
+def _repair(r: _Writer, check: str, image: IndexValue, row: IndexValue) -> None:
+    """Call `direct` for a row of tiles with a result that is not finite."""
+    fn, bits = r.fn, f"i{r.lanes}"
+    total = fn.value(f"load {r.kind}, ptr {check}")
+    flags = fn.value(f"fcmp uno {r.kind} {total}, {total}")
+    word = fn.value(f"bitcast <{r.lanes} x i1> {flags} to {bits}")
+    with r.body.when(Value(PRED, fn.value(f"icmp ne {bits} {word}, 0"))):
+        places = ", ".join(f"i64 {r.math.value(x).text}" for x in (image, row))
+        fn.line(f"call void %direct(ptr %lhs, ptr %rhs, ptr %out, {places}, ptr %numbers)")
+
+
+def _write_direct(r: _Writer) -> None:
+    n, math, fn = r.n, r.math, r.fn
+    image, row = argument("%image"), argument("%row")
+    out = r.start("out", image, row)
+    lhs = math.mul(image, n["lhs_image"])
+    first = math.sub(math.mul(row, RESULTS), n["low_lines"])
+    held = fn.allocate("float")
+    with r.body.loop(0, r.lines_of(row)) as line, r.body.loop(0, n["columns"]) as column:
+        place = math.add(math.mul(line, n["out_line"]), math.mul(column, n["out_column"]))
+        to = pointer_value(r.address("%out", math.add(out, place)))
+        r.w.b.clear(to, math.value(math.mul(n["outputs"], F32.storage_bytes)).text)
+        with r.body.loop(0, WINDOW) as y, r.body.loop(0, WINDOW) as x:
+            source_y = math.add(math.add(first, line), y)
+            source_x = math.add(math.sub(column, n["low_columns"]), x)
+            is_inside = r.w.b.and_(
+                r.are_inside(source_y, n["lhs_lines"], 1),
+                r.are_inside(source_x, n["lhs_columns"], 1),
+            )
+            with r.body.loop(0, n["inputs"]) as feature:
+                at = math.add(
+                    math.mul(source_y, n["lhs_line"]), math.mul(source_x, n["lhs_column"])
+                )
+                at = math.add(math.add(lhs, at), feature)
+                fn.line(f"store float 0.0, ptr {held}")
+                with r.body.when(is_inside):
+                    element = fn.value(f"load float, ptr {r.address('%lhs', at)}")
+                    fn.line(f"store float {element}, ptr {held}")
+                element = fn.value(f"load float, ptr {held}")
+                factors = math.add(math.mul(y, n["rhs_line"]), math.mul(x, n["rhs_column"]))
+                factors = math.add(factors, math.mul(feature, n["rhs_input"]))
+                with r.body.loop(0, n["outputs"]) as output:
+                    at = math.add(factors, math.mul(output, n["rhs_output"]))
+                    factor = fn.value(f"load float, ptr {r.address('%rhs', at)}")
+                    product = fn.value(f"fmul contract float {element}, {factor}")
+                    slot = r.address(to.text, output)
+                    total = fn.value(f"load float, ptr {slot}")
+                    total = fn.value(f"fadd contract float {total}, {product}")
+                    fn.line(f"store float {total}, ptr {slot}")
