@@ -26,15 +26,16 @@ def reciprocal_parts(number: float, dtype: DType) -> tuple[float, float] | None:
     the same sign, so that zeros and infinities keep theirs. None if the number is a power of two,
     or has too many bits.
     """
-    from fractions import Fraction  # few programs need it
-
     kind = np.float32 if dtype is F32 else np.float64
-    odd = abs(Fraction(number).numerator)
+    top, bottom = number.as_integer_ratio()
+    odd = abs(top)
     odd //= odd & -odd
     if odd == 1 or odd.bit_length() > _MOST_BITS[np.finfo(kind).nmant + 1]:
         return None
-    exact = 1 / Fraction(number)
-    high = kind(float(exact))
-    if abs(Fraction(float(high))) > abs(exact):
+    high = kind(bottom / top)
+    numerator, denominator = float(high).as_integer_ratio()
+    if abs(numerator * top) > bottom * denominator:
         high = np.nextafter(high, kind(0))
-    return float(high), float(kind(float(exact - Fraction(float(high)))))
+        numerator, denominator = float(high).as_integer_ratio()
+    low = (bottom * denominator - numerator * top) / (top * denominator)
+    return float(high), float(kind(low))
