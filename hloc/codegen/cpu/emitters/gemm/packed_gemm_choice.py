@@ -56,17 +56,18 @@ def packed_gemm(
     algorithm: str = "",
     *,
     fewest_rows: int = MIN_ROWS,
+    fewest_columns: int = MIN_COLUMNS,
 ) -> PackedGemm | None:
     """Return `p` as a packed gemm; None if that is not supported, or does not pay.
 
-    For less than `fewest_rows` rows other kernels are faster.
+    For less than `fewest_rows` rows or `fewest_columns` columns other kernels are faster.
     """
     found = _as_packed(p, sources, result, algorithm)
     if found is None:
         return None
     m, n, k = found.sizes
     fewest = MIN_BYTE_ROWS if found.sources in BYTE_PRODUCTS else fewest_rows
-    is_worth = m >= fewest and n >= MIN_COLUMNS and k >= MIN_DEPTH and m * n * k >= MIN_WORK
+    is_worth = m >= fewest and n >= fewest_columns and k >= MIN_DEPTH and m * n * k >= MIN_WORK
     return found if is_worth else None
 
 
