@@ -70,6 +70,14 @@ Time relative to strips of 2 features: 0.63 for windows of 3x3 over 64x64x8, 0.4
 over 28x28x3; 2.2 for a dilated input.
 """
 
+_LEAST_WORK = 1 << 12
+"""Fewest multiplications for which packing pays.
+
+Time relative to strips and to vectors of features: 0.40 for windows of 3x3 over 5x5x5 and 5
+features, 0.65 over 8x8x16 and 3, 0.9 to 1.2 for others of 2**12 to 2**15 multiplications, which
+compile in 0.2 to 0.4 of the time.
+"""
+
 REMEMBERED = 256
 """Cache size of `windowed_gemm`: a program repeats convolutions, as do its fusions."""
 
@@ -171,7 +179,12 @@ def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
     depth = prod(axis.size for axis in product.contracted)
     columns = 2 if depth >= _TWO_COLUMNS_DEPTH and not is_dilated else MIN_COLUMNS
     found = packed_gemm(
-        product, sources, c.result.dtype, fewest_rows=fewest, fewest_columns=columns
+        product,
+        sources,
+        c.result.dtype,
+        fewest_rows=fewest,
+        fewest_columns=columns,
+        least_work=_LEAST_WORK,
     )
     return WindowedGemm(found, padded, aligned_bytes(size), offset) if found else None
 

@@ -57,17 +57,19 @@ def packed_gemm(
     *,
     fewest_rows: int = MIN_ROWS,
     fewest_columns: int = MIN_COLUMNS,
+    least_work: int = MIN_WORK,
 ) -> PackedGemm | None:
     """Return `p` as a packed gemm; None if that is not supported, or does not pay.
 
-    For less than `fewest_rows` rows or `fewest_columns` columns other kernels are faster.
+    For less than `fewest_rows` rows, `fewest_columns` columns or `least_work` multiplications other
+    kernels are faster.
     """
     found = _as_packed(p, sources, result, algorithm)
     if found is None:
         return None
     m, n, k = found.sizes
     fewest = MIN_BYTE_ROWS if found.sources in BYTE_PRODUCTS else fewest_rows
-    is_worth = m >= fewest and n >= fewest_columns and k >= MIN_DEPTH and m * n * k >= MIN_WORK
+    is_worth = m >= fewest and n >= fewest_columns and k >= MIN_DEPTH and m * n * k >= least_work
     return found if is_worth else None
 
 
