@@ -6,14 +6,14 @@ which account for gaps, alignment and temporaries placed in outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 from hloc.analysis.memory_peak import no_scratch
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
 from hloc.memory.heap import PackFunction, pack
-from hloc.memory.schedule import HEURISTICS, Schedule, schedule_module
+from hloc.memory.schedule import Schedule, schedules
 
 _LITTLE_BYTES = 4096
 """An arena of at most this size is not worth a search for a smaller one."""
@@ -54,15 +54,7 @@ def _cost(assignment: BufferAssignment) -> tuple[int, int]:
     return assignment.report.output_bytes, assignment.arena_bytes
 
 
-def _schedules(module: Module, scratch_bytes: Callable[[Instruction], int]) -> Iterator[Schedule]:
-    """Yield different schedules; the first is the best by the estimate."""
-    first = schedule_module(module, scratch_bytes)
-    yield first
-    if module.config.is_scheduled or module.instruction_count > _FEW_INSTRUCTIONS:
-        return
-    seen = [first]
-    for heuristic in HEURISTICS:
-        schedule = schedule_module(module, scratch_bytes, (heuristic,))
-        if all(schedule.orders != other.orders for other in seen):
-            seen.append(schedule)
-            yield schedule
+def _schedules(module: Module, scratch_bytes: Callable[[Instruction], int]) -> Sequence[Schedule]:
+    """Return different schedules; the first is the best by the estimate."""
+    found = schedules(module, scratch_bytes)
+    return found if module.instruction_count <= _FEW_INSTRUCTIONS else found[:1]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.dataflow import analyse_dataflow, forwards
@@ -33,6 +33,8 @@ _MAX_READERS = 64
 """Arrays with more readers are skipped; ordering them would cost more than a copy."""
 
 
+Order: TypeAlias = tuple[Instruction, ...]
+
 Heuristic = Literal["post-order", "depth-first", "greedy"]
 HEURISTICS: tuple[Heuristic, ...] = ("post-order", "depth-first", "greedy")
 
@@ -44,9 +46,9 @@ _MAX_INSTRUCTIONS = 100_000
 class Schedule:
     """Schedules of the entry and of all computations run by control flow."""
 
-    orders: Mapping[Computation, tuple[Instruction, ...]]
+    orders: Mapping[Computation, Order]
 
-    def order(self, computation: Computation) -> tuple[Instruction, ...]:
+    def order(self, computation: Computation) -> Order:
         """Return the instructions of `computation` in the order they run."""
         return self.orders[computation]
 
@@ -69,25 +71,51 @@ def schedule_module(
         scratch_bytes: scratch bytes that an instruction needs while it runs.
         heuristics: to choose from.
     """
+    return schedules(module, scratch_bytes, heuristics)[0]
+
+
+def schedules(
+    module: Module,
+    scratch_bytes: Callable[[Instruction], int] = no_scratch,
+    heuristics: Sequence[Heuristic] = HEURISTICS,
+) -> list[Schedule]:
+    """Return the schedule of `schedule_module`, then those of single heuristics that differ."""
     dataflow = analyse_dataflow(module)
     peaks: dict[Computation, int] = {}
-    orders: dict[Computation, tuple[Instruction, ...]] = {}
+    best: dict[Computation, Order] = {}
+    single: dict[Heuristic, dict[Computation, Order]] = {h: {} for h in heuristics}
     for computation in control_flow_computations(module):  # callees come first
         facts = memory_facts(computation, dataflow, peaks, scratch_bytes)
-        base = _base_order(computation)
-        free = not module.config.is_scheduled and len(base) <= _MAX_INSTRUCTIONS and facts.sizes
-        found = []
-        tried: list[list[Instruction]] = []
-        for heuristic in heuristics if free else ("post-order",):
-            start = _order_by(heuristic, base, facts)
-            if start in tried:
-                continue
-            tried.append(start)
-            order = _finished(computation, start)
-            size = peak_of(order, facts, may_overwrite).size_bytes
-            found.append((size, order))
-        peaks[computation], orders[computation] = min(found, key=lambda pair: pair[0])
-    return Schedule(MappingProxyType(orders))
+        found = _orders(computation, facts, heuristics)
+        different = tuple(dict.fromkeys(found.values()))
+        sizes = [peak_of(order, facts, may_overwrite).size_bytes for order in different]
+        peaks[computation] = min(sizes)
+        best[computation] = different[sizes.index(min(sizes))]
+        for heuristic, order in found.items():
+            single[heuristic][computation] = order
+    different_orders: list[dict[Computation, Order]] = []
+    for orders in (best, *single.values()):
+        if orders not in different_orders:
+            different_orders.append(orders)
+    return [Schedule(MappingProxyType(orders)) for orders in different_orders]
+
+
+def _orders(
+    computation: Computation, facts: MemoryFacts, heuristics: Sequence[Heuristic]
+) -> dict[Heuristic, Order]:
+    """Return the order of `computation` by each heuristic."""
+    base = _base_order(computation)
+    is_free = not computation.module.config.is_scheduled and len(base) <= _MAX_INSTRUCTIONS
+    if not is_free or not facts.sizes:
+        return dict.fromkeys(heuristics, _finished(computation, base))
+    found: dict[Heuristic, Order] = {}
+    finished: dict[Order, Order] = {}
+    for heuristic in heuristics:
+        start = tuple(_order_by(heuristic, base, facts))
+        if start not in finished:
+            finished[start] = _finished(computation, start)
+        found[heuristic] = finished[start]
+    return found
 
 
 def _order_by(
@@ -105,7 +133,7 @@ def store_schedule(module: Module, schedule: Schedule) -> None:
     module.set_config(replace(module.config, is_scheduled=True))
 
 
-def _finished(computation: Computation, base: list[Instruction]) -> tuple[Instruction, ...]:
+def _finished(computation: Computation, base: Sequence[Instruction]) -> Order:
     """Return `base` with copies late and readers before writers."""
     final = _final_copies(computation)
     ranks = _ranks(base, final)
@@ -133,7 +161,7 @@ Rank = tuple[int, int, int]
 """Position of the anchor, 1 for the anchor and 0 for what moves before it, base position."""
 
 
-def _ranks(base: list[Instruction], final: dict[Instruction, int]) -> dict[Instruction, Rank]:
+def _ranks(base: Sequence[Instruction], final: dict[Instruction, int]) -> dict[Instruction, Rank]:
     """Return sort keys that put copies and forwarding instructions before their first user."""
     ranks: dict[Instruction, Rank] = {}
     for place in range(len(base) - 1, -1, -1):
@@ -171,7 +199,7 @@ def _final_copies(computation: Computation) -> dict[Instruction, int]:
 
 
 def _readers_before_writers(
-    base: list[Instruction], final: dict[Instruction, int]
+    base: Sequence[Instruction], final: dict[Instruction, int]
 ) -> dict[Instruction, list[Instruction]]:
     """Return, per instruction that could overwrite an operand, the other readers of that operand.
 
@@ -292,10 +320,10 @@ def _depends_on(
 
 
 def _ordered(
-    base: list[Instruction],
+    base: Sequence[Instruction],
     ranks: dict[Instruction, Rank],
     before: dict[Instruction, list[Instruction]],
-) -> tuple[Instruction, ...]:
+) -> Order:
     """Return `base` in order of rank as far as dependencies allow."""
     waiting: dict[Instruction, int] = {}
     followers: dict[Instruction, list[Instruction]] = {}
