@@ -16,10 +16,15 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
+from hloc.ops import OPCODES
 from hloc.opt.make import make, splat
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
-_START, _DONE = "-start", "-done"
+_START = "-start"
+
+_DONES = frozenset(
+    done for row in OPCODES.values() if row.exchange is not None for done in row.ended_by
+)
 
 
 def join_started_collectives(module: Module) -> None:
@@ -31,15 +36,8 @@ def join_started_collectives(module: Module) -> None:
             for inst in post_order(computation):
                 if inst.opcode.exchange is not None and inst.opcode.ended_by:
                     _run_at_once(inst)
-                elif _is_done(inst):
+                elif inst.opcode.name in _DONES:
                     _take_result(inst)
-
-
-def _is_done(inst: Instruction) -> bool:
-    name = inst.opcode.name
-    if not name.endswith(_DONE):
-        return False
-    return opcode_row(name.removesuffix(_DONE) + _START).exchange is not None
 
 
 def _run_at_once(start: Instruction) -> None:

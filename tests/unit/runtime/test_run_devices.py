@@ -578,6 +578,16 @@ def test_a_chain_of_devices_each_of_which_needs_the_one_before() -> None:
     check(text, arguments((DTYPES["f32"], (3,)), devices=4), levels=(0, 1, 2, 3))
 
 
+def test_transfers_beside_a_started_collective() -> None:
+    pair = (
+        "  b = (f32[3], f32[3]) collective-permute-start(a), channel_id=2, source_target_pairs={{0,1},{1,0}}, control-predecessors={e}\n"
+        "  g = f32[3] collective-permute-done(b)\n  ROOT h = f32[3] add(y, g)\n"
+    )
+    entry = transfers(CHAIN, "{{0,1}}").replace("  ROOT c = f32[3] copy(y)\n", pair)
+    text = module(entry, header="num_partitions=2")
+    check(text, arguments((DTYPES["f32"], (3,)), devices=2), levels=(0, 1, 2, 3))
+
+
 def test_devices_that_wait_for_each_other_s_data_are_a_deadlock() -> None:
     program = hloc.compile(module(transfers(CHAIN, "{{0,1},{1,0}}"), header="num_partitions=2"))
     ones = [np.ones(3, np.float32)] * 2
