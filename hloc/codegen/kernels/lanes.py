@@ -7,6 +7,7 @@ have none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
@@ -48,8 +49,12 @@ _OPCODES = frozenset(
 """Opcodes besides the elementwise ones that a kernel with lanes may have."""
 
 _WORD_BYTES = 4
-"""Kernels that mix elements of this size with wider ones are left to LLVM's vectoriser: with the
-number of lanes for the wider ones, `threefry` runs at half the speed."""
+"""A kernel with elements of this size and wider ones has as many lanes as a register has of these.
+
+Its wider elements fill two registers: with one, `threefry` for a uniform f64 runs at half the
+speed. But where there are 16 registers, and most elements are wide, they get one: polynomials of
+f64 take 1.5 times as long on AVX2 with two.
+"""
 
 _FEWEST = 4
 """Fewest lanes for short rows."""
@@ -69,22 +74,29 @@ def lane_count(inst: Instruction, target: Target) -> int:
     if inst.is_a("fusion"):
         products = _products(inst.called[0])
         members = [member for member in inst.called[0].instructions if member not in products]
-    sizes = set()
+    sizes: Counter[int] = Counter()
     for member in members:
         if member.opcode.elemental is None and member.opcode.name not in _OPCODES:
             return 0
         for shape in chain(
             array_leaves(member.shape), *(array_leaves(o.shape) for o in member.operands)
         ):
-            sizes.add(_computed_bytes(shape))
+            sizes[_computed_bytes(shape)] += 1
     widest = max(sizes, default=0)
-    if not widest or (widest > _WORD_BYTES and _WORD_BYTES in sizes):
+    if not widest:
         return 0
+    if sizes[_WORD_BYTES] > (0 if _has_many_registers(target) else sizes[widest]):
+        widest = _WORD_BYTES
     count = target.vector_bytes // widest
     shortest = _shortest_row(inst) if has_masks(target) else 0
     while shortest and count > _FEWEST and shortest <= count // 2:
         count //= 2
     return count
+
+
+def _has_many_registers(target: Target) -> bool:
+    """True if the target has 32 vector registers."""
+    return target.is_aarch64 or target.has("avx512vl")
 
 
 def has_masks(target: Target) -> bool:
