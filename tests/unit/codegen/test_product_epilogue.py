@@ -120,6 +120,15 @@ WIDE_CONVOLUTION = (
     .replace("MORE", "dim_labels=b01f_01io->b01f")
 )
 
+PLANES = (
+    WIDE_CONVOLUTION.replace("26,32]", "26]")
+    .replace("[2,24,26]", "[2,32,24,26]")
+    .replace("3,3,32,64", "64,32,3,3")
+    .replace("[2,24,26,64]", "[2,64,24,26]")
+    .replace("dimensions={3}", "dimensions={1}")
+    .replace("b01f_01io->b01f", "bf01_oi01->bf01")
+)
+
 PLAIN_CONVOLUTION = """HloModule m
 ENTRY e {
   x = f32[2,24,26,40] parameter(0)
@@ -179,6 +188,8 @@ TILES = {
     "tiles": WIDE_CONVOLUTION,
     "tiles of odd sizes": WIDE_CONVOLUTION.replace("26", "25").replace("24", "23"),
     "parts of the features": WIDE_CONVOLUTION.replace("64]", "128]"),
+    "planes": PLANES,
+    "planes of odd sizes": PLANES.replace("26", "25").replace("24", "23"),
 }
 """Convolutions by Winograd's method."""
 

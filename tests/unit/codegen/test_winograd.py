@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hloc.codegen.cpu.emitters.convolution import winograd
+from hloc.codegen.cpu.emitters.convolution import winograd, winograd_plan
 from tests.tolerance import bounds_of
 from tests.unit.codegen.emitters import emitter_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.processors import TARGETS
 
-NHWC, FLIPPED = "b01f_01io->b01f", "b01f_01oi->b01f"
+NHWC, FLIPPED, NCHW = "b01f_01io->b01f", "b01f_01oi->b01f", "bf01_oi01->bf01"
 DIRECT = ", operand_precision={highest,highest}"
 
 CASES = {
@@ -37,6 +37,26 @@ CASES = {
     ),
     "batch-inside": (
         "f32[14,14,2,32]", "f32[3,3,32,32]", "f32[14,14,2,32]", "pad=1_1x1_1", "01bf_01io->01bf",
+    ),
+    "planes": ("f32[1,32,14,16]", "f32[64,32,3,3]", "f32[1,64,14,16]", "pad=1_1x1_1", NCHW),
+    "planes-odd": ("f32[2,32,13,15]", "f32[48,32,3,3]", "f32[2,48,13,15]", "pad=1_1x1_1", NCHW),
+    "planes-unpadded": ("f32[1,48,16,41]", "f32[32,48,3,3]", "f32[1,32,14,39]", "", NCHW),
+    "planes-wide-padding": (
+        "f32[1,32,12,9]", "f32[32,32,3,3]", "f32[1,32,15,18]", "pad=4_1x0_11", NCHW,
+    ),
+    "planes-cut": ("f32[2,32,17,16]", "f32[32,32,3,3]", "f32[2,32,14,11]", "pad=0_-1x-2_-1", NCHW),
+    "planes-many-blocks": (
+        "f32[2,32,70,6]", "f32[32,32,3,3]", "f32[2,32,70,6]", "pad=1_1x1_1", NCHW,
+    ),
+    "planes-several-images": (
+        "f32[6,32,10,10]", "f32[128,32,3,3]", "f32[6,128,10,10]", "pad=1_1x1_1", NCHW,
+    ),
+    "planes-gradient": (
+        "f32[1,64,14,14]", "f32[64,128,3,3]", "f32[1,128,14,14]", "pad=1_1x1_1 rhs_reversal=1x1",
+        "bf01_io01->bf01",
+    ),
+    "window-fastest": (
+        "f32[1,14,14,32]", "f32[64,32,3,3]", "f32[1,14,14,64]", "pad=1_1x1_1", "b01f_oi01->b01f",
     ),
     "deep": ("f32[2,20,20,384]", "f32[3,3,384,352]", "f32[2,20,20,352]", "pad=1_1x1_1", NHWC),
 }  # fmt: skip
@@ -77,7 +97,9 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_convolutions_have_no_tiles(name: str) -> None:
     more = ", feature_group_count=2" if name == "groups" else ""
-    assert winograd.winograd_of(parse_text(_text((*OTHERS[name], NHWC), more)).entry.root) is None
+    assert (
+        winograd_plan.winograd_of(parse_text(_text((*OTHERS[name], NHWC), more)).entry.root) is None
+    )
 
 
 def test_highest_precision_sums_the_products_of_the_window() -> None:
@@ -98,13 +120,19 @@ def _special(name: str) -> np.ndarray[Any, Any]:
     return x
 
 
-@pytest.mark.parametrize("labels", [NHWC, FLIPPED])
+KERNELS = {NHWC: (3, 3, 32, 128), FLIPPED: (3, 3, 128, 32), NCHW: (128, 32, 3, 3)}
+
+
+@pytest.mark.parametrize("labels", KERNELS)
 @pytest.mark.parametrize("name", ["infinite", "nan", "large"])
 def test_rows_that_are_not_finite_are_computed_from_their_windows(name: str, labels: str) -> None:
     """An infinity reaches the results whose windows contain it, and no others."""
-    dims = (3, 3, 32, 128) if labels == NHWC else (3, 3, 128, 32)
-    text = _text(("f32[2,13,15,32]", f"f32{list(dims)}", "f32[2,13,15,128]", "pad=1_1x1_1", labels))
-    x = _special(name)
+    x, dims = _special(name), KERNELS[labels]
+    results = (2, 13, 15, 128)
+    if labels == NCHW:
+        x, results = x.transpose(0, 3, 1, 2), (2, 128, 13, 15)
+    shapes = (f"f32[{','.join(map(str, sizes))}]" for sizes in (x.shape, dims, results))
+    text = _text((*shapes, "pad=1_1x1_1", labels))
     kernel = np.random.default_rng(8).uniform(0, 1e-3, dims).astype(np.float32)
     (found,) = check_root(text, [x, kernel], **bounds_of("convolution", "f32"))
     assert np.isfinite(found).all() == (name == "large")

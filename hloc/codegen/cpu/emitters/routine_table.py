@@ -13,6 +13,7 @@ from itertools import product
 from hloc.codegen.cpu.emitters.convolution import (
     grouped_routine,
     padding_routine,
+    winograd_planes,
     winograd_routines,
 )
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
@@ -139,6 +140,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     complex_gemm.listed_routines,
     padding_routine.listed_routines,
     grouped_routine.listed_routines,
+    winograd_planes.listed_routines,
     winograd_routines.listed_routines,
     streaming_routines,
     inner_product_routines,

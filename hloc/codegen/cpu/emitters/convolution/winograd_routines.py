@@ -48,7 +48,7 @@ RESULTS, WINDOW = 2, 3
 SIZE = RESULTS + WINDOW - 1
 """Elements of a transformed tile along each dimension."""
 
-_NUMBERS = "ptr noalias readonly %numbers"
+NUMBERS = "ptr noalias readonly %numbers"
 
 _Block = list[list[str]]
 """Vectors of features by line and column."""
@@ -65,11 +65,13 @@ class WinogradNumbers:
         rows, tiles: rows of tiles of an image, and tiles of a row.
         lhs_lines, lhs_columns: spatial sizes of the input.
         low_lines, low_columns: padding before it.
-        lhs_image, lhs_line, lhs_column: strides of the input.
-        out_image, out_line, out_column: strides of the result.
+        lhs_image, lhs_line, lhs_column, lhs_feature: strides of the input.
+        out_image, out_line, out_column, out_feature: strides of the result.
         rhs_line, rhs_column, rhs_input, rhs_output: strides of the kernel.
+        patch_lines: lines from the patches of a row of tiles to those of the next, where these are
+            copied (`winograd_planes`).
         panel, steps, step, width: the transformed kernel is panels of `steps` times `width`
-            elements; panels are `panel` and steps `step` apart in the kernel.
+            elements; panels are `panel` and steps `step` features apart in the kernel.
         kernel_matrix, input_matrix, sums_matrix: distances of transformed elements of a tile.
     """
 
@@ -86,13 +88,16 @@ class WinogradNumbers:
     lhs_image: int
     lhs_line: int
     lhs_column: int
+    lhs_feature: int
     out_image: int
     out_line: int
     out_column: int
+    out_feature: int
     rhs_line: int
     rhs_column: int
     rhs_input: int
     rhs_output: int
+    patch_lines: int
     panel: int
     steps: int
     step: int
@@ -106,17 +111,21 @@ _FIELDS = tuple(field.name for field in fields(WinogradNumbers))
 
 
 @cache
-def kernel_routine(target: Target) -> Routines:
-    """Return the routine that transforms the kernel, whose features may have either order."""
-    parameters = (*named_parameters("from", "to", "begin end"), _NUMBERS)
-    return _routine("winograd_kernel", parameters, _write_kernel, target)
+def kernel_routine(apart: int, target: Target) -> Routines:
+    """Return the routine that transforms the kernel, whose features may have either order.
+
+    Those of the faster order are `apart` elements from each other.
+    """
+    parameters = (*named_parameters("from", "to", "begin end"), NUMBERS)
+    name = f"winograd_kernel_{apart}"
+    return winograd_routine(name, parameters, lambda r: _write_kernel(r, apart), target)
 
 
 @cache
 def input_routine(target: Target) -> Routines:
     """Return the routine that transforms some rows of tiles of the padded input."""
-    parameters = (*named_parameters("lhs", "to patch", "begin end"), _NUMBERS)
-    return _routine("winograd_input", parameters, _write_input, target)
+    parameters = (*named_parameters("lhs", "to patch", "begin end"), NUMBERS)
+    return winograd_routine("winograd_input", parameters, _write_input, target)
 
 
 @cache
@@ -128,29 +137,35 @@ def output_routine(target: Target) -> Routines:
         "ptr %out",
         *named_parameters(numbers="begin end feature"),
     )
-    return _routine("winograd_output", (*arrays, _NUMBERS, *functions), _write_output, target)
+    return winograd_routine(
+        "winograd_output", (*arrays, NUMBERS, *functions), _write_output, target
+    )
 
 
 @cache
 def direct_routine(target: Target) -> Routines:
     """Return the routine that computes one row of tiles from the windows of its results."""
     arrays = *named_parameters("lhs rhs"), "ptr %out", *named_parameters(numbers="image row")
-    return _routine("winograd_direct", (*arrays, _NUMBERS), _write_direct, target)
+    return winograd_routine("winograd_direct", (*arrays, NUMBERS), _write_direct, target)
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:
-    """Yield all four."""
-    for routine in (kernel_routine, input_routine, output_routine, direct_routine):
+    """Yield all of them."""
+    for apart in (1, WINDOW * WINDOW):
+        yield kernel_routine(apart, target)
+    for routine in (input_routine, output_routine, direct_routine):
         yield routine(target)
 
 
-def _routine(
-    name: str, parameters: tuple[str, ...], write: Callable[[_Writer], None], target: Target
+def winograd_routine(
+    name: str, parameters: tuple[str, ...], write: Callable[[WinogradWriter], None], target: Target
 ) -> Routines:
-    return routine_unit(name, parameters, lambda w: write(_Writer(w)), target, FINAL_WITH_SLOTS)
+    return routine_unit(
+        name, parameters, lambda w: write(WinogradWriter(w)), target, FINAL_WITH_SLOTS
+    )
 
 
-class _Writer:
+class WinogradWriter:
     """Writes one routine: loops over rows of tiles, and vectors of features."""
 
     def __init__(self, w: RoutineWriter) -> None:
@@ -161,19 +176,30 @@ class _Writer:
 
     @contextmanager
     def rows_of_tiles(self) -> Iterator[tuple[IndexValue, IndexValue, IndexValue]]:
-        """Run the region for rows of tiles; yield image, row in the image, first tile."""
+        """Run the region for rows of tiles; yield image, row in the image, row in the call."""
         math, fn, rows = self.math, self.fn, self.n["rows"].text
         begin = argument("%begin")
         with self.body.loop(begin, argument("%end")) as number:
             text = math.value(number).text
             image, row = (Value(S64, fn.index_arithmetic(x, text, rows)) for x in ("div", "rem"))
-            yield image, row, math.mul(math.sub(number, begin), self.n["tiles"])
+            yield image, row, math.sub(number, begin)
 
     def start(self, array: str, image: IndexValue, row: IndexValue) -> IndexValue:
         """Return where a row of tiles begins in `lhs` or `out`."""
         math = self.math
         line = math.mul(math.mul(row, RESULTS), self.n[f"{array}_line"])
         return math.add(math.mul(image, self.n[f"{array}_image"]), line)
+
+    def finish(
+        self, start: IndexValue, lines: IndexValue, sizes: tuple[IndexValue, IndexValue]
+    ) -> None:
+        """Call the epilogue, if there is one, for some lines of so many rows and columns."""
+        math, fn = self.math, self.fn
+        is_finished = Value(PRED, fn.value("icmp ne ptr %finish, null"))
+        with self.body.when(is_finished), self.body.loop(0, lines) as line:
+            place = math.add(start, math.mul(line, self.n["out_line"]))
+            texts = ", ".join([f"i64 {math.value(x).text}" for x in (place, *sizes)])
+            fn.line(f"call void %finish(ptr %context, {texts})")
 
     def are_inside(self, place: IndexValue, size: IndexValue, count: int) -> Value:
         """Return whether `count` places from `place` on are within `size`."""
@@ -192,10 +218,12 @@ class _Writer:
         places = [self.math.value(self.math.mul(step, i)) for i in range(count)]
         return [self.w.b.moved(pointer_value(pointer), F32, place).text for place in places]
 
-    def load_block(self, lines: Sequence[str], place: IndexValue, step: IndexValue) -> _Block:
+    def load_block(
+        self, lines: Sequence[str], place: IndexValue, step: IndexValue, apart: int = 1
+    ) -> _Block:
         """Load a vector of features of each column of some lines, as many columns as lines."""
-        places = self._along(place, step, len(lines))
-        return [[self.load(self.address(line, x)) for x in places] for line in lines]
+        places = self._along(self.math.mul(place, apart), step, len(lines))
+        return [[self.load(self.address(line, x), apart) for x in places] for line in lines]
 
     def store_block(
         self, block: _Block, lines: Sequence[str], place: IndexValue, step: IndexValue
@@ -212,8 +240,16 @@ class _Writer:
     def address(self, pointer: str, place: IndexValue) -> str:
         return self.w.b.address(pointer_value(pointer), F32, self.math.value(place))
 
-    def load(self, address: str) -> str:
-        return load_lanes(self.w, address, F32, self.lanes, "")
+    def load(self, address: str, apart: int = 1) -> str:
+        """Load a vector of elements that are `apart` elements from each other."""
+        if apart == 1:
+            return load_lanes(self.w, address, F32, self.lanes, "")
+        fn, vector = self.fn, "poison"
+        for lane in range(self.lanes):
+            element = fn.value(f"load float, ptr {self.address(address, lane * apart)}")
+            text = f"insertelement {self.kind} {vector}, float {element}, i64 {lane}"
+            vector = fn.value(text)
+        return vector
 
     def store(self, address: str, value: str) -> None:
         store_lanes(self.w, address, F32, self.lanes, "", value)
@@ -250,7 +286,7 @@ def _in_both(transform: Callable[[Sequence[str]], list[str]], block: _Block) -> 
     return [transform(line) for line in zip(*columns, strict=True)]
 
 
-def _write_kernel(r: _Writer) -> None:
+def _write_kernel(r: WinogradWriter, apart: int) -> None:
     n, math = r.n, r.math
     size = math.mul(n["steps"], n["width"])
     with (
@@ -258,25 +294,26 @@ def _write_kernel(r: _Writer) -> None:
         r.body.loop(0, n["steps"]) as step,
     ):
         start = math.add(math.mul(panel, n["panel"]), math.mul(step, n["step"]))
-        lines = r.steps(r.address("%from", start), n["rhs_line"], WINDOW)
+        lines = r.steps(r.address("%from", math.mul(start, apart)), n["rhs_line"], WINDOW)
         to = math.add(math.mul(panel, size), math.mul(step, n["width"]))
         matrices = r.steps(r.address("%to", to), math.mul(n["kernel_matrix"], SIZE), SIZE)
         with r.body.loop(0, n["width"], r.lanes) as place:
-            block = r.load_block(lines, place, n["rhs_column"])
+            block = r.load_block(lines, place, n["rhs_column"], apart)
             r.store_block(_in_both(r.kernel, block), matrices, place, n["kernel_matrix"])
 
 
-def _write_input(r: _Writer) -> None:
+def _write_input(r: WinogradWriter) -> None:
     n, math = r.n, r.math
     slots = [r.fn.allocate(kind) for kind in ("ptr", "i64", "i64")]
-    with r.rows_of_tiles() as (image, row, first), r.body.loop(0, n["tiles"]) as tile:
+    with r.rows_of_tiles() as (image, row, number), r.body.loop(0, n["tiles"]) as tile:
         _find_patch(r, slots, image, (row, tile))
         start, line, column = (
             r.fn.value(f"load {kind}, ptr {slot}")
             for kind, slot in zip(("ptr", "i64", "i64"), slots, strict=True)
         )
         lines = r.steps(start, Value(S64, line), SIZE)
-        to = r.address("%to", math.mul(math.add(first, tile), n["inputs"]))
+        place = math.add(math.mul(number, n["tiles"]), tile)
+        to = r.address("%to", math.mul(place, n["inputs"]))
         matrices = r.steps(to, math.mul(n["input_matrix"], SIZE), SIZE)
         with r.body.loop(0, n["inputs"], r.lanes) as feature:
             block = r.load_block(lines, feature, Value(S64, column))
@@ -284,7 +321,7 @@ def _write_input(r: _Writer) -> None:
 
 
 def _find_patch(
-    r: _Writer, slots: Sequence[str], image: IndexValue, tile: tuple[IndexValue, IndexValue]
+    r: WinogradWriter, slots: Sequence[str], image: IndexValue, tile: tuple[IndexValue, IndexValue]
 ) -> None:
     """Store where the patch of a tile begins, and the strides of its lines and columns."""
     n, math, fn = r.n, r.math, r.fn
@@ -326,16 +363,17 @@ def _find_patch(
                 r.w.b.clear(to, size)
 
 
-def _write_output(r: _Writer) -> None:
+def _write_output(r: WinogradWriter) -> None:
     """Write the transform, the check of each row of tiles, and the call of the epilogue."""
     n, math, fn = r.n, r.math, r.fn
     check = fn.allocate(r.kind)
-    with r.rows_of_tiles() as (image, row, first):
+    with r.rows_of_tiles() as (image, row, number):
         fn.line(f"store {r.kind} zeroinitializer, ptr {check}")
         start, lines = r.start("out", image, row), r.lines_of(row)
         below = math.mul(n["out_line"], math.sub(lines, 1))
         with r.body.loop(0, n["tiles"]) as tile:
-            sums = r.address("%from", math.mul(math.add(first, tile), n["outputs"]))
+            place = math.add(math.mul(number, n["tiles"]), tile)
+            sums = r.address("%from", math.mul(place, n["outputs"]))
             matrices = r.steps(sums, math.mul(n["sums_matrix"], SIZE), SIZE)
             column = math.mul(tile, RESULTS)
             has_right = math.compare("LT", math.add(column, 1), n["columns"])
@@ -351,15 +389,11 @@ def _write_output(r: _Writer) -> None:
                     r.store(r.address(line, math.add(feature, right)), values[1])
                     r.store(r.address(line, feature), values[0])
         _repair(r, check, image, row)
-        is_finished = Value(PRED, fn.value("icmp ne ptr %finish, null"))
-        with r.body.when(is_finished), r.body.loop(0, lines) as number:
-            place = math.add(start, math.mul(number, n["out_line"]))
-            numbers = math.add(place, argument("%feature")), n["columns"], n["outputs"]
-            texts = ", ".join([f"i64 {math.value(x).text}" for x in numbers])
-            fn.line(f"call void %finish(ptr %context, {texts})")
+        start = math.add(start, argument("%feature"))
+        r.finish(start, lines, (n["columns"], n["outputs"]))
 
 
-def _check(r: _Writer, check: str, results: _Block) -> None:
+def _check(r: WinogradWriter, check: str, results: _Block) -> None:
     """Add zero to `check` for finite results, NaN for others."""
     total = r.fn.value(f"load {r.kind}, ptr {check}")
     for line in results:
@@ -368,7 +402,7 @@ def _check(r: _Writer, check: str, results: _Block) -> None:
     r.fn.line(f"store {r.kind} {total}, ptr {check}")
 
 
-def _repair(r: _Writer, check: str, image: IndexValue, row: IndexValue) -> None:
+def _repair(r: WinogradWriter, check: str, image: IndexValue, row: IndexValue) -> None:
     """Call `direct` for a row of tiles with a result that is not finite."""
     fn, bits = r.fn, f"i{r.lanes}"
     total = fn.value(f"load {r.kind}, ptr {check}")
@@ -379,7 +413,7 @@ def _repair(r: _Writer, check: str, image: IndexValue, row: IndexValue) -> None:
         fn.line(f"call void %direct(ptr %lhs, ptr %rhs, ptr %out, {places}, ptr %numbers)")
 
 
-def _write_direct(r: _Writer) -> None:
+def _write_direct(r: WinogradWriter) -> None:
     n, math, fn = r.n, r.math, r.fn
     image, row = argument("%image"), argument("%row")
     out = r.start("out", image, row)

@@ -1,0 +1,276 @@
+"""Plans of Winograd convolutions: which ones pay, and their tiles, blocks and parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from hloc.codegen.builder.index import layout_strides
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
+    REMEMBERED,
+    Convolution,
+    convolution_of,
+)
+from hloc.codegen.cpu.emitters.convolution.winograd_planes import MARGIN
+from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
+    RESULTS,
+    SIZE,
+    WINDOW,
+    WinogradNumbers,
+)
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tile_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import KernelPlan
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32
+from hloc.ir.attributes import WindowDimension
+from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
+
+KERNEL_STEPS = (1, WINDOW * WINDOW)
+"""Distances of features in kernels: the window is the slowest, or the fastest."""
+
+_MULTIPLE = 16
+"""Features are whole vectors on every machine."""
+
+MIN_FEATURES = 32
+"""Fewest input and output features for which the transforms pay."""
+
+MIN_TILES = 48
+"""Fewest tiles: the kernel is transformed once for all of them."""
+
+MIN_DEEP_TILES, DEEP_KERNEL = 192, 1 << 17
+"""The same for kernels of more than so many pairs of features, which no cache holds.
+
+Time over that of a gemm without transforms, AVX-512: 0.62 for 8x56x56x64, 0.65 for 56x56x64 and
+28x28x128, 0.63 for 8x14x14x256, 0.88 for 14x14x256; 0.9 for 8x7x7x512 with 128 tiles. AVX2: 0.59,
+0.59, 0.62, 0.61, 0.85; 0.98.
+"""
+
+BLOCK_TILES = 96
+"""Tiles of a block, or twice as many for such kernels: rows of the gemms."""
+
+PART = 64
+"""Output features of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """A convolution in tiles.
+
+    Attributes:
+        numbers: arguments of the routines.
+        images: their number.
+        block: rows of tiles of a block.
+        features: output features of the result; `numbers.outputs` are those of a part.
+        first: offset of the first element of the window in the kernel.
+        apart: distance of the features of the kernel in the faster order.
+        planes: true if columns are contiguous in input and result, and not features.
+    """
+
+    numbers: WinogradNumbers
+    images: int
+    block: int
+    features: int
+    first: int
+    apart: int
+    planes: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles of all images."""
+        return self.images * self.numbers.rows
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.rows // self.block)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the output features."""
+        return self.features // self.numbers.outputs
+
+    @property
+    def panels(self) -> int:
+        """Number of panels of the transformed kernel."""
+        return self.numbers.kernel_matrix // (self.numbers.steps * self.numbers.width)
+
+    @property
+    def lines(self) -> WinogradNumbers:
+        """The numbers for the transposed lines of a block: each row of tiles is an image."""
+        n = self.numbers
+        wide, narrow = n.tiles * RESULTS + WINDOW - 1, n.tiles * RESULTS
+        return replace(
+            n,
+            lines=RESULTS,
+            columns=narrow,
+            rows=1,
+            lhs_lines=SIZE,
+            lhs_columns=wide,
+            low_lines=0,
+            low_columns=0,
+            lhs_image=n.patch_lines * wide * n.inputs,
+            lhs_line=wide * n.inputs,
+            lhs_column=n.inputs,
+            lhs_feature=1,
+            out_image=RESULTS * narrow * n.outputs,
+            out_line=narrow * n.outputs,
+            out_column=n.outputs,
+            out_feature=1,
+        )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of transformed kernel, tiles and sums, of a patch, of lines of input and result."""
+        n, found = self.numbers, [0, 0]
+        if self.planes:
+            x = self.lines
+            found = [
+                self.block * x.lhs_image + SIZE * x.lhs_line + MARGIN * x.inputs,
+                self.block * x.out_image + MARGIN * x.outputs,
+            ]
+        matrices = n.kernel_matrix, n.input_matrix, n.sums_matrix, n.inputs
+        return tuple(F32.storage_bytes * x for x in (*(SIZE * SIZE * m for m in matrices), *found))
+
+    @property
+    def is_in_panels(self) -> bool:
+        """True if the transformed kernel is in panels of output features."""
+        return self.numbers.panel == self.numbers.width
+
+    @property
+    def has_columns(self) -> bool:
+        """True if output features are contiguous in the transformed kernel, as in the kernel."""
+        return self.numbers.rhs_output == self.apart
+
+    @property
+    def part_step(self) -> int:
+        """Elements of the transformed kernel from an output feature to the next, between parts."""
+        is_outer = self.is_in_panels or not self.has_columns
+        return self.numbers.inputs if is_outer else 1
+
+    @property
+    def gemm(self) -> PackedGemm:
+        """The product of the tiles of a block and a part of the kernel."""
+        n = self.numbers
+        outer = Axis(SIZE * SIZE, n.input_matrix, n.kernel_matrix, n.sums_matrix)
+        rows = Axis(self.block * n.tiles, n.inputs, 0, n.outputs)
+        columns = [Axis(n.outputs, 0, 1 if self.has_columns else n.inputs, 1)]
+        depth = Axis(n.inputs, 1, n.width if self.has_columns else 1, 0)
+        if self.is_in_panels:
+            panels = Axis(n.outputs // n.width, 0, n.inputs * n.width, n.width)
+            columns = [panels, Axis(n.width, 0, 1, 1)]
+        product = GemmProblem((outer,), (rows,), tuple(columns), (depth,))
+        found = packed_gemm(product, (F32, F32), F32)
+        assert found is not None
+        return found
+
+    def plan(
+        self, emit: Callable[[KernelContext], None], computed_bytes: int = 0
+    ) -> KernelPlan[KernelContext]:
+        """Return the plan of a kernel around the convolution."""
+        kernel, tiles, *_ = self.sizes
+        return KernelPlan(
+            emit,
+            extent=self.blocks * self.parts,
+            scratch_bytes=computed_bytes + sum(self.sizes) + self.gemm.scratch_bytes,
+            repeated_bytes=computed_bytes + (kernel if self.blocks > 1 else tiles),
+        )
+
+    def in_panels(self, target: Target) -> Winograd:
+        """Return the same with the transformed kernel in panels, if these fit the parts."""
+        n, arithmetic = self.numbers, arithmetic_of(self.gemm, target)
+        width = tile_of(self.gemm, arithmetic, target).vectors * lanes(arithmetic, target)
+        if not self.has_columns or n.outputs % width:
+            return self
+        return replace(self, numbers=replace(n, panel=width, width=width))
+
+
+def winograd_of(inst: Instruction) -> Winograd | None:
+    """Return the tiles of the convolution at the root of `inst`; None if they do not pay."""
+    c = convolution_of(inst)
+    if c is None or "highest" in root_of(inst).attributes.operand_precision:
+        return None
+    return _winograd(c)
+
+
+@lru_cache(REMEMBERED)
+def _winograd(c: Convolution) -> Winograd | None:
+    labels, dims = c.dims, c.result.dims
+    if len(c.window) != 2 or not all(map(_is_plain, c.window)) or c.groups * c.batch_groups > 1:
+        return None
+    if not c.lhs.dtype is c.rhs.dtype is c.result.dtype is F32:
+        return None
+    lhs, rhs, out = (layout_strides(x) for x in (c.lhs, c.rhs, c.result))
+    inputs, features = c.lhs.dims[labels.input_feature], dims[labels.output_feature]
+    is_whole = inputs % _MULTIPLE == features % _MULTIPLE == 0
+    if not is_whole or min(inputs, features) < MIN_FEATURES:
+        return None
+    rhs_input, rhs_output = rhs[labels.kernel_input_feature], rhs[labels.kernel_output_feature]
+    apart = min(rhs_input, rhs_output)
+    is_plane = (rhs_input, rhs_output) in ((features * apart, apart), (apart, inputs * apart))
+    if apart not in KERNEL_STEPS or not is_plane:
+        return None
+    (in_line, in_column), (out_line, out_column) = labels.input_spatial, labels.output_spatial
+    lhs_feature, out_feature = lhs[labels.input_feature], out[labels.output_feature]
+    planes = lhs_feature != 1
+    if planes and not lhs[in_column] == out[out_column] == 1:
+        return None
+    if not planes and out_feature != 1:
+        return None
+    rows, tiles = (-(-dims[place] // RESULTS) for place in labels.output_spatial)
+    images, is_deep = dims[labels.output_batch], inputs * features > DEEP_KERNEL
+    if images * rows * tiles < (MIN_DEEP_TILES if is_deep else MIN_TILES):
+        return None
+    fitting = -(-BLOCK_TILES * (2 if is_deep else 1) // tiles)
+    block = -(-images * rows // -(-images * rows // fitting))
+    part = PART if features % PART == 0 else features
+    input_matrix, sums_matrix = (
+        block * tiles * x + ALIGNMENT // F32.storage_bytes for x in (inputs, part)
+    )
+    along = [rhs[place] for place in labels.kernel_spatial]
+    first = sum((WINDOW - 1) * x for x, d in zip(along, c.window, strict=True) if d.reversal)
+    rhs_line, rhs_column = (-x if d.reversal else x for x, d in zip(along, c.window, strict=True))
+    low_lines, low_columns = (d.pad_low for d in c.window)
+    numbers = WinogradNumbers(
+        inputs=inputs,
+        outputs=part,
+        lines=dims[out_line],
+        columns=dims[out_column],
+        rows=rows,
+        tiles=tiles,
+        lhs_lines=c.lhs.dims[in_line],
+        lhs_columns=c.lhs.dims[in_column],
+        low_lines=low_lines,
+        low_columns=low_columns,
+        lhs_image=lhs[labels.input_batch],
+        lhs_line=lhs[in_line],
+        lhs_column=lhs[in_column],
+        lhs_feature=lhs_feature,
+        out_image=out[labels.output_batch],
+        out_line=out[out_line],
+        out_column=out[out_column],
+        out_feature=out_feature,
+        rhs_line=rhs_line,
+        rhs_column=rhs_column,
+        rhs_input=rhs_input,
+        rhs_output=rhs_output,
+        patch_lines=SIZE if rows % block else RESULTS,
+        panel=inputs * part,
+        steps=inputs if rhs_output == apart else part,
+        step=max(rhs_input, rhs_output) // apart,
+        width=max(rhs_input, rhs_output) // apart,
+        kernel_matrix=inputs * features,
+        input_matrix=input_matrix,
+        sums_matrix=sums_matrix,
+    )
+    return Winograd(numbers, images, block, features, first, apart, planes)
+
+
+def _is_plain(d: WindowDimension) -> bool:
+    return (d.size, d.stride, d.window_dilation, d.base_dilation) == (WINDOW, 1, 1, 1)
