@@ -7,6 +7,7 @@ import pytest
 
 from hloc.codegen.cpu.emitters.convolution import convolution_gemm, dilated_gemm, windowed_gemm
 from hloc.codegen.cpu.emitters.gemm import dot
+from hloc.codegen.llvm.target import host_target
 from tests.tolerance import bounds, bounds_of
 from tests.unit.codegen.emitters import emitter_for
 from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
@@ -99,6 +100,12 @@ def test_convolution(name: str) -> None:
     check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_convolution_without_gemms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windowed_gemm, "_windowed_gemm", lambda c: None)
+    test_convolution(name)
+
+
 def test_an_infinite_factor_outside_a_row_adds_nothing() -> None:
     root = f"f32[1,1,70] convolution(p0, p1), window={{size=3 pad=1_1}}, dim_labels={BF0}"
     text = module_text(["f32[1,1,70]", "f32[1,1,3]"], root)
@@ -186,6 +193,51 @@ def test_windows_of_groups(name: str) -> None:
     )
     text = module_text([lhs, rhs], root)
     check_root(text, random_arrays(text), **bounds("f32 products"))
+
+
+ONE_FEATURE = {
+    "run": ("f32[2,9,15,8]", "f32[3,3,8,1]", "f32[2,9,15,1]", "3x3 pad=1_1x1_1", NHWC),
+    "long-run": ("f32[1,5,21,35]", "f32[3,5,35,1]", "f32[1,5,21,1]", "3x5 pad=1_1x2_2", NHWC),
+    "f64": ("f64[2,9,15,3]", "f64[3,3,3,1]", "f64[2,9,15,1]", "3x3 pad=1_1x1_1", NHWC),
+    "stride": ("f32[2,9,15,5]", "f32[3,5,5,1]", "f32[2,5,8,1]", "3x5 stride=2x2 pad=1_1x2_2", NHWC),
+    "dilated": (
+        "f32[2,9,15,20]", "f32[3,3,20,1]", "f32[2,9,11,1]", "3x3 pad=2_2x0_0 rhs_dilate=2x2", NHWC,
+    ),
+    "reversed": (
+        "f32[2,9,15,4]", "f32[3,2,4,1]", "f32[2,9,14,1]", "3x2 pad=1_1x0_0 rhs_reversal=1x1", NHWC,
+    ),
+    "cropped": ("f32[2,9,15,4]", "f32[3,3,4,1]", "f32[2,5,10,1]", "3x3 pad=-1_-1x-2_-1", NHWC),
+    "mostly-outside": (
+        "f32[1,3,3,9]", "f32[3,3,9,1]", "f32[1,13,15,1]", "3x3 pad=6_6x7_7", NHWC,
+    ),
+    "kernel-by-features": (
+        "f32[2,9,15,8]", "f32[1,3,3,8]", "f32[2,9,15,1]", "3x3 pad=1_1x1_1", "b01f_o01i->b01f",
+    ),
+    "one-dimension": ("f32[3,40,24]", "f32[4,24,1]", "f32[3,40,1]", "4 pad=3_0", "b0f_0io->b0f"),
+    "three-dimensions": (
+        "f32[2,3,5,9,7]", "f32[3,1,3,7,1]", "f32[2,3,5,9,1]", "3x1x3 pad=1_1x0_0x1_1",
+        "b012f_012io->b012f",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_FEATURE)
+def test_one_output_feature(name: str) -> None:
+    lhs, rhs, result, window, labels = ONE_FEATURE[name]
+    root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
+    text = module_text([lhs, rhs], root)
+    if host_target().has("avx2"):
+        (routine,) = emit(parse_text(text).entry.root).routines
+        assert routine.name.startswith("feature_sums")
+    check_root(text, random_arrays(text), **bounds("f32 products"))
+
+
+def test_an_infinite_factor_outside_the_input_adds_nothing() -> None:
+    root = f"f32[1,5,9,1] convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, dim_labels={NHWC}"
+    text = module_text(["f32[1,5,9,4]", "f32[3,3,4,1]"], root)
+    image, factors = random_arrays(text)
+    factors[0, 0, 0] = np.inf
+    check_root(text, [image, factors], **bounds("f32 products"))
 
 
 @pytest.mark.parametrize(

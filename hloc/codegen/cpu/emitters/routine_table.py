@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from hloc.codegen.cpu.emitters.convolution import (
+    feature_sums,
     grouped_routine,
     padding_routine,
     winograd_planes,
@@ -140,6 +141,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     complex_gemm.listed_routines,
     padding_routine.listed_routines,
     grouped_routine.listed_routines,
+    feature_sums.listed_routines,
     winograd_planes.listed_routines,
     winograd_routines.listed_routines,
     streaming_routines,

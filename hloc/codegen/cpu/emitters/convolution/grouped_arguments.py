@@ -1,4 +1,4 @@
-"""The integer arguments of `grouped_routine`."""
+"""The integer arguments of `grouped_routine` and `feature_sums`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def grouped_numbers(
     """Return all integer arguments of the routine.
 
     Args:
-        features: output features, and how many of them go through a line at a time.
+        features: output features, of `feature_sums` input features, and how many of them go
+            through a line at a time.
         batch: the outermost dimension.
         spatial: the others.
     """

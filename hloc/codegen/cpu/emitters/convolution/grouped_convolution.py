@@ -1,4 +1,4 @@
-"""Recognises convolutions of small groups that `grouped_routine` computes, and emits the call."""
+"""Recognises convolutions that `grouped_routine` or `feature_sums` computes, and emits the call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from hloc.analysis.small_groups import SPATIAL_DIMS, small_groups
+from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.cpu.emitters.convolution.feature_sums import FeatureSums, feature_sums_routine
 from hloc.codegen.cpu.emitters.convolution.grouped_arguments import (
     OuterDim,
     SpatialDim,
@@ -21,7 +23,7 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, number_table
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
-from hloc.dtypes import F32
+from hloc.dtypes import F32, F64
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM
@@ -51,6 +53,25 @@ def group_form(
     return GroupForm(groups.inputs, groups.outputs, dtype, line)
 
 
+def sums_form(convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape) -> FeatureSums | None:
+    """Return the form of `feature_sums`, None if it does not support this convolution."""
+    a, dtype = convolution.attributes, convolution.array.dtype
+    labels, window = a.dim_labels, _window(convolution)
+    if a.batch_group_count > 1 or convolution.array.dims[labels.output_feature] != 1:
+        return None
+    if {lhs.dtype, rhs.dtype} != {dtype} or dtype not in (F32, F64) or is_long_sum(convolution):
+        return None
+    if len(window) > SPATIAL_DIMS or any(d.base_dilation > 1 for d in window):
+        return None
+    if lhs.dims[labels.input_feature] == 1:
+        return None  # vectors along a row are faster
+    steps = (
+        layout_strides(lhs)[labels.input_feature],
+        layout_strides(rhs)[labels.kernel_input_feature],
+    )
+    return FeatureSums(dtype) if steps == (1, 1) else None
+
+
 def _line(window: Sequence[WindowDimension]) -> tuple[int, int] | None:
     """Return size and stride of the last dimension if loops over it are unrolled."""
     if not window or window[-1].window_dilation > 1:
@@ -61,7 +82,7 @@ def _line(window: Sequence[WindowDimension]) -> tuple[int, int] | None:
 
 def call_grouped(
     k: KernelContext,
-    form: GroupForm,
+    form: GroupForm | FeatureSums,
     convolution: Instruction,
     operands: tuple[IrArray, IrArray],
     shared: int | None,
@@ -71,7 +92,7 @@ def call_grouped(
 
     Args:
         k: the kernel.
-        form: that of `group_form`.
+        form: that of `group_form` or `sums_form`.
         convolution: its instruction, in the kernel.
         operands: the input, and the kernel of the convolution.
         shared: the dimension of the result that threads share.
@@ -99,9 +120,13 @@ def call_grouped(
     nothing = SpatialDim(OuterDim(1, 0, 1, 0, 0), 1, 1, 1, 0, 1, 0)
     spatial = [nothing] * (SPATIAL_DIMS - len(spatial)) + spatial
     batch = outer_dim(labels.output_batch, lhs.strides[labels.input_batch])
-    features = out.dims[labels.output_feature]
-    numbers = grouped_numbers((features, _feature_part(k, form, spatial)), batch, spatial)
-    routine = grouped_routine(form, k.target)
+    if isinstance(form, FeatureSums):
+        features = part = lhs.dims[labels.input_feature]
+        routine = feature_sums_routine(form, k.target)
+    else:
+        features, part = out.dims[labels.output_feature], _feature_part(k, form, spatial)
+        routine = grouped_routine(form, k.target)
+    numbers = grouped_numbers((features, part), batch, spatial)
     k.use(routine)
     kernel = k.b.offset_pointer(rhs.pointer, offset * form.dtype.storage_bytes)
     finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
