@@ -93,8 +93,8 @@ def is_inverse_real(root: Instruction) -> bool:
     return bool(root.attributes.fft_type == "IRFFT")
 
 
-def copies_spectrum(root: Instruction) -> bool:
-    """True if an IRFFT needs a copy of its operand, for the dimensions before the last."""
+def needs_spectrum(root: Instruction) -> bool:
+    """True if an IRFFT needs memory for its spectrum along the dimensions before the last."""
     return is_inverse_real(root) and len(root.attributes.fft_length) > 1
 
 
@@ -145,7 +145,7 @@ class Axis:
     Attributes:
         dims: of the array that is read; `axis` is transformed.
         n: length of the transform; `results` of its elements are written.
-        source, target: `operand`, `spectrum` (a copy of it in scratch memory) or `result`.
+        source, target: `operand`, `spectrum` (in scratch memory, with its sizes) or `result`.
     """
 
     dims: tuple[int, ...]
@@ -162,8 +162,12 @@ def axes_of(root: Instruction) -> list[Axis]:
     axes = list(range(len(dims) - len(length), len(dims)))
     sizes = dict(zip(axes, length, strict=True))
     last = axes.pop()
-    if copies_spectrum(root):
-        result = [Axis(dims, d, sizes[d], dims[d], "spectrum", "spectrum") for d in axes]
+    if needs_spectrum(root):
+        sources = ("operand", *("spectrum" for _ in axes[1:]))
+        result = [
+            Axis(dims, d, sizes[d], dims[d], source, "spectrum")
+            for d, source in zip(axes, sources, strict=True)
+        ]
         return [*result, Axis(dims, last, sizes[last], results[last], "spectrum", "result")]
     result = [Axis(dims, last, sizes[last], results[last], "operand", "result")]
     return result + [Axis(results, d, sizes[d], results[d], "result", "result") for d in axes]

@@ -23,6 +23,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.fft.fft_routines import (
     Rows,
+    mirror_routine,
     multiply_routine,
     pass_routine,
     real_spectrum_routine,
@@ -42,11 +43,11 @@ from hloc.codegen.kernels.fft_plan import (
     axes_of,
     complex_dtype,
     convolved_length,
-    copies_spectrum,
     factors,
     is_convolved,
     is_transform,
     lane_count,
+    needs_spectrum,
     row_bytes,
     row_element,
     table_bytes,
@@ -74,7 +75,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     root = root_of(inst)
     operand, table = root.operands[0].array, table_bytes(root)
     scratch = row_bytes(root, lane_count(root)) + table
-    if copies_spectrum(root):
+    if needs_spectrum(root):
         scratch += operand.elements * complex_dtype(root).storage_bytes
     if operand.elements == 0:
         return KernelPlan(_emit_zeros, 1, scratch, table)
@@ -96,16 +97,14 @@ def _emit(is_shared: bool, k: KernelContext) -> None:
     writer = _Writer(k, is_shared)
     operand = k.root.operands[0]
     arrays: dict[str, Instruction | IrArray] = {"operand": operand, "result": k.output}
-    if copies_spectrum(k.root):
+    if needs_spectrum(k.root):
         offset = row_bytes(k.root, writer.lanes) + table_bytes(k.root)
-        spectrum = k.scratch_array(offset, writer.dtype, operand.array.dims)
-        k.copy_array(operand, spectrum)
-        arrays["spectrum"] = spectrum
+        arrays["spectrum"] = k.scratch_array(offset, writer.dtype, operand.array.dims)
     for axis in axes_of(k.root):
         target = arrays[axis.target]
         assert isinstance(target, IrArray)
         writer.along(axis, arrays[axis.source], target)
-    if writer.all_vectors and not copies_spectrum(k.root):
+    if writer.all_vectors:
         k.level = 0 if writer.all_calls else FINAL_FORM
 
 
@@ -141,9 +140,10 @@ class _Writer(RowCalls):
         count = prod(sizes)
         # Some rows are transformed twice rather than fewer at a time.
         whole = count % self.lanes == 0 or (count >= self.lanes and not in_place)
-        vectors_in = whole and array is not None and self.has_vectors(array, axis, n)
+        held = dims[axis]
+        vectors_in = whole and array is not None and self.has_vectors(array, axis, held)
         vectors_out = whole and self.has_vectors(target, axis, target.dims[axis])
-        strided_in = array is not None and self.is_strided(array, axis, n)
+        strided_in = array is not None and self.is_strided(array, axis, held)
         strided_out = self.is_strided(target, axis, target.dims[axis])
         by_routines = (vectors_in or strided_in) and (vectors_out or strided_out)
         self.all_vectors = self.all_vectors and by_routines
@@ -170,6 +170,8 @@ class _Writer(RowCalls):
             else:
                 with self._elements(size, width, in_order) as (i, lane):
                     self._load_element(source, place, a, i, lane, halves)
+            if held < n and (vectors_in or strided_in):
+                self.call(mirror_routine(self.form), self.parts_of(self.rows[0]), held, n)
             done = self._passes(size, n)
             if halves:
                 done = self._real_spectrum(done, n)

@@ -181,6 +181,20 @@ def multiply_routine(form: RowForm, conjugate: bool) -> Routines:
 
 
 @cache
+def mirror_routine(form: RowForm) -> Routines:
+    """Return the routine that completes half spectra of `held` elements: x[i] is conj x[n - i]."""
+
+    def write(r: _Routine) -> None:
+        n, rows = argument("%n"), r.rows("rows")
+        with r.body.loop(argument("%held"), n) as i:
+            real, imag = rows.load(r.at(r.m.sub(n, i)))
+            rows.store(r.at(i), (real, r.v.neg(imag)))
+
+    parameters = ("ptr %rows_real", "ptr %rows_imag", "i64 %held", "i64 %n")
+    return _routine(form, "mirrored", parameters, write)
+
+
+@cache
 def load_routine(form: RowForm, pairs: bool) -> Routines:
     """Return the routine that loads rows, a square block of floats at a time.
 
@@ -355,3 +369,4 @@ def _listed_for(form: RowForm) -> Iterator[Routines]:
     for conjugate in (False, True):
         yield multiply_routine(form, conjugate)
     yield real_spectrum_routine(form)
+    yield mirror_routine(form)

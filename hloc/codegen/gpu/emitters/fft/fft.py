@@ -30,10 +30,10 @@ from hloc.codegen.kernels.fft_plan import (
     Place,
     axes_of,
     complex_dtype,
-    copies_spectrum,
     factors,
     is_inverse,
     is_transform,
+    needs_spectrum,
     row_element,
     write_element,
 )
@@ -69,7 +69,7 @@ def _fits(n: int, dtype: DType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Scratch memory: rows before and after a pass, a table, a copy of the spectrum, in bytes."""
+    """Scratch memory: rows before and after a pass, a table, a spectrum, in bytes."""
 
     rows: int
     table: int
@@ -82,12 +82,12 @@ def _room(root: Instruction) -> _Room:
     return _Room(
         aligned_bytes(max((_rows(a) * a.n for a in long), default=0) * size),
         aligned_bytes(max((a.n for a in long), default=0) * size),
-        root.operands[0].array.elements * size if copies_spectrum(root) else 0,
+        root.operands[0].array.elements * size if needs_spectrum(root) else 0,
     )
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan a transform; long rows and a copy of the spectrum are in scratch memory."""
+    """Plan a transform; long rows and a spectrum are in scratch memory."""
     if not is_transform(inst):
         return None
     root = root_of(inst)
@@ -108,13 +108,6 @@ def _emit_zeros(w: LaunchWriter) -> None:
 def emit(w: LaunchWriter) -> None:
     """Write the launches of one dimension after another."""
     root = root_of(w.inst)
-    operand = root.operands[0]
-    if copies_spectrum(root):
-        with w.each(operand.array.elements) as (k, thread):
-            index = tuple(k.math.delinear(thread, operand.array.dims))
-            _Transform.array(k, "spectrum").store(
-                k.math, index, k.b.convert(k.read(operand, index), complex_dtype(root))
-            )
     for axis in axes_of(root):
         if _fits(axis.n, complex_dtype(root)):
             _in_blocks(w, axis)
