@@ -6,6 +6,7 @@ and with themselves in several parts, which must have the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -207,6 +208,70 @@ def test_conversions_belong_to_it(source: str, total: str, result: str) -> None:
     (found,) = run_instruction(root, [operand])
     expected = operand.astype(np.float64).sum(axis=1)
     np.testing.assert_allclose(found.astype(np.float64), expected, **bounds("narrow sum"))
+
+
+def norm(squares: bool, finish: str, dims: tuple[int, ...], reduced: tuple[int, ...]) -> str:
+    """Return a module that reduces elements or their squares, and applies `finish` to results."""
+    full = f"f32[{','.join(map(str, dims))}]"
+    kept = ",".join(str(size) for dim, size in enumerate(dims) if dim not in reduced)
+    order, elements = ",".join(map(str, reduced)), "y" if squares else "x"
+    return f"""HloModule m
+{reducer("f", "add", "f32")}
+body {{
+  x = {full} parameter(0)
+  y = {full} multiply(x, x)
+  z = f32[] constant(0)
+  s = f32[{kept}] reduce({elements}, z), dimensions={{{order}}}, to_apply=f
+  seven = f32[] constant(7)
+  eighth = f32[] constant(0.125)
+  sevens = f32[{kept}] broadcast(seven), dimensions={{}}
+  eighths = f32[{kept}] broadcast(eighth), dimensions={{}}
+  ROOT r = f32[{kept}] {finish}
+}}
+ENTRY e {{
+  p0 = {full} parameter(0)
+  ROOT r = f32[{kept}] fusion(p0), kind=kInput, calls=body
+}}
+"""
+
+
+NORMS: dict[str, tuple[bool, str, Callable[[Array], Array]]] = {
+    "mean": (False, "divide(s, sevens)", lambda x: x / 7),
+    "mean-of-a-power-of-two": (False, "multiply(s, eighths)", lambda x: x / 8),
+    "mean-of-squares": (True, "divide(s, sevens)", lambda x: x / 7),
+    "norm": (True, "sqrt(s)", np.sqrt),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=[target.cpu for target in TARGETS])
+@pytest.mark.parametrize("name", NORMS)
+def test_means_and_norms(name: str, target: Target) -> None:
+    squares, finish, of_sum = NORMS[name]
+    for dims, reduced in FORMS:
+        root = parse_text(norm(squares, finish, dims, reduced)).entry.root
+        operand = np.random.default_rng(0).random(dims, np.float32)
+        addends = operand.astype(np.float64) ** (2 if squares else 1)
+        (found,) = run_instruction(root, [operand], target=target)
+        expected = of_sum(addends.sum(axis=reduced))
+        check(found, expected, expected, 2e-6)
+        (in_parts,) = run_instruction(root, [operand], target=target, pieces=3)
+        assert in_parts.tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_means_and_norms_are_calls(name: str) -> None:
+    squares, finish, _ = NORMS[name]
+    for dims, reduced in (((40, 400), (1,)), ((17, 1000), (0,)), ((3000,), (0,))):
+        kernel = emit(parse_text(norm(squares, finish, dims, reduced)).entry.root)
+        (routine,) = kernel.routines
+        assert all_routines(host_target())[routine.name] == routine
+        assert kernel.level == 0
+
+
+def test_other_factors_are_not_taken() -> None:
+    for factor, is_taken in (("0.125", True), ("0.1", False), ("0", False), ("inf", False)):
+        text = norm(False, "multiply(s, eighths)", (40, 50), (1,)).replace("0.125", factor)
+        assert (plain_reduction(parse_text(text).entry.root) is not None) == is_taken
 
 
 def test_flags_are_counted() -> None:

@@ -171,7 +171,7 @@ class _Columns:
             def region(slot: IndexValue, column: IndexValue) -> None:
                 found = b.convert(b.load(results, dtype, r.at(slot)), r.fold.total)
                 place = r.at(m.add(target, column))
-                b.store(pointer_value("%to"), place, b.convert(found, r.fold.result))
+                b.store(pointer_value("%to"), place, r.finished(found))
 
             self._over(width, region)
 
@@ -233,4 +233,4 @@ class _FewColumns:
         r.add(slot, r.load_some(pointer, 0, self.mask))
 
     def _store(self, place: IndexValue, found: Value) -> None:
-        self.r.store_some(place, self.b.convert(found, self.r.fold.result), self.mask)
+        self.r.store_some(place, self.r.finished(found), self.mask)

@@ -34,6 +34,9 @@ COPIES = 4
 INIT = "%init"
 """The parameter for the initial value, of the type of the accumulators."""
 
+DIVISOR = "%divisor"
+"""The parameter for the divisor of results, of the type of the accumulators."""
+
 _MASKED_BYTES = 4
 """AVX2 has masked loads for elements of at least this size; AVX-512 for all."""
 
@@ -49,12 +52,16 @@ class Fold:
         source: type of the elements in memory.
         total: type of the accumulators; blocks of long sums are added in f64.
         result: type of the results in memory.
+        squares: whether the squares of the elements are reduced.
+        finish: opcode of what is done to each result: "divide" by `DIVISOR`, "sqrt", or nothing.
     """
 
     name: str
     source: DType
     total: DType
     result: DType
+    squares: bool = False
+    finish: str = ""
 
     @property
     def is_float_sum(self) -> bool:
@@ -67,7 +74,14 @@ def of_one_type(name: str, dtype: DType) -> Fold:
     return Fold(name, dtype, F32 if is_narrow_float(dtype) else dtype, dtype)
 
 
+_NORMS: tuple[Fold, ...] = tuple(
+    Fold("add", F32, F32, F32, squares, finish)
+    for squares, finish in ((False, "divide"), (True, ""), (True, "divide"), (True, "sqrt"))
+)
+"""Means, sums and means of squares, and Euclidean norms."""
+
 LISTED_FOLDS: tuple[Fold, ...] = (
+    *_NORMS,
     *(of_one_type("add", dtype) for dtype in (F32, F64, BF16, F16, U32, U64)),
     *(Fold("add", narrow, F32, F32) for narrow in (BF16, F16)),
     *(Fold("add", narrow, U32, U32) for narrow in (S8, U8)),
@@ -84,6 +98,7 @@ signed integers are those of unsigned ones, and `pred` is a byte of 0 or 1."""
 
 
 SMALL_FOLDS = (
+    *_NORMS,
     *(of_one_type(name, F32) for name in ("add", "maximum", "minimum")),
     of_one_type("add", U32),
 )
@@ -124,9 +139,21 @@ class FoldWriter:
 
     def load(self, pointer: Value, index: IndexValue) -> Value:
         """Return the vector of elements from `index` on."""
-        return self.b.convert(
-            self.b.load(pointer, self.fold.source, self.at(index)), self.fold.total
-        )
+        return self._addend(self.b.load(pointer, self.fold.source, self.at(index)))
+
+    def _addend(self, x: Value) -> Value:
+        """Return what is reduced of an element."""
+        x = self.b.convert(x, self.fold.total)
+        return self.b.fmul(x, x) if self.fold.squares else x
+
+    def finished(self, x: Value) -> Value:
+        """Return a result, or a vector of results, as it is stored."""
+        b, fold = self.b, self.fold
+        if fold.finish == "divide":
+            x = b.fdiv(x, Value(fold.total, DIVISOR))
+        elif fold.finish == "sqrt":
+            x = b.intrinsic("sqrt", x)
+        return b.convert(x, fold.result)
 
     def mask(self, count: IndexValue) -> Lanes:
         """Return the mask of the first `count` lanes."""
@@ -136,8 +163,7 @@ class FoldWriter:
         """Return a vector of the elements in `mask`; the other lanes are the identity element."""
         at = self.b.address(pointer, self.fold.source, self.math.value(index))
         text = load_lanes(self.w, at, self.fold.source, self.lanes, mask.text)
-        found = self.b.convert(Lanes(self.fold.source, text), self.fold.total)
-        return self.b.select(mask, found, self.identity)
+        return self.b.select(mask, self._addend(Lanes(self.fold.source, text)), self.identity)
 
     def store_some(self, place: IndexValue, x: Value, mask: Lanes) -> None:
         """Write the lanes in `mask` of a vector of results from element `place` on."""
@@ -248,13 +274,15 @@ def fold_routine(
 ) -> Routines:
     """Return the routine in `form`, whose body `write` emits.
 
-    Parameters are given as LLVM text, except `INIT`, the initial value.
+    Parameters are given as LLVM text, except `INIT`, the initial value; `DIVISOR` is the last.
     """
     names = "_".join(dtype.name for dtype in (fold.source, fold.total, fold.result))
     lanes = lanes_of_fold(fold, target)
-    name = f"fold_{fold.name}_{names}_{lanes}_{form}"
-    init = f"{REPRESENTATIONS[fold.total].register} {INIT}"
-    typed = tuple(init if parameter == INIT else parameter for parameter in parameters)
+    parts = ["fold", fold.name, "squares" * fold.squares, fold.finish, names, str(lanes), form]
+    name = "_".join(filter(None, parts))
+    kind = REPRESENTATIONS[fold.total].register
+    given = (*parameters, DIVISOR) if fold.finish == "divide" else parameters
+    typed = tuple(f"{kind} {p}" if p in (INIT, DIVISOR) else p for p in given)
     return routine_unit(
         name, typed, lambda w: write(FoldWriter(fold, w)), target, FINAL_WITH_SLOTS, lanes
     )

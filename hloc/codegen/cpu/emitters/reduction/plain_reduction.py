@@ -1,5 +1,7 @@
 """Reductions of one array in memory by one operation: calls of routines for any size.
 
+The routines also square the elements, and divide the results by a number or take square roots.
+
 Adjacent dimensions that are both kept, or both reduced, count as one. The array then has rows
 or columns in any number of runs; other arrays, other types, and computed operands have loops of
 their own (`reduce.py`).
@@ -8,7 +10,8 @@ their own (`reduce.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from dataclasses import replace
+from math import frexp, prod
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
@@ -66,6 +69,7 @@ class PlainReduction:
         operand: the array in memory.
         groups: dimensions of the operand, reduced and kept in turn.
         is_strips: the fastest dimension is the only one that is kept.
+        divisor: what results are divided by.
     """
 
     fold: Fold
@@ -73,6 +77,7 @@ class PlainReduction:
     operand: Instruction
     groups: tuple[Group, ...]
     is_strips: bool
+    divisor: float = 1.0
 
     @property
     def columns(self) -> Group | None:
@@ -88,36 +93,64 @@ _LEAST_ROW = 4
 """Shortest row for which routines are as fast. Sums of `f32[100000,3]` take 1.25 of the time of
 loops with constant bounds, those of `f32[100000,8]` 0.96."""
 
+_LEAST_FACTOR = 2.0**-100
+"""Smallest factor whose reciprocal is used: that of every type is a normal number."""
+
 _FORMS = frozenset({"R", "KR", "RKR", "RK", "KRK", "RKRK"})
 """Kept and reduced dimensions, slowest first, that the routines have loops for."""
 
 
 def plain_reduction(inst: Instruction) -> PlainReduction | None:
-    """Return the reduction of `inst`, None if it does more than reduce and convert."""
+    """Return the reduction of `inst`, None if it does more than routines do."""
     root, is_fusion = root_of(inst), inst.is_a("fusion")
-    reduce = root.operands[0] if is_fusion and root.is_a("convert") else root
+    finish, divisor = _finish_of(root) if is_fusion else ("", 1.0)
+    is_last = not finish and not (is_fusion and root.is_a("convert"))
+    reduce = root if is_last else root.operands[0]
     if not reduce.is_a("reduce") or len(reduce.operands) != 2:
         return None
     operand, start = reduce.operands
-    if is_fusion and operand.is_a("convert"):
+    squares = is_fusion and operand.is_a("multiply") and operand.operands[0] is operand.operands[1]
+    if is_fusion and (squares or operand.is_a("convert")):
         operand = operand.operands[0]
     if is_fusion and not operand.is_a("parameter"):
         return None
     if operand.array.dynamic or start.array.dtype is not reduce.array.dtype:
         return None
     fold = _fold_of(reduce, operand.array.dtype, root.array.dtype)
-    if fold is None or not _keeps_order(operand.array, reduce, root.array):
+    if fold is not None:
+        fold = replace(fold, squares=squares, finish=finish)
+    if fold not in LISTED_FOLDS or not _keeps_order(operand.array, reduce, root.array):
         return None
     groups = _groups(operand.array, reduce.attributes.dimensions)
     if 0 in operand.array.dims or "".join("KR"[g.is_reduced] for g in groups) not in _FORMS:
         return None
     kept = [d for d in loop_order(operand.array) if d not in reduce.attributes.dimensions]
     is_strips = len(kept) == 1 and not groups[-1].is_reduced
-    return PlainReduction(fold, reduce, operand, groups, is_strips)
+    return PlainReduction(fold, reduce, operand, groups, is_strips, divisor)
+
+
+def _finish_of(root: Instruction) -> tuple[str, float]:
+    """Return the opcode of what a fusion does to the results of a reduction, and the divisor.
+
+    A factor that is a power of two is the reciprocal of a divisor. "" for everything else.
+    """
+    if root.is_a("sqrt"):
+        return "sqrt", 1.0
+    if not root.is_a("divide", "multiply"):
+        return "", 1.0
+    number = root.operands[1]
+    constant = number.operands[0] if number.is_a("broadcast") else number
+    if not constant.is_a("constant") or constant.array.dims or not constant.array.dtype.is_float:
+        return "", 1.0
+    value = float(constant.attributes.literal.array)
+    if root.is_a("divide"):
+        return "divide", value
+    is_power = abs(frexp(value)[0]) == 0.5 and abs(value) >= _LEAST_FACTOR
+    return ("divide", 1 / value) if is_power else ("", 1.0)
 
 
 def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
-    """Return the operation of a routine of the table, None if it has none."""
+    """Return the operation of a routine, perhaps not of the table; None if there is none."""
     (computation,) = reduce.called
     name, dtype = plain_reducer(computation), reduce.array.dtype
     if not name or computation.root.array.dtype is not dtype:
@@ -129,16 +162,14 @@ def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
     if dtype.is_pred:
         if source is not PRED:
             return None
-        fold = Fold(OF_PRED.get(name, name), U8, U8, U8)
-        return fold if fold in LISTED_FOLDS else None
+        return Fold(OF_PRED.get(name, name), U8, U8, U8)
     source = U8 if source.is_pred else source
     total = sum_dtype(computation, dtype)
     if dtype.is_integer and opcode_row(name).modular and dtype.bits >= 32:
         unsigned = U32 if dtype.bits == 32 else U64
         source = unsigned if source is dtype else source
         total = result = unsigned
-    fold = Fold(name, source, total, result)
-    return fold if fold in LISTED_FOLDS else None
+    return Fold(name, source, total, result)
 
 
 def _keeps_order(operand: ArrayShape, reduce: Instruction, result: ArrayShape) -> bool:
@@ -285,7 +316,11 @@ class _Call:
         )
         init = b.convert(k.read(self.start, ()), self.fold.total)
         initial = f"{REPRESENTATIONS[self.fold.total].register} {init.text}"
-        b.call_routine(routine.name, places, initial, *numbers)
+        others: list[IndexValue | str] = [initial, *numbers]
+        if self.fold.finish == "divide":
+            divisor = b.const(self.fold.total, self.found.divisor)
+            others.append(f"{REPRESENTATIONS[self.fold.total].register} {divisor.text}")
+        b.call_routine(routine.name, places, *others)
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:

@@ -90,7 +90,7 @@ class _Rows:
                 self._add_vectors(slots, start, 0, self.several)
                 self._add_rest(slots, start)
             found = r.folded(r.init, b.folded(r.fold.name, r.together(slots)))
-            b.store(pointer_value("%to"), row, b.convert(found, r.fold.result))
+            b.store(pointer_value("%to"), row, r.finished(found))
 
     def write_short(self) -> None:
         """Emit the loop over several rows at a time, each with an accumulator in a register."""
@@ -111,7 +111,7 @@ class _Rows:
             vectors = [r.narrowed(b.load(slot, r.fold.total, 0)) for slot in slots]
             with r.fewer_lanes(r.group):
                 folded = r.folded(b.as_lanes(r.init), r.each_folded(vectors))
-                b.store(pointer_value("%to"), r.at(first), b.convert(folded, r.fold.result))
+                b.store(pointer_value("%to"), r.at(first), r.finished(folded))
 
     def _row_pointers(self, start: Value, position: IndexValue) -> list[Value]:
         """Return the addresses of an element of some rows; every fourth one is computed anew.
@@ -144,8 +144,7 @@ class _Rows:
                     self._add_rest(slots, start)
                     r.add_block(total, slots)
             found = b.fadd(b.convert(r.init, F64), b.folded("add", b.load(total, F64, 0)))
-            found = b.convert(b.convert(found, r.fold.total), r.fold.result)
-            b.store(pointer_value("%to"), row, found)
+            b.store(pointer_value("%to"), row, r.finished(b.convert(found, r.fold.total)))
 
     def _start(self, row: IndexValue, run: IndexValue) -> Value:
         """Return the address of a run of elements."""

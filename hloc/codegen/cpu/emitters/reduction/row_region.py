@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from hloc.codegen.cpu.emitters.reduction.plain_reduction import plain_reduction
+from dataclasses import replace
+from functools import partial
+
+from hloc.codegen.cpu.emitters.reduction.plain_reduction import (
+    PlainReduction,
+    emit_plain,
+    plain_reduction,
+)
 from hloc.codegen.elements.reductions import FEWEST_ROWS, MOST_UNROLLED
 from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import KernelContext
@@ -12,11 +19,21 @@ from hloc.opt.fusion.row_plan import RowPlan
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a fusion row by row, unless a routine computes it (`plain_reduction`)."""
+    """Plan a fusion row by row; a routine may do it (`plain_reduction`), also for `reduce`."""
     rows = row_region.plan_of(inst)
-    if rows is None or _is_short(rows) or plain_reduction(inst) is not None:
+    if rows is None or _is_short(rows):
         return None
-    return row_region.plan(inst)
+    plain, planned = plain_reduction(inst), row_region.plan(inst)
+    if plain is None or planned is None:
+        return planned
+    if not plain.fold.finish:
+        return None
+    return replace(planned, emit=partial(_emit, plain, planned))
+
+
+def _emit(plain: PlainReduction, planned: KernelPlan[KernelContext], k: KernelContext) -> None:
+    if not emit_plain(k, plain, planned.extent):
+        planned.emit(k)
 
 
 def _is_short(plan: RowPlan) -> bool:
