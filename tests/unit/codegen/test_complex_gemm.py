@@ -82,3 +82,37 @@ def test_large_right_hand_sides_have_no_blocks() -> None:
     contracted = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     root = f"c64[64,{columns}] dot(p0, p1), {contracted}"
     assert not calls_blocks(module_text(["c64[64,64]", f"c64[64,{columns}]"], root))
+
+
+VECTORS = [
+    ("200,100", "100", "200", "{} {1} {} {0}"),
+    ("130,63", "63", "130", "{} {1} {} {0}"),
+    ("90", "70,90", "70", "{} {0} {} {1}"),
+    ("300,30", "1,30", "300,1", "{} {1} {} {1}"),
+    ("5,40", "60,40", "5,60", "{} {1} {} {1}"),
+    ("10,40,50", "10,50", "10,40", "{0} {2} {0} {1}"),
+    ("2,3,40,50", "2,3,2,50", "2,3,40,2", "{0,1} {3} {0,1} {3}"),
+]
+"""Products with few vectors, all contiguous along k."""
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("dtype", ["c64", "c128"])
+@pytest.mark.parametrize(("lhs", "rhs", "result", "numbers"), VECTORS)
+def test_vectors(dtype: str, bits: int, lhs: str, rhs: str, result: str, numbers: str) -> None:
+    names = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
+    where = ", ".join(f"{name}={x}" for name, x in zip(names, numbers.split(), strict=True))
+    shapes = [f"{dtype}[{lhs}]", f"{dtype}[{rhs}]"]
+    text = module_text(shapes, f"{dtype}[{result}] dot(p0, p1), {where}")
+    assert calls_blocks(text)
+    arrays, bound = random_arrays(text), BOUNDS[dtype]
+    (whole,) = check_root(text, arrays, target=narrower(bits), **bound)
+    (found,) = check_root(text, arrays, target=narrower(bits), pieces=3, **bound)
+    np.testing.assert_array_equal(found, whole)
+
+
+def test_the_product_of_two_vectors_has_no_blocks() -> None:
+    contracted = "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+    text = module_text(["c64[5000]", "c64[5000]"], f"c64[] dot(p0, p1), {contracted}")
+    assert not calls_blocks(text)
+    check_root(text, random_arrays(text), **BOUNDS["c64"])

@@ -12,7 +12,7 @@ gemm of the parts does the multiplications of complex numbers, with the same rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from math import prod
 
@@ -166,14 +166,14 @@ def emit_complex(
         lhs, rhs = rhs, lhs
     blocks = k.scratch_array(scratch_offset, p.part, tuple(_block_dims(p.problem)))
     _write_blocks(k, p, rhs, blocks)
-    left, out = _parts_of(lhs, p.part), _parts_of(k.output, p.part)
+    left, out = parts_of(lhs, p.part), parts_of(k.output, p.part)
     if isinstance(p.gemm, SmallGemm):
         emit_small(k, p.gemm, left, blocks, out, shared=shared)
     else:
         emit_packed(k, p.gemm, left, blocks, scratch_offset + p.blocks_bytes)
 
 
-def _parts_of(array: IrArray, part: DType) -> IrArray:
+def parts_of(array: IrArray, part: DType) -> IrArray:
     """Return an array of complex numbers as one of their parts, the last dimension."""
     strides = (*(2 * stride for stride in array.strides), 1)
     return IrArray(array.pointer, part, (*array.dims, 2), strides)
@@ -202,21 +202,28 @@ def _write_blocks(k: KernelContext, p: ComplexGemm, rhs: IrArray, blocks: IrArra
 
 
 @cache
-def block_routine(part: DType, contiguous: bool, target: Target) -> Routines:
+def block_routine(
+    part: DType, contiguous: bool, target: Target, conjugates: bool = False
+) -> Routines:
     """Return the routine that writes the blocks of some rows of `count` elements each.
+
+    `conjugates`: the blocks are those of the conjugate elements.
 
         complex_blocks(from, to, rows, row_stride, count, stride, distance)
 
     Strides are those of the elements; `distance` is that of rows of blocks, in parts.
     """
-    name = f"complex_blocks_{part}{'_contiguous' * contiguous}"
+    name = f"complex_blocks_{part}{'_contiguous' * contiguous}{'_conjugate' * conjugates}"
     lanes = target.vector_bytes // part.storage_bytes
     return routine_unit(
-        name, _PARAMETERS, lambda w: _write_rows(w, part, lanes if contiguous else 0), target
+        name,
+        _PARAMETERS,
+        lambda w: _write_rows(w, part, lanes if contiguous else 0, conjugates),
+        target,
     )
 
 
-def _write_rows(w: RoutineWriter, part: DType, lanes: int) -> None:
+def _write_rows(w: RoutineWriter, part: DType, lanes: int, conjugates: bool) -> None:
     """Write the blocks of `lanes // 2` contiguous elements at a time, the others one by one."""
     count, m = argument("%count"), w.math
     distance = m.mul(argument("%distance"), part.storage_bytes)
@@ -228,13 +235,16 @@ def _write_rows(w: RoutineWriter, part: DType, lanes: int) -> None:
         lower = m.moved(upper, distance)
         if lanes:
             with w.body.loop(0, whole, lanes // 2) as first:
-                _write_vector(w, part, lanes, (source, upper, lower), m.mul(first, bytes_))
+                places = (source, upper, lower)
+                _write_vector(w, part, lanes, places, m.mul(first, bytes_), conjugates)
         with w.body.loop(whole, count) as number:
             place = m.mul(m.mul(number, argument("%stride")), 2)
             start = m.mul(number, 2)
             real, imaginary = (
                 w.b.load(pointer_value(source), part, m.add(place, i)) for i in range(2)
             )
+            if conjugates:
+                imaginary = w.b.fneg(imaginary)
             turned = (w.b.fneg(imaginary), real)
             for to, pair in ((upper, (real, imaginary)), (lower, turned)):
                 for i, value in enumerate(pair):
@@ -242,18 +252,28 @@ def _write_rows(w: RoutineWriter, part: DType, lanes: int) -> None:
 
 
 def _write_vector(
-    w: RoutineWriter, part: DType, lanes: int, rows: tuple[str, str, str], offset: IndexValue
+    w: RoutineWriter,
+    part: DType,
+    lanes: int,
+    rows: tuple[str, str, str],
+    offset: IndexValue,
+    conjugates: bool,
 ) -> None:
     """Write both rows of blocks of one vector; `rows` begin with that of the elements."""
     kind = vector_type(part, lanes)
     source, *targets = (w.math.moved(row, offset) for row in rows)
     value = load_lanes(w, source, part, lanes, "")
-    negated = w.fn.value(f"fneg {kind} {value}")
-    order = (lane - 1 if lane % 2 else lanes + lane + 1 for lane in range(lanes))
-    lanes_text = ", ".join(f"i32 {number}" for number in order)
-    turned = w.fn.value(
-        f"shufflevector {kind} {value}, {kind} {negated}, <{lanes} x i32> <{lanes_text}>"
-    )
+
+    def picked(x: str, order: Iterable[int]) -> str:
+        """Return lanes of `x`, then of its negative."""
+        negated = w.fn.value(f"fneg {kind} {x}")
+        mask = ", ".join(f"i32 {number}" for number in order)
+        text = f"shufflevector {kind} {x}, {kind} {negated}, <{lanes} x i32> <{mask}>"
+        return w.fn.value(text)
+
+    if conjugates:
+        value = picked(value, (lane + lanes * (lane % 2) for lane in range(lanes)))
+    turned = picked(value, (lane - 1 if lane % 2 else lanes + lane + 1 for lane in range(lanes)))
     for target, result in zip(targets, (value, turned), strict=True):
         store_lanes(w, target, part, lanes, "", result)
 
@@ -263,3 +283,4 @@ def listed_routines(target: Target) -> Iterator[Routines]:
     for part in _PART_TYPES:
         for contiguous in (False, True):
             yield block_routine(part, contiguous, target)
+        yield block_routine(part, True, target, conjugates=True)

@@ -23,6 +23,11 @@ from hloc.codegen.cpu.emitters.gemm.complex_gemm import (
     packed_complex_gemm,
     small_complex_gemm,
 )
+from hloc.codegen.cpu.emitters.gemm.complex_inner_gemm import (
+    ComplexInnerGemm,
+    complex_inner_gemm,
+    emit_complex_inner,
+)
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import (
     GemvStreaming,
@@ -100,6 +105,14 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
             repeated_bytes=computed + of_parts.shared_blocks_bytes + gemm.repeated_bytes,
             choices=partial(_schedules, gemm),
         )
+    of_vectors = complex_inner_gemm(p, *_types(root_of(inst)))
+    if of_vectors is not None:
+        return KernelPlan(
+            partial(_emit_complex_inner, of_vectors, computed),
+            extent=of_vectors.gemm.pieces,
+            scratch_bytes=computed + of_vectors.rows_bytes,
+            repeated_bytes=computed + of_vectors.repeated_bytes,
+        )
     if is_inner(p):
         extent = _outermost(*p.batch, *p.rows, *p.columns)
         return KernelPlan(partial(_emit_inner, p), extent, computed, computed)
@@ -174,7 +187,7 @@ def _emit_routine(tiled: RoutineGemm, offset: int, k: KernelContext) -> None:
     if isinstance(tiled, GemvStreaming):
         emit_gemv_streaming(k, tiled, lhs, rhs, offset)
     elif isinstance(tiled, InnerGemm):
-        emit_inner(k, tiled, lhs, rhs, offset)
+        emit_inner(k, tiled, lhs, rhs, k.output, offset)
     elif reads_rows(tiled, k.target):
         emit_rows(k, tiled, lhs, rhs, offset)
     else:
@@ -187,6 +200,14 @@ def _emit_complex(p: ComplexGemm, offset: int, k: KernelContext) -> None:
     if not offset:
         k.level = 0  # little runs outside the routines
     emit_complex(k, p, lhs, rhs, offset)
+
+
+def _emit_complex_inner(p: ComplexInnerGemm, offset: int, k: KernelContext) -> None:
+    """Write the calls of the routines; scratch memory is free from `offset` on."""
+    lhs, rhs = operand_arrays(k)
+    if not offset:
+        k.level = 0  # little runs outside the routines
+    emit_complex_inner(k, p, lhs, rhs, offset)
 
 
 def _emit_inner(p: GemmProblem, k: KernelContext) -> None:

@@ -132,7 +132,7 @@ def inner_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> I
 
 
 def emit_inner(
-    k: KernelContext, p: InnerGemm, lhs: IrArray, rhs: IrArray, scratch_offset: int
+    k: KernelContext, p: InnerGemm, lhs: IrArray, rhs: IrArray, out: IrArray, scratch_offset: int
 ) -> None:
     """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:
@@ -147,7 +147,7 @@ def emit_inner(
     with outer_loops(k, p.outer, start, shared=True) as at:
         places = [
             k.b.address(array.pointer, array.dtype, k.math.value(x))
-            for array, x in zip((lhs, rhs, k.output), at, strict=True)
+            for array, x in zip((lhs, rhs, out), at, strict=True)
         ]
         if p.copied:
             copy = k.b.offset_pointer(k.scratch, scratch_offset).text
