@@ -232,6 +232,42 @@ def test_one_output_feature(name: str) -> None:
     check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
+FILTERS = {
+    "3": ("f32[2,9,150]", "f32[3,3]", "f32[2,9,150]", "3x3 pad=1_1x1_1"),
+    "5": ("f32[1,40,64]", "f32[5,5]", "f32[1,40,64]", "5x5 pad=2_2x2_2"),
+    "7": ("f32[1,9,33]", "f32[3,7]", "f32[1,9,33]", "3x7 pad=1_1x3_3"),
+    "wide": ("f32[1,5,200]", "f32[2,20]", "f32[1,4,181]", "2x20"),
+    "f64": ("f64[2,9,50]", "f64[3,3]", "f64[2,9,50]", "3x3 pad=1_1x1_1"),
+    "short": ("f32[2,9,5]", "f32[3,3]", "f32[2,9,5]", "3x3 pad=1_1x1_1"),
+    "stride": ("f32[2,9,90]", "f32[3,3]", "f32[2,5,90]", "3x3 stride=2x1 pad=1_1x1_1"),
+    "dilated": ("f32[2,9,90]", "f32[3,3]", "f32[2,9,90]", "3x3 pad=2_2x2_2 rhs_dilate=2x2"),
+    "reversed": ("f32[2,9,90]", "f32[3,3]", "f32[2,9,90]", "3x3 pad=1_1x1_1 rhs_reversal=1x1"),
+    "cropped": ("f32[2,9,90]", "f32[3,3]", "f32[2,5,85]", "3x3 pad=-1_-1x-2_-1"),
+    "mostly-outside": ("f32[1,3,3]", "f32[3,3]", "f32[1,13,81]", "3x3 pad=6_6x40_40"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("labels", [NHWC, NCHW])
+def test_filters_of_one_feature(name: str, labels: str) -> None:
+    *shapes, window = FILTERS[name]
+    lhs, rhs, result = (shape.rstrip("]") for shape in shapes)
+    if labels == NHWC:
+        lhs, rhs, result = f"{lhs},1]", f"{rhs},1,1]", f"{result},1]"
+    else:
+        lhs, result = (shape.replace(",", ",1,", 1) + "]" for shape in (lhs, result))
+        rhs = rhs.replace("[", "[1,1,") + "]"
+    root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
+    text = module_text([lhs, rhs], root)
+    if host_target().has("avx512f"):
+        (routine,) = emit(parse_text(text).entry.root).routines
+        assert routine.name.startswith("filter_rows")
+    arrays = random_arrays(text)
+    (whole,) = check_root(text, arrays, **bounds("f32 products"))
+    (found,) = check_root(text, arrays, pieces=3, **bounds("f32 products"))
+    np.testing.assert_array_equal(found, whole)
+
+
 def test_an_infinite_factor_outside_the_input_adds_nothing() -> None:
     root = f"f32[1,5,9,1] convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, dim_labels={NHWC}"
     text = module_text(["f32[1,5,9,4]", "f32[3,3,4,1]"], root)

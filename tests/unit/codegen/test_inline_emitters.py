@@ -45,7 +45,7 @@ def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dot, "_routine_gemm", lambda inst, p: None)
     for name in ("small_gemm", "small_complex_gemm", "packed_complex_gemm", "complex_inner_gemm"):
         monkeypatch.setattr(dot, name, lambda p, sources, result: None)
-    for name in ("group_form", "sums_form"):
+    for name in ("group_form", "one_feature_form"):
         monkeypatch.setattr(direct_convolution, name, lambda *arguments: None)
     for module in (reduce, row_region):
         monkeypatch.setattr(module, "plain_reduction", lambda inst: None)

@@ -12,6 +12,7 @@ from itertools import product
 
 from hloc.codegen.cpu.emitters.convolution import (
     feature_sums,
+    filter_rows,
     grouped_routine,
     padding_routine,
     winograd_planes,
@@ -142,6 +143,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     padding_routine.listed_routines,
     grouped_routine.listed_routines,
     feature_sums.listed_routines,
+    filter_rows.listed_routines,
     winograd_planes.listed_routines,
     winograd_routines.listed_routines,
     streaming_routines,

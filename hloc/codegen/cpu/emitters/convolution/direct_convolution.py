@@ -17,14 +17,12 @@ from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.convolution.feature_sums import FeatureSums
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     call_grouped,
     group_form,
     is_long_sum,
-    sums_form,
+    one_feature_form,
 )
-from hloc.codegen.cpu.emitters.convolution.grouped_routine import GroupForm
 from hloc.codegen.cpu.emitters.convolution.row_sums import RowSums, fits_row
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import convolution_of
 from hloc.codegen.elements.reductions import window_step
@@ -109,11 +107,10 @@ def _emit(loops: Loops, k: KernelContext) -> None:
     """Write the loops."""
     lhs, rhs = operand_arrays(k)
     stored = convolution_of(k.inst)
-    form: GroupForm | FeatureSums | None = None
-    if stored:
-        form = group_form(k.root, stored.lhs, stored.rhs, k.target.vector_bits)
-        if form is None and k.target.has("avx2"):  # others have no loads of some lanes
-            form = sums_form(k.root, stored.lhs, stored.rhs)
+    form = stored and (
+        group_form(k.root, stored.lhs, stored.rhs, k.target.vector_bits)
+        or one_feature_form(k.root, stored.lhs, stored.rhs, k.target)
+    )
     if form:
         if not operand_bytes(k.inst):
             k.level = 0  # almost all time is spent in the routine

@@ -1,4 +1,4 @@
-"""The integer arguments of `grouped_routine` and `feature_sums`."""
+"""The integer arguments of `grouped_routine`, `feature_sums` and `filter_rows`."""
 
 from __future__ import annotations
 

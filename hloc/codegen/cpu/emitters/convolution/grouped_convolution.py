@@ -1,4 +1,4 @@
-"""Recognises convolutions that `grouped_routine` or `feature_sums` computes, and emits the call."""
+"""Recognises convolutions of small groups and of one output feature; emits calls of routines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from math import prod
 from hloc.analysis.small_groups import SPATIAL_DIMS, small_groups
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.cpu.emitters.convolution import filter_rows
 from hloc.codegen.cpu.emitters.convolution.feature_sums import FeatureSums, feature_sums_routine
+from hloc.codegen.cpu.emitters.convolution.filter_rows import FilterRows, filter_rows_routine
 from hloc.codegen.cpu.emitters.convolution.grouped_arguments import (
     OuterDim,
     SpatialDim,
@@ -20,9 +22,11 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     GroupForm,
     grouped_routine,
 )
+from hloc.codegen.cpu.emitters.convolution.row_sums import MAX_ROW
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, number_table
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
+from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
@@ -53,8 +57,13 @@ def group_form(
     return GroupForm(groups.inputs, groups.outputs, dtype, line)
 
 
-def sums_form(convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape) -> FeatureSums | None:
-    """Return the form of `feature_sums`, None if it does not support this convolution."""
+def one_feature_form(
+    convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape, target: Target
+) -> FeatureSums | FilterRows | None:
+    """Return the form of a routine for one output feature, None if none supports it on `target`.
+
+    They need loads of some lanes of a vector.
+    """
     a, dtype = convolution.attributes, convolution.array.dtype
     labels, window = a.dim_labels, _window(convolution)
     if a.batch_group_count > 1 or convolution.array.dims[labels.output_feature] != 1:
@@ -64,12 +73,22 @@ def sums_form(convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape) -> Fea
     if len(window) > SPATIAL_DIMS or any(d.base_dilation > 1 for d in window):
         return None
     if lhs.dims[labels.input_feature] == 1:
-        return None  # vectors along a row are faster
-    steps = (
-        layout_strides(lhs)[labels.input_feature],
-        layout_strides(rhs)[labels.kernel_input_feature],
-    )
-    return FeatureSums(dtype) if steps == (1, 1) else None
+        has_rows = target.has("avx512f") and _has_rows(convolution, lhs)
+        width = window[-1].size if has_rows and window[-1].size in filter_rows.UNROLLED else 0
+        return FilterRows(dtype, width) if has_rows else None
+    step = layout_strides(lhs)[labels.input_feature]
+    is_run = step == layout_strides(rhs)[labels.kernel_input_feature] == 1
+    return FeatureSums(dtype) if is_run and target.has("avx2") else None
+
+
+def _has_rows(convolution: Instruction, lhs: ArrayShape) -> bool:
+    """True if windows of neighbouring results along the last dimension lie along a row."""
+    window, labels = _window(convolution), convolution.attributes.dim_labels
+    if not window or window[-1].stride != 1:
+        return False
+    place, d = labels.input_spatial[-1], window[-1]
+    steps = layout_strides(lhs)[place], layout_strides(convolution.array)[labels.output_spatial[-1]]
+    return steps == (1, 1) and lhs.dims[place] + d.size * d.window_dilation < MAX_ROW
 
 
 def _line(window: Sequence[WindowDimension]) -> tuple[int, int] | None:
@@ -82,7 +101,7 @@ def _line(window: Sequence[WindowDimension]) -> tuple[int, int] | None:
 
 def call_grouped(
     k: KernelContext,
-    form: GroupForm | FeatureSums,
+    form: GroupForm | FeatureSums | FilterRows,
     convolution: Instruction,
     operands: tuple[IrArray, IrArray],
     shared: int | None,
@@ -92,7 +111,7 @@ def call_grouped(
 
     Args:
         k: the kernel.
-        form: that of `group_form` or `sums_form`.
+        form: that of `group_form` or `one_feature_form`.
         convolution: its instruction, in the kernel.
         operands: the input, and the kernel of the convolution.
         shared: the dimension of the result that threads share.
@@ -123,6 +142,9 @@ def call_grouped(
     if isinstance(form, FeatureSums):
         features = part = lhs.dims[labels.input_feature]
         routine = feature_sums_routine(form, k.target)
+    elif isinstance(form, FilterRows):
+        features = part = 1
+        routine = filter_rows_routine(form, k.target)
     else:
         features, part = out.dims[labels.output_feature], _feature_part(k, form, spatial)
         routine = grouped_routine(form, k.target)

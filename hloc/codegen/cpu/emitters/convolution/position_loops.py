@@ -83,25 +83,40 @@ class _Pieces:
     count: IndexValue
 
 
-class PositionLoops(ABC):
-    """Writes the loops of one routine.
+class LineLoops(ABC):
+    """Writes the loops of one routine around those of the last dimension.
 
     Attributes:
         features: those that vectors hold.
-        limits: the part of them that goes through a line together.
     """
 
     def __init__(self, w: RoutineWriter, dtype: DType) -> None:
         self.w, self.fn, self.body, self.math, self.dtype = w, w.fn, w.body, w.math, dtype
         self.features: Value
-        self.limits: tuple[IndexValue, IndexValue] = (0, 0)
 
     @abstractmethod
-    def write_block(self, block: Block) -> None:
-        """Write the code of a block of positions."""
+    def prepare(self, d: Sequence[Value]) -> None:
+        """Compute what all lines along the last dimension share; `d` are its numbers."""
+
+    @abstractmethod
+    def line(
+        self,
+        d: Sequence[Value],
+        part: IndexValue,
+        places: tuple[IndexValue, IndexValue],
+        reaches: Sequence[Reach],
+    ) -> None:
+        """Write the code of a line of positions.
+
+        Args:
+            d: the numbers of the last dimension.
+            part: how many features go through a line together.
+            places: offsets of the line in input and result.
+            reaches: the part of the window along the outer dimensions.
+        """
 
     def write(self) -> None:
-        """Write the loops over the positions of the result."""
+        """Write the loops over the lines of the result."""
         w, body, math = self.w, self.body, self.math
         count = FEATURES + OUTER
         features, part, size, step, rest, lhs, out = (w.offset("%numbers", i) for i in range(count))
@@ -111,23 +126,102 @@ class PositionLoops(ABC):
             for d in range(SPATIAL_DIMS)
         ]
         *outer, last = dims
-        pieces = self._pieces(last)
+        self.prepare(last)
         with ExitStack() as stack:
-            n = stack.enter_context(body.loop(*self._part(size, step, rest)))
+            n = stack.enter_context(body.loop(*self.thread_range(size, step, rest)))
             source, to = math.mul(n, lhs), math.mul(n, out)
             reaches: list[Reach] = []
             for d in outer:
-                i = stack.enter_context(body.loop(*self._part(*d[:3])))
-                reach, start = self._reach(d, i)
+                i = stack.enter_context(body.loop(*self.thread_range(*d[:3])))
+                reach, start = self.reach(d, i)
                 reaches.append(reach)
                 source = math.add(source, math.mul(start, d[3]))
                 to = math.add(to, math.mul(i, d[4]))
-            with body.loop(0, features, part) as begin:
-                self.limits = begin, math.minimum(math.add(begin, part), features)
-                with body.loop(0, pieces.count) as piece:
-                    self._piece(pieces, piece, last, (source, to), reaches)
-            with body.when(Value(PRED, self.fn.value("icmp ne ptr %finish, null"))):
-                self._finish(pieces, last, to)
+            self.line(last, part, (source, to), reaches)
+
+    def thread_range(
+        self, size: IndexValue, step: IndexValue, rest: IndexValue
+    ) -> tuple[IndexValue, IndexValue]:
+        """Return a thread's part of a dimension."""
+        math = self.math
+        end = math.add(math.mul(argument("%end"), step), rest)
+        return math.mul(argument("%begin"), step), math.minimum(size, end)
+
+    def reach(self, d: Sequence[Value], i: IndexValue) -> tuple[Reach, IndexValue]:
+        """Return the reach at index `i`, and the input offset of the window, perhaps negative.
+
+        Divisions run only for the few windows that are not completely inside.
+        """
+        math, fn = self.math, self.fn
+        _, _, _, lhs, _, held, window, stride, pad, dilation, rhs = d
+        start = math.sub(math.mul(i, stride), pad)
+        last = math.add(start, math.mul(math.sub(window, 1), dilation))
+        slots = [fn.allocate("i64") for _ in range(2)]
+        fn.line(f"store i64 0, ptr {slots[0]}")
+        fn.line(f"store i64 {window.text}, ptr {slots[1]}")
+        is_before = math.compare("LT", start, 0)
+        is_past = math.compare("GE", last, held)
+        with self.body.when(self.w.b.or_(is_before, is_past)):
+            missing = math.maximum(math.sub(0, start), 0)
+            present = math.maximum(math.sub(held, start), 0)
+            low = self.divided(missing, dilation)
+            high = math.minimum(self.divided(present, dilation), window)
+            fn.line(f"store i64 {math.value(low).text}, ptr {slots[0]}")
+            fn.line(f"store i64 {math.value(high).text}, ptr {slots[1]}")
+        low, high = (Value(S64, fn.value(f"load i64, ptr {slot}")) for slot in slots)
+        return Reach(low, high, math.mul(dilation, lhs), rhs), start
+
+    def divided(self, x: IndexValue, y: Value) -> Value:
+        """Return x / y, rounded up."""
+        math = self.math
+        above = math.value(math.sub(math.add(x, y), 1)).text
+        return Value(S64, self.fn.index_arithmetic("div", above, y.text))
+
+    def moved_to(self, pointer: str, place: IndexValue) -> str:
+        """Return the address of an element, a number in a register."""
+        moved = self.w.b.moved(pointer_value(pointer), self.dtype, self.math.value(place))
+        return moved.text
+
+    def address(self, pointer: str, place: IndexValue) -> str:
+        """Return the address of an element."""
+        return self.w.b.address(pointer_value(pointer), self.dtype, place)
+
+
+class PositionLoops(LineLoops):
+    """Writes the loops over the positions of a line, some of them in blocks.
+
+    Attributes:
+        limits: the part of the features that goes through a line together.
+        pieces: the partition of a line.
+    """
+
+    def __init__(self, w: RoutineWriter, dtype: DType) -> None:
+        super().__init__(w, dtype)
+        self.limits: tuple[IndexValue, IndexValue] = (0, 0)
+        self.pieces: _Pieces
+
+    @abstractmethod
+    def write_block(self, block: Block) -> None:
+        """Write the code of a block of positions."""
+
+    def prepare(self, d: Sequence[Value]) -> None:
+        self.pieces = self._pieces(d)
+
+    def line(
+        self,
+        d: Sequence[Value],
+        part: IndexValue,
+        places: tuple[IndexValue, IndexValue],
+        reaches: Sequence[Reach],
+    ) -> None:
+        """Run over the features and the pieces of a line, then call the epilogue."""
+        math, pieces = self.math, self.pieces
+        with self.body.loop(0, self.features, part) as begin:
+            self.limits = begin, math.minimum(math.add(begin, part), self.features)
+            with self.body.loop(0, pieces.count) as piece:
+                self._piece(pieces, piece, d, places, reaches)
+        with self.body.when(Value(PRED, self.fn.value("icmp ne ptr %finish, null"))):
+            self._finish(pieces, d, places[1])
 
     def _finish(self, pieces: _Pieces, d: Sequence[Value], to: IndexValue) -> None:
         """Call the epilogue of a thread's part of the last dimension."""
@@ -140,13 +234,13 @@ class PositionLoops(ABC):
     def _pieces(self, d: Sequence[Value]) -> _Pieces:
         """Return the partition of a thread's part of the last dimension."""
         math = self.math
-        first, stop = self._part(*d[:3])
+        first, stop = self.thread_range(*d[:3])
         _, _, _, _, _, held, window, stride, pad, dilation, _ = d
-        inside = math.maximum(first, self._divided(math.maximum(pad, 0), stride))
+        inside = math.maximum(first, self.divided(math.maximum(pad, 0), stride))
         reach = math.mul(math.sub(window, 1), dilation)
         room = math.maximum(math.sub(math.add(held, pad), reach), 0)
         begin = math.minimum(inside, stop)
-        past = math.minimum(stop, self._divided(room, stride))
+        past = math.minimum(stop, self.divided(room, stride))
         blocks = math.div(math.maximum(math.sub(past, begin), 0), _PLACES)
         after = math.sub(math.sub(stop, begin), math.mul(blocks, _PLACES))
         before = math.sub(begin, first)
@@ -186,7 +280,7 @@ class PositionLoops(ABC):
         math = self.math
         _, _, _, lhs, out, _, window, stride, pad, dilation, rhs = d
         if count == 1:
-            reach, start = self._reach(d, i)
+            reach, start = self.reach(d, i)
         else:
             reach = Reach(0, window, math.mul(dilation, lhs), rhs)
             start = math.sub(math.mul(i, stride), pad)
@@ -200,50 +294,3 @@ class PositionLoops(ABC):
                 reach,
             )
         )
-
-    def _part(
-        self, size: IndexValue, step: IndexValue, rest: IndexValue
-    ) -> tuple[IndexValue, IndexValue]:
-        """Return a thread's part of a dimension."""
-        math = self.math
-        end = math.add(math.mul(argument("%end"), step), rest)
-        return math.mul(argument("%begin"), step), math.minimum(size, end)
-
-    def _reach(self, d: Sequence[Value], i: IndexValue) -> tuple[Reach, IndexValue]:
-        """Return the reach at index `i`, and the input offset of the window, perhaps negative.
-
-        Divisions run only for the few windows that are not completely inside.
-        """
-        math, fn = self.math, self.fn
-        _, _, _, lhs, _, held, window, stride, pad, dilation, rhs = d
-        start = math.sub(math.mul(i, stride), pad)
-        last = math.add(start, math.mul(math.sub(window, 1), dilation))
-        slots = [fn.allocate("i64") for _ in range(2)]
-        fn.line(f"store i64 0, ptr {slots[0]}")
-        fn.line(f"store i64 {window.text}, ptr {slots[1]}")
-        is_before = math.compare("LT", start, 0)
-        is_past = math.compare("GE", last, held)
-        with self.body.when(self.w.b.or_(is_before, is_past)):
-            missing = math.maximum(math.sub(0, start), 0)
-            present = math.maximum(math.sub(held, start), 0)
-            low = self._divided(missing, dilation)
-            high = math.minimum(self._divided(present, dilation), window)
-            fn.line(f"store i64 {math.value(low).text}, ptr {slots[0]}")
-            fn.line(f"store i64 {math.value(high).text}, ptr {slots[1]}")
-        low, high = (Value(S64, fn.value(f"load i64, ptr {slot}")) for slot in slots)
-        return Reach(low, high, math.mul(dilation, lhs), rhs), start
-
-    def _divided(self, x: IndexValue, y: Value) -> Value:
-        """Return x / y, rounded up."""
-        math = self.math
-        above = math.value(math.sub(math.add(x, y), 1)).text
-        return Value(S64, self.fn.index_arithmetic("div", above, y.text))
-
-    def moved_to(self, pointer: str, place: IndexValue) -> str:
-        """Return the address of an element, a number in a register."""
-        moved = self.w.b.moved(pointer_value(pointer), self.dtype, self.math.value(place))
-        return moved.text
-
-    def address(self, pointer: str, place: IndexValue) -> str:
-        """Return the address of an element."""
-        return self.w.b.address(pointer_value(pointer), self.dtype, place)

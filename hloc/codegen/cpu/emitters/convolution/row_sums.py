@@ -18,7 +18,7 @@ from hloc.ir.attributes import WindowDimension
 _SUMS = 4
 """Vectors of sums at a time: additions to one wait for each other."""
 
-_MAX_ROW = 1 << 30
+MAX_ROW = 1 << 30
 """Positions in rows are compared as 32-bit numbers."""
 
 
@@ -32,7 +32,7 @@ def fits_row(k: KernelContext, d: WindowDimension, row: int, stride: int) -> boo
         stride: distance of neighbouring elements of the operand in memory.
     """
     is_dense = d.stride in (1, 2) and d.base_dilation == 1 and stride == 1
-    return is_dense and k.target.has("avx512f") and row + d.size * d.window_dilation < _MAX_ROW
+    return is_dense and k.target.has("avx512f") and row + d.size * d.window_dilation < MAX_ROW
 
 
 class RowSums:
