@@ -45,7 +45,7 @@ class IndexMath:
                 cached = LaneIndex(S64, text, stride=stride)
             else:
                 cached = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
-            self.body.values[key] = cached
+            self.body.keep(key, cached)
         assert isinstance(cached, Value)
         return cached
 
@@ -116,7 +116,7 @@ class IndexMath:
         cached = self.body.values.get(key)
         if cached is None:
             cached = self.body.b.compare(direction, self.value(x), self.value(y))
-            self.body.values[key] = cached
+            self.body.keep(key, cached)
         assert isinstance(cached, Value)
         return cached
 
@@ -131,7 +131,7 @@ class IndexMath:
         if cached is None:
             b = self.body.b
             cached = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
-            self.body.values[key] = cached
+            self.body.keep(key, cached)
         assert isinstance(cached, Value)
         return cached
 

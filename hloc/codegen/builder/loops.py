@@ -1,12 +1,11 @@
 """Structured control flow over the writer, and scopes of values for reuse.
 
-A value computed inside a loop or branch is valid in that region only, so each region has its own
-map in `values`; lookup goes from the innermost region outwards.
+A value computed inside a loop or branch is valid in that region only, so `values` loses it at the
+end of the region.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -40,15 +39,16 @@ class Body:
     """The function that is being emitted: builder, loops, branches, scopes.
 
     Attributes:
-        values: values available in this region, by the key under which they were computed.
+        values: the values available here, by the key under which they were computed.
         keeps_loops: no loop is marked as short.
     """
 
     def __init__(self, fn: FunctionWriter, b: LlvmBuilder) -> None:
         self.fn = fn
         self.b = b
-        self.values: ChainMap[Hashable, Any] = ChainMap()
+        self.values: dict[Hashable, Any] = {}
         self.keeps_loops = False
+        self._kept: list[Hashable] = []
         self._added_lines = 0
 
     @contextmanager
@@ -58,11 +58,20 @@ class Body:
             raise UnsupportedError(
                 f"the fused computation needs more than {MAX_LINES} lines of code in one kernel"
             )
-        outer, self.values = self.values, self.values.new_child()
+        outer, own = self._kept, list[Hashable]()
+        self._kept = own
         try:
             yield
         finally:
-            self.values = outer
+            for key in own:
+                del self.values[key]
+            self._kept = outer
+
+    def keep(self, key: Hashable, value: Any) -> None:
+        """Make `value` available under a new key until the region ends."""
+        assert key not in self.values, key
+        self.values[key] = value
+        self._kept.append(key)
 
     # ---- loops
 

@@ -107,7 +107,7 @@ class ElementGenerator:
                 wanted = running.send(answer)
             except StopIteration as stop:
                 answer = stop.value
-                self.body.values[request] = answer
+                self.body.keep(request, answer)
                 stack.pop()
                 if not stack:
                     return answer  # type: ignore[no-any-return]
@@ -245,7 +245,7 @@ def constant_array(
         values = literal.array.transpose(tuple(reversed(shape.minor_to_major)))
         name = g.body.fn.byte_constant(values.tobytes())
         result = array_in_memory(Value(shape.dtype, name), shape)
-        g.body.values[key] = result
+        g.body.keep(key, result)
     assert isinstance(result, IrArray)
     return result
 
@@ -276,7 +276,7 @@ def _call(
     if inner is None:
         operands = [(frame, operand) for operand in inst.operands]
         inner = Frame(dict(zip(computation.parameters, operands, strict=True)))
-        g.body.values[key] = inner
+        g.body.keep(key, inner)
     value = yield inner, computation.root, path, index
     return value
 

@@ -227,7 +227,7 @@ def _reduce(
                     at[dim] = within[dim]
                 yield from _add(frame, sums, tuple(at))
         cached = sums.finish()
-        g.body.values[key] = cached
+        g.body.keep(key, cached)
     return cached[result_number(path)]
 
 
@@ -261,7 +261,7 @@ def _reduce_window(
                     elements.append((yield frame, operand, (), at))
                 sums.add(elements)
         cached = sums.finish()
-        g.body.values[key] = cached
+        g.body.keep(key, cached)
     return cached[result_number(path)]
 
 

@@ -79,7 +79,7 @@ def _while(
             for array, value in zip(state, values, strict=True):
                 array.store(g.math, (), value)
         result = {at: a.load(g.math, ()) for at, a in zip(paths, state, strict=True)}
-        g.body.values[key] = result
+        g.body.keep(key, result)
     return result[path]  # type: ignore[no-any-return]
 
 

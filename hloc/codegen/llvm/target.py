@@ -57,8 +57,8 @@ class Target:
         host = host_target()
         if self == host:
             return True
-        wanted = {f for f in self.features.split(",") if f.startswith("+")}
-        return self.triple == host.triple and wanted <= set(host.features.split(","))
+        wanted = {f for f in _features(self.features) if f.startswith("+")}
+        return self.triple == host.triple and wanted <= _features(host.features)
 
     @property
     def is_aarch64(self) -> bool:
@@ -86,7 +86,12 @@ class Target:
 
     def has(self, feature: str) -> bool:
         """True if the machine has `feature`, in LLVM's spelling: `avx512f`, `fma`, `neon`."""
-        return f"+{feature}" in self.features.split(",")
+        return f"+{feature}" in _features(self.features)
+
+
+@cache
+def _features(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
 
 
 def initialize_llvm(*, all_targets: bool = False) -> None:

@@ -179,5 +179,5 @@ def _copied_tiles(
         apart = LaneIndex(S64, first.text, stride=side)
         for member, copy in zip(across.members, copies, strict=True):
             value = b.load_each(copy, member.array.dtype, apart)
-            k.body.values[k.frame, member, (), tuple(index)] = value
+            k.body.keep((k.frame, member, (), tuple(index)), value)
         yield

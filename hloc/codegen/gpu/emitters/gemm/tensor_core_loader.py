@@ -237,7 +237,7 @@ class TileLoader:
             swapped = k.b.xor(swapped, k.b.const(swapped.dtype, keyed)) if keyed else swapped
             of_lane = m.mul(m.add(m.mul(row, self.pieces), swapped), PIECE_BYTES)
             place = anchored(k, moved(k, base, of_lane).text, 3)
-            k.body.values[fragments] = place
+            k.body.keep(fragments, place)
         known = (more_rows * self.pieces + more_pieces - keyed) * PIECE_BYTES
         words = k.call(helper, moved(k, place, known))
         return words_of(k, words)
