@@ -29,6 +29,7 @@ from hloc.ir.device_groups import (
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Operands, Rendezvous
+from hloc.ir.verifier.devices import check_group_sizes
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import current_limits
 from hloc.ops.custom_call_targets import flat_arrays
@@ -60,13 +61,15 @@ def evaluate_devices(
         `results[j][device]`, leaf j of the result; tokens are left out.
 
     Raises:
-        HloError: arguments do not fit the parameters or the devices; the devices deadlock; shapes
-            differ within a collective; a device fails.
+        HloError: arguments do not fit the parameters or the devices; groups do not fit the shapes
+            of their collective; the devices deadlock; shapes differ within a collective; a device
+            fails.
         UnsupportedError: no device can run an instruction; the message says which and why.
     """
     count = module_devices(module).total
     if count > MAX_DEVICES:
         raise HloError(f"the module is for {count} devices; the evaluator runs {MAX_DEVICES}")
+    check_group_sizes(module)
     for number, parts in enumerate(arguments):
         if len(parts) != count:
             raise HloError(

@@ -14,6 +14,7 @@ from hloc.codegen.lower.fusion_splitter import FusionSplitter
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.verifier.devices import check_group_sizes
 from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
@@ -37,8 +38,10 @@ def expand(module: Module, needs_defusion: Callable[[Instruction], bool]) -> Dyn
         needs_defusion: true for fusions that the target cannot take whole.
 
     Raises:
+        HloError: the groups of a collective do not fit its shapes.
         UnsupportedError: an instruction has no expansion.
     """
+    check_group_sizes(module)
     context = PassContext()
     if "fusion" in module.opcodes:
         _split(module, needs_defusion, context)

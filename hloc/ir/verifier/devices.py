@@ -9,10 +9,19 @@ from __future__ import annotations
 from math import prod
 
 from hloc.errors import HloError
-from hloc.ir.device_groups import PERMUTES, DeviceCounts, GroupMode, group_mode, header_devices
+from hloc.ir.device_groups import (
+    PERMUTES,
+    DeviceCounts,
+    GroupMode,
+    device_groups,
+    group_mode,
+    header_devices,
+)
 from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
 from hloc.ir.replica_groups import GroupLists, MeshGroups, ReplicaGroups
 from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
+from hloc.ir.traversal import all_instructions
 from hloc.shapes import ArrayShape, BufferShape, Shape, leaves
 
 _UNEVEN = ("all-reduce", "all-reduce-start")
@@ -24,7 +33,21 @@ def collective_fault(inst: Instruction) -> str:
     if inst.is_a(*PERMUTES):
         return _pairs_fault(inst)
     groups = inst.attributes.replica_groups
-    return _groups_fault(inst, groups) or _factor_fault(inst, groups)
+    return _groups_fault(inst, groups) or _header_fault(inst, groups)
+
+
+def check_group_sizes(module: Module) -> None:
+    """Check the sizes of groups that depend on devices which only other collectives name.
+
+    Raises:
+        HloError: a group does not fit the shapes of its collective.
+    """
+    for inst in all_instructions(module):
+        if inst.opcode.exchange is None or inst.is_a(*PERMUTES):
+            continue
+        for size in {len(group) for group in device_groups(inst)}:
+            if fault := _size_fault(inst, size):
+                raise HloError(f"{inst.opcode.name} '{inst.name}' {fault}", inst.span)
 
 
 def _groups_fault(inst: Instruction, groups: ReplicaGroups) -> str:
@@ -73,11 +96,14 @@ def _ids_fault(inst: Instruction, groups: ReplicaGroups) -> str:
     return ""
 
 
-def _factor_fault(inst: Instruction, groups: ReplicaGroups) -> str:
+def _header_fault(inst: Instruction, groups: ReplicaGroups) -> str:
     """Compare the size of the groups with the shapes; size 1 is not checked, as in XLA."""
     size = _group_size(inst, groups)
-    if size == 1:
-        return ""
+    return "" if size == 1 else _size_fault(inst, size)
+
+
+def _size_fault(inst: Instruction, size: int) -> str:
+    """Compare groups of `size` members with the shapes."""
     if inst.is_a("all-to-all"):
         return _split_fault(inst, size)
     if not inst.is_a("all-gather", "all-gather-start", "reduce-scatter"):
@@ -91,7 +117,7 @@ def _factor_fault(inst: Instruction, groups: ReplicaGroups) -> str:
         return ""
     return (
         f"makes {result.dims[dim]} of {operand} elements along dimension {dim}, but its groups "
-        f"have {size} members"
+        f"have {_members(size)}"
     )
 
 
@@ -100,7 +126,7 @@ def _split_fault(inst: Instruction, size: int) -> str:
     if dimensions is None:
         if len(inst.operands) == size:
             return ""
-        return f"has {len(inst.operands)} operands, but its groups have {size} members"
+        return f"has {len(inst.operands)} operands, but its groups have {_members(size)}"
     length = inst.operands[0].array.dims[dimensions[0]]
     if length < 0 or length % size == 0:
         return ""
@@ -108,6 +134,10 @@ def _split_fault(inst: Instruction, size: int) -> str:
         f"splits {length} elements along dimension {dimensions[0]} among {size} members of a "
         "group, which leaves a rest"
     )
+
+
+def _members(size: int) -> str:
+    return f"{size} member" if size == 1 else f"{size} members"
 
 
 def _group_size(inst: Instruction, groups: ReplicaGroups) -> int:

@@ -43,7 +43,7 @@ ALLOWED = {
     "ir/async_chain: _hands_on": "what XLA lets stand between the links of a chain",
     "ir/verifier/async_chains: _USERS": "what XLA lets take a started computation",
     "ir/device_groups: TRANSFERS": "the four that share a channel",
-    "ir/verifier/devices: _factor_fault": "collectives whose shapes tell the size of a group",
+    "ir/verifier/devices: _size_fault": "collectives whose shapes tell the size of a group",
     "jax/buffers: _ALIASES": "what JAX's buffers alias",
     "jax/buffers: _BORROWED": "what JAX's buffers alias",
     "jax/buffers: add": "callers that own the memory of their operands",

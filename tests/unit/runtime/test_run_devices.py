@@ -588,6 +588,23 @@ def test_transfers_beside_a_started_collective() -> None:
     check(text, arguments((DTYPES["f32"], (3,)), devices=2), levels=(0, 1, 2, 3))
 
 
+def test_groups_that_do_not_fit_the_shapes_are_refused() -> None:
+    """The header names no devices, so only the permutation tells how many there are."""
+    entry = (
+        "  a = f32[2] parameter(0)\n"
+        "  b = f32[2] collective-permute(a), channel_id=1, source_target_pairs={{0,1},{1,0}}\n"
+        "  ROOT g = f32[8] all-gather(b), dimensions={0}, replica_groups={}\n"
+    )
+    text = module(entry, header="entry_computation_layout={(f32[2])->f32[8]}")
+    refusal = (
+        r"all-gather 'g' makes 8 of 2 elements along dimension 0, but its groups have 1 member"
+    )
+    with pytest.raises(HloError, match=refusal):
+        hloc.compile(text)
+    with pytest.raises(HloError, match=refusal):
+        evaluate_devices(hloc.parse(text), arguments((DTYPES["f32"], (2,)), devices=2))
+
+
 def test_devices_that_wait_for_each_other_s_data_are_a_deadlock() -> None:
     program = hloc.compile(module(transfers(CHAIN, "{{0,1},{1,0}}"), header="num_partitions=2"))
     ones = [np.ones(3, np.float32)] * 2
