@@ -158,6 +158,7 @@ def _runnable(module: Module) -> Module:
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
     module = _runnable(module)
+    module.log.recording = False  # the module is this compilation's own
     optimise(module, options)
     return generate(module, options)
 

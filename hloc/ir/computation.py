@@ -127,7 +127,7 @@ class Computation:
             span,
         )
         self.adopt(inst)
-        module.log.record(Created(inst, self, module.log.by))
+        module.log.record(Created, inst, self)
         return inst
 
     def adopt(self, inst: Instruction) -> None:
@@ -219,7 +219,7 @@ class Computation:
         """
         assert old is not new
         assert compatible(old.shape, new.shape), f"{old!r} cannot be replaced by {new!r}"
-        self.module.log.record(Replaced(old, new, self.module.log.by))
+        self.module.log.record(Replaced, old, new)
         for user in tuple(old.users):
             if user is not new:
                 self._exchange(user, old, new)
@@ -236,11 +236,11 @@ class Computation:
 
         This is a hot loop: a tuple of 2,000 results has all of them replaced one by one.
         """
-        operands, places, log = list(user.operands), list[int](), self.module.log
+        operands, places = list(user.operands), list[int]()
         for _ in range(operands.count(old)):
             places.append(operands.index(old, places[-1] + 1 if places else 0))
             operands[places[-1]] = new
-        log.record(OperandReplaced(user, tuple(places), old, new, log.by))
+        self.module.log.record(OperandReplaced, user, tuple(places), old, new)
         user.operands = tuple(operands)
         del old.users[user]
         new.users[user] = None
@@ -250,7 +250,7 @@ class Computation:
         """Remove `inst`, which has no users and is not the root."""
         assert not inst.users, f"{inst.name} still has users"
         assert self._root is not inst, f"{inst.name} is the root"
-        self.module.log.record(Removed(inst, self, self.module.log.by))
+        self.module.log.record(Removed, inst, self)
         for operand in inst.operands:
             operand.users.pop(inst, None)
         for computation in inst.called:
@@ -273,8 +273,7 @@ class Computation:
     def _modified(
         self, target: Instruction | Computation, what: str, before: Any, after: Any
     ) -> None:
-        log = self.module.log
-        log.record(Modified(target, what, before, after, log.by))
+        self.module.log.record(Modified, target, what, before, after)
         self._changed()
 
 

@@ -124,7 +124,7 @@ class Module(ModuleTools):
         """Insert an existing computation with its uid and name."""
         self._computations[computation.uid] = computation
         self.version += 1
-        self.log.record(ComputationAdded(computation, self.log.by))
+        self.log.record(ComputationAdded, computation)
         return computation
 
     def remove_computation(self, computation: Computation) -> None:
@@ -137,7 +137,7 @@ class Module(ModuleTools):
                 called.callers.pop(inst, None)
         del self._computations[computation.uid]
         self.version += 1
-        self.log.record(ComputationRemoved(computation, self.log.by))
+        self.log.record(ComputationRemoved, computation)
 
     def uncount_opcode(self, name: str) -> None:
         """Update `opcodes` when an instruction is removed (for `Computation`)."""
@@ -154,7 +154,7 @@ class Module(ModuleTools):
     def set_config(self, config: ModuleConfig) -> None:
         """Replace the header attributes."""
         if config != self.config:
-            self.log.record(Modified(self.entry, "config", self.config, config, self.log.by))
+            self.log.record(Modified, self.entry, "config", self.config, config)
             self.config = config
             self.version += 1
 
