@@ -25,6 +25,13 @@ _MAX_OUTPUTS = 8
 _MAX_TRACED = 64
 """Instructions searched for reads of an array that is updated in place."""
 
+_WORTH_A_COPY = 16
+"""An array of fewer times the bytes of its reader is copied, so that the reader is not stored.
+
+A loop of Jacobi rotations over f32[12,12] takes 0.85 of the time, and one that moves single points
+of f32[40,3] 2.3.
+"""
+
 _UPDATES = ("dynamic-update-slice", "scatter")
 
 
@@ -95,13 +102,27 @@ def _has_room(inst: Instruction, group: Group, limits: Limits) -> bool:
 
 
 def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
-    """True if an in-place update would read its buffer elsewhere or compute it in the fusion."""
+    """True if an in-place update would read its buffer elsewhere or compute it in the fusion.
+
+    Where updates follow one another, that buffer is the array before the first: to read that after
+    another update needs a copy, which a small array is worth.
+    """
     root = group.root
     if root.opcode.name not in _UPDATES:
         return False
-    return inst is root.operands[0] or producer_of(root.operands[0]) in map(
-        producer_of, inst.operands
-    )
+    if inst is root.operands[0]:
+        return True
+    reads = {producer_of(operand) for operand in inst.operands}
+    update = root
+    for _ in range(_MAX_TRACED):
+        array = producer_of(update.operands[0])
+        if array in reads:
+            small = array.shape.size_bytes < _WORTH_A_COPY * inst.shape.size_bytes
+            return update is root or not small
+        if array.opcode.name not in _UPDATES:
+            return False
+        update = array
+    return False
 
 
 def _reads_array_it_updates(inst: Instruction, group: Group) -> bool:

@@ -186,3 +186,30 @@ def test_an_update_leaves_at_most_one_read_of_its_array_to_other_kernels(
     found = [i.opcode.name for i in module.entry.instructions]
     kinds = {name: found.count(name) for name in ("fusion", "slice") if name in found}
     assert kinds == kernels
+
+
+MOVES = """
+HloModule points
+
+ENTRY e {{
+  x = f32[{points},3] parameter(0)
+  i = s32[] parameter(1)
+  j = s32[] parameter(2)
+  zero = s32[] constant(0)
+  new = f32[1,3] parameter(3)
+  moved = f32[{points},3] dynamic-update-slice(x, new, i, zero)
+  point = f32[1,3] dynamic-slice(x, j, zero), dynamic_slice_sizes={{1,3}}
+  back = f32[1,3] negate(point)
+  ROOT both = f32[{points},3] dynamic-update-slice(moved, back, j, zero)
+}}
+"""
+
+
+@pytest.mark.parametrize(("points", "reads_old"), [(40, False), (8, True)])
+def test_the_second_update_of_an_array_reads_the_old_one_only_if_a_copy_is_small(
+    points: int, reads_old: bool
+) -> None:
+    module = parse(SourceFile(MOVES.format(points=points), "moves"))
+    fused(module, module.entry.root)
+    x = module.entry.parameters[0]
+    assert (x in module.entry.root.operands) is reads_old
