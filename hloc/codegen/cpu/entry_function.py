@@ -17,7 +17,7 @@ from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.cpu.loop_function import (
     LoopFunction,
     arguments_text,
-    inlined_text,
+    inner_text,
     parameters_text,
 )
 from hloc.codegen.cpu.side_by_side import (
@@ -184,9 +184,10 @@ def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, 
 
 def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attributes: str) -> str:
     """Return the LLVM text of a loop, its computations and its kernels."""
-    used = [kernels[number] for number in loop.kernels]
-    lines = list(dict.fromkeys(d for kernel in used for d in kernel.declarations))
-    lines += [_MEMCPY, "", *map(inlined_text, used)]
+    used = {number: kernels[number] for number in loop.kernels}
+    lines = list(dict.fromkeys(d for kernel in used.values() for d in kernel.declarations))
+    lines += [_MEMCPY, ""]
+    lines += [inner_text(k, inlined=n not in loop.called) for n, k in used.items()]
     head = f"({parameters_text(loop)}) {attributes} {{"
     for number in loop.computations:
         name = f"define internal void @{_function_name(number)}{head}"

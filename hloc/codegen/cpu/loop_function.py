@@ -7,6 +7,7 @@ in registers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from hloc.codegen.cpu.kernel import Kernel
@@ -28,6 +29,9 @@ from hloc.lazy_dataclass import dataclass
 _MOST_LINES = 1200
 """Most lines of the kernels of such a loop."""
 
+_MOST_COPIED_LINES = 200
+"""Most lines of a kernel of which each of several steps has a copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoopFunction:
@@ -37,7 +41,8 @@ class LoopFunction:
         slots: slots of the table that the loop uses, in the order of its arguments.
         shared: slots whose pointers may alias.
         computations: numbers of all computations that it runs.
-        kernels: numbers of the inlined kernels.
+        kernels: numbers of the kernels, inlined unless they are in `called`.
+        called: long kernels of several steps, which would each have a copy.
     """
 
     step: LoopStep
@@ -45,6 +50,7 @@ class LoopFunction:
     shared: frozenset[int]
     computations: tuple[int, ...]
     kernels: tuple[int, ...]
+    called: frozenset[int]
 
     @property
     def name(self) -> str:
@@ -78,7 +84,7 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
 def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunction | None:
     """Return the function of a loop, None if it has large kernels, or calls host or engine."""
     computations: list[int] = []
-    used: dict[int, None] = {}
+    calls: Counter[int] = Counter()
     slots = {STOP_SLOT, step.predicate.slot}
     pending = [step.body, step.condition]
     while pending:
@@ -90,19 +96,20 @@ def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunc
             if isinstance(inner, HostStep | ExchangeStep):
                 return None
             if isinstance(inner, KernelStep):
-                used[inner.kernel] = None
-                if sum(lines[kernel] for kernel in used) > _MOST_LINES:
+                calls[inner.kernel] += 1
+                if sum(lines[kernel] for kernel in calls) > _MOST_LINES:
                     return None
             slots.update(place.slot for place in _places(inner))
             pending += called_by(inner)
-    if not used:
+    if not calls:
         return None
     return LoopFunction(
         step,
         tuple(sorted(slots)),
         _shared_slots(plan),
         tuple(computations),
-        tuple(sorted(used)),
+        tuple(sorted(calls)),
+        frozenset(k for k, n in calls.items() if n > 1 and lines[k] > _MOST_COPIED_LINES),
     )
 
 
@@ -141,13 +148,13 @@ def arguments_text(slots: Sequence[int]) -> str:
     return ", ".join(f"ptr %slot{slot}" for slot in slots)
 
 
-def inlined_text(kernel: Kernel) -> str:
-    """Return the definition of a kernel with attributes for inlining."""
+def inner_text(kernel: Kernel, *, inlined: bool) -> str:
+    """Return the definition of a kernel of a loop, with attributes for or against inlining."""
     head, mark, rest = kernel.text.partition(" nounwind ")
     head = head.replace("define void", "define internal void", 1)
     # `optsize` suits a kernel that runs alone, not a loop around it.
     head = head.removesuffix(" optsize")
-    return f"{head} alwaysinline{mark}{rest}"
+    return f"{head} {'alwaysinline' if inlined else 'noinline'}{mark}{rest}"
 
 
 def only_inlined(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> frozenset[int]:

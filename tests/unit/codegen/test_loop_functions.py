@@ -432,3 +432,42 @@ def test_short_kernels_that_no_loop_inlines_have_lanes() -> None:
     assert isinstance(module, CpuModule)
     (kernel,) = (kernel for kernel in module.kernels if "fma" in kernel.text)
     assert f"<{host_target().vector_bytes // 4} x float>" in kernel.text
+
+
+SQUARES = """HloModule squares
+
+below {
+  s = (s32[], c128[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+step {
+  s = (s32[], c128[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = c128[16,16] get-tuple-element(s), index=1
+  square = c128[16,16] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  fourth = c128[16,16] dot(square, square), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = (s32[], c128[16,16]) tuple(next, fourth)
+}
+ENTRY e {
+  x = c128[16,16] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], c128[16,16]) tuple(zero, x)
+  w = (s32[], c128[16,16]) while(start), condition=below, body=step
+  ROOT r = c128[16,16] get-tuple-element(w), index=1
+}
+"""
+
+
+def test_a_long_kernel_of_several_steps_is_called() -> None:
+    """One product for both steps, whose copies would take twice as long to compile."""
+    executable = hloc.compile(SQUARES)
+    (loop,) = _loops(executable)
+    assert len(loop.called) == 1
+    real, imaginary = np.random.default_rng(0).uniform(0, 1 / 16, (2, 16, 16))
+    x = real + 1j * imaginary
+    (found,) = executable(x)
+    np.testing.assert_allclose(found, np.linalg.matrix_power(x, 64), **bounds("f64 factors"))
