@@ -2,7 +2,7 @@
 
 A gemm of few rows spends much of its time on packing its right-hand side. If that is a constant
 which nothing else reads, it is stored in the packed form (`memory/panels.py`), whatever the order
-of its dimensions was.
+of its dimensions was. Matrix registers pack the parts of its elements in every call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Constant weights in panels: which constants lie so, and that products of them are the same."""
+"""Constant weights in panels: which constants lie so, and that products of them are the same.
+
+Matrix registers, which multiply parts of f32, pack them in every call.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ from tests.unit.codegen.harness import parse_text
 from tests.unit.codegen.test_products import narrower
 
 Array = np.ndarray[Any, Any]
+
+
+NO_MATRICES = "-amx-bf16"
+"""Features of the machine of these tests, of which some are about vectors alone."""
 
 
 def dot_text(rows: int, depth: int, columns: int) -> str:
@@ -150,12 +157,12 @@ def both(text: str, **options: Any) -> tuple[Any, Array, Array, Array]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_constant_weight_gives_the_same_bits(name: str, threads: int) -> None:
     """Sums are those of packing in every call: the same tiles and blocks of k."""
-    program, _, found, wanted = both(TEXTS[name], threads=threads)
+    program, _, found, wanted = both(TEXTS[name], threads=threads, features=NO_MATRICES)
     assert panel_width(weight(program.compiled.module).array), "the weight lies in panels"
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("features", ["", "-avx512f", "-avx512f,-avx,-avx2,-fma"])
+@pytest.mark.parametrize("features", ["", NO_MATRICES, "-avx512f", "-avx512f,-avx,-avx2,-fma"])
 def test_vectors_of_other_widths(features: str) -> None:
     _, _, found, wanted = both(LAYER, features=features)
     np.testing.assert_array_equal(found, wanted)
@@ -166,7 +173,8 @@ def test_a_machine_with_other_tiles_reads_the_same_panels(name: str) -> None:
     """Kernels for several machines share the constants: one packs them in calls from its panels."""
     plain = parse_text(TEXTS[name].replace("WEIGHT", "parameter(1)"))
     x, w = arrays_for(plain)
-    compiled = CpuBackend().compile(baked(TEXTS[name], w), CompileOptions())
+    options = CompileOptions(features=NO_MATRICES)
+    compiled = CpuBackend().compile(baked(TEXTS[name], w), options)
     other = CpuBackend().for_machine(compiled, narrower(128))
     (found,), (wanted,) = load_compiled(other)(x), hloc.evaluate(plain, x, w)
     np.testing.assert_allclose(found, wanted, **bounds("f32 products"))
@@ -215,7 +223,7 @@ def test_tiles_that_a_module_brings_along_mean_nothing_here(*, is_constant: bool
 
 
 def test_a_kept_program_has_its_panels_at_cache_lines() -> None:
-    program, _, _, _ = both(LAYER)
+    program, _, _, _ = both(LAYER, features=NO_MATRICES)
     kept = Program(program.manifest, program.compiled.objects(), "")
     data = program_bytes(kept)
     assert data is not None

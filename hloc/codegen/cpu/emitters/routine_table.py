@@ -107,8 +107,8 @@ def _arithmetics(
     """Return the arithmetics of such gemms."""
     axis = Axis(64, 1, 1, 1)
     samples = (
-        PackedGemm((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result)
-        for depth in _DEPTHS
+        PackedGemm((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result, splits)
+        for depth, splits in product(_DEPTHS, (False, sources == (F32, F32)))
     )
     return dict.fromkeys(arithmetic_of(p, target) for p in samples)
 

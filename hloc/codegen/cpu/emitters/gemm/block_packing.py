@@ -3,7 +3,7 @@
 A unit is four bytes: one or several elements of k. A panel is a sequence of blocks. In a block of
 rows, the units of each row are contiguous; in a block of columns, the columns of each unit are.
 Memory is read in lines of 64 bytes, along k or along rows or columns; where the panel needs the
-other order, 16 lines are transposed in registers.
+other order, 16 lines are transposed in registers. An f32 is packed as bf16 parts: a block for each.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS, line_words, parts_of, unit_words
 from hloc.codegen.cpu.emitters.gemm.gather_runs import GatherRuns, find_gather_runs
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, SIDE
 from hloc.codegen.cpu.emitters.gemm.packing import (
@@ -23,8 +24,8 @@ from hloc.codegen.cpu.emitters.gemm.packing import (
 )
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as, rounded, widened
-from hloc.dtypes import BF16, F32, PRED
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
+from hloc.dtypes import BF16, F32
 
 _LINE = f"<{SIDE} x i32>"
 
@@ -44,16 +45,19 @@ class BlockPacking:
 
         Args:
             w: the function.
-            p: the form of the panel; elements keep their type, except that f32 may become bf16.
+            p: the form of the panel; elements keep their type, except that f32 becomes parts.
             by_unit: true for columns, whose units are contiguous in the panel.
         """
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.p, self.by_unit = p, by_unit
         self.steps = MATRIX_UNITS * p.group
-        self.element = REPRESENTATIONS[p.packed].memory
-        self.block_bytes = p.width * ROW_BYTES
+        self.splits = p.source is F32
+        self.parts = PARTS if self.splits else 1
+        self.element = "i32" if self.splits else REPRESENTATIONS[p.packed].memory
+        self.part_bytes = p.width * ROW_BYTES
+        self.block_bytes = self.parts * self.part_bytes
         self.depth, self.count = argument("%depth"), argument("%count")
-        self.square = self.fn.allocate(_LINE, SIDE) if by_unit else ""
+        self.square = self.fn.allocate(_LINE, self.parts * SIDE) if by_unit else ""
 
     # ---- from anywhere
 
@@ -93,7 +97,7 @@ class BlockPacking:
                 for offset, exists in zip(offsets, valid, strict=True)
             ]
             place = math.mul(math.add(i, unit), ROW_BYTES)
-            self._store(block, place, self._words(vectors, SIDE))
+            self._store_parts(block, place, self._words(vectors, SIDE))
 
     def _block(self, start: IndexValue, stop: IndexValue, first: IndexValue, block: str) -> None:
         """Pack some rows or columns of a block, with contiguous runs along k where possible."""
@@ -111,22 +115,38 @@ class BlockPacking:
         """Pack lines along k; those of columns are transposed."""
         math, fn = self.math, self.fn
 
-        def line(i: IndexValue) -> str:
-            vector = self._combined(pieces, self.w.offset("%offsets", i), self.steps)
-            return fn.value(f"bitcast <{self.steps} x {self.element}> {vector} to {_LINE}")
+        def line(i: IndexValue) -> list[str]:
+            offset = self.w.offset("%offsets", i)
+            vector = self._combined(pieces, offset, self.steps)
+            if self.splits:
+                self._prefetch_line(math.add(math.add(offset, pieces.parts[0][0]), self.steps))
+                parts = parts_of(self.w, vector, self.steps)
+                return [line_words(self.w, part, self.steps) for part in parts]
+            return [fn.value(f"bitcast <{self.steps} x {self.element}> {vector} to {_LINE}")]
 
         if not self.by_unit:
             with self.body.loop(start, stop) as i:
-                self._store(block, math.mul(i, ROW_BYTES), line(i))
+                self._store_parts(block, math.mul(i, ROW_BYTES), line(i))
             return
-        last = math.sub(stop, 1)
+        last, square_bytes = math.sub(stop, 1), SIDE * ROW_BYTES
         with self.body.loop(0, SIDE) as r:
-            text = line(math.minimum(math.add(start, r), last))
-            self._store(self.square, math.mul(r, ROW_BYTES), text)
-        rows = (math.moved(self.square, r * ROW_BYTES) for r in range(SIDE))
-        lines = [fn.value(f"load {_LINE}, ptr {row}, align {ROW_BYTES}") for row in rows]
-        for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
-            self._store(block, math.mul(math.add(start, unit), ROW_BYTES), vector)
+            for part, text in enumerate(line(math.minimum(math.add(start, r), last))):
+                place = math.add(math.mul(r, ROW_BYTES), part * square_bytes)
+                self._store(self.square, place, text)
+        for part in range(self.parts):
+            square = math.moved(self.square, part * square_bytes)
+            rows = (math.moved(square, r * ROW_BYTES) for r in range(SIDE))
+            lines = [fn.value(f"load {_LINE}, ptr {row}, align {ROW_BYTES}") for row in rows]
+            to = math.moved(block, part * self.part_bytes)
+            for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
+                self._store(to, math.mul(math.add(start, unit), ROW_BYTES), vector)
+
+    def _prefetch_line(self, place: IndexValue) -> None:
+        """Prefetch a line of elements."""
+        size = self.p.source.storage_bytes
+        for start in range(0, self.steps * size, ROW_BYTES):
+            at = self.math.add(self.math.mul(place, size), start)
+            self.b.prefetch_at(self.math.moved("%from", at), 1)
 
     def _combined(
         self, pieces: GatherRuns, place: IndexValue, size: int, exists: Value | None = None
@@ -153,19 +173,34 @@ class BlockPacking:
         """Pack some rows or columns of a block element by element."""
         math, p, b = self.math, self.p, self.b
         last = math.sub(left, 1)
-        zero = b.const(p.packed if p.source is F32 else p.source, 0)
+        zero = b.const(p.source, 0)
         with self.body.loop(start, stop) as i, self.body.loop(0, self.steps) as step:
             base = self.w.offset("%offsets", i)
             offset = self.w.offset("%steps", math.add(first, math.minimum(step, last)))
             value = b.load(pointer_value("%from"), p.source, math.add(base, offset))
-            value = self._part(value) if p.source is F32 else value
             value = b.select(math.compare("LT", step, left), value, zero)
             unit, e = math.div(step, p.group), math.rem(step, p.group)
             cell = math.add(math.mul(i, MATRIX_UNITS), unit)
             if self.by_unit:
                 register, lane = math.div(i, SIDE), math.rem(i, SIDE)
                 cell = math.add(math.mul(math.add(math.mul(register, SIDE), unit), SIDE), lane)
-            b.store(pointer_value(block), math.add(math.mul(cell, p.group), e), value)
+            place = math.add(math.mul(cell, p.group), e)
+            for part, element in enumerate(self._elements_of(value)):
+                b.store(pointer_value(math.moved(block, part * self.part_bytes)), place, element)
+
+    def _elements_of(self, value: Value) -> list[Value]:
+        """Return the packed elements of one element: itself, or its parts."""
+        if not self.splits:
+            return [value]
+        fn = self.fn
+        bits = fn.value(f"bitcast float {value.text} to i32")
+        bits = fn.value(f"insertelement <1 x i32> poison, i32 {bits}, i64 0")
+        found = []
+        for part in parts_of(self.w, bits, 1):
+            word = fn.value(f"extractelement <1 x i32> {part}, i64 0")
+            high = fn.value(f"lshr i32 {word}, 16")
+            found.append(Value(BF16, fn.value(f"trunc i32 {high} to i16")))
+        return found
 
     # ---- along the rows or columns
 
@@ -203,8 +238,9 @@ class BlockPacking:
                     within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
                     place = math.add(math.add(row, panel), within)
                     found = self._units(offsets, [] if end is whole else valid, i, lines)
-                    for number, line in enumerate(found):
-                        self._store("%to", math.add(place, number * SIDE * ROW_BYTES), line)
+                    for number, parts in enumerate(found):
+                        at = math.add(place, number * SIDE * ROW_BYTES)
+                        self._store_parts("%to", at, parts)
 
     def _rows(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
         """Pack a block of the rows of all panels."""
@@ -217,8 +253,11 @@ class BlockPacking:
             panel = math.mul(math.div(i, self.p.width), panel_bytes)
             within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
             place = math.add(math.add(start, panel), within)
-            for r, line in enumerate(transposed(self.w, units, _LINE)):
-                self._store("%to", math.add(place, r * ROW_BYTES), line)
+            for part in range(self.parts):
+                lines = transposed(self.w, [unit[part] for unit in units], _LINE)
+                to = math.moved("%to", part * self.part_bytes)
+                for r, line in enumerate(lines):
+                    self._store(to, math.add(place, r * ROW_BYTES), line)
 
     def _unit(self, first: IndexValue, unit: IndexValue) -> tuple[list[Value], list[Value]]:
         """Return the addresses of the elements of a unit, and which of them exist."""
@@ -230,8 +269,8 @@ class BlockPacking:
 
     def _units(
         self, offsets: list[Value], valid: list[Value], i: IndexValue, lines: int
-    ) -> list[str]:
-        """Return one unit of all rows or columns of some lines, from number `i` on.
+    ) -> list[list[str]]:
+        """Return one unit of all rows or columns of some lines, from number `i` on, in parts.
 
         `valid` tells which elements of the unit exist; if it is empty, all exist in all lines.
         """
@@ -251,45 +290,35 @@ class BlockPacking:
         joined, words = self._words(vectors, size), f"<{size} x i32>"
         if lines == 1:
             return [joined]
-        parts = []
+        found = []
         for first in range(0, size, SIDE):
-            order = ", ".join(f"i32 {first + lane}" for lane in range(SIDE))
-            text = f"shufflevector {words} {joined}, {words} poison, <{SIDE} x i32> <{order}>"
-            parts.append(fn.value(text))
-        return parts
+            order = f"<{SIDE} x i32> <{', '.join(f'i32 {first + r}' for r in range(SIDE))}>"
+            texts = (f"shufflevector {words} {part}, {words} poison, {order}" for part in joined)
+            found.append([fn.value(text) for text in texts])
+        return found
 
     # ---- lines
 
-    def _words(self, vectors: list[str], size: int) -> str:
-        """Return units of `size` rows or columns, given a vector for each of their elements."""
+    def _words(self, vectors: list[str], size: int) -> list[str]:
+        """Return units of `size` rows or columns, in parts, given a vector for each element."""
+        if self.splits:
+            even, odd = (parts_of(self.w, vector, size) for vector in vectors)
+            return [unit_words(self.w, x, y, size) for x, y in zip(even, odd, strict=True)]
         joined = interleaved(self.w, vectors, size, self.element)
         kind = f"<{size * self.p.group} x {self.element}>"
-        return self.fn.value(f"bitcast {kind} {joined} to <{size} x i32>")
+        return [self.fn.value(f"bitcast {kind} {joined} to <{size} x i32>")]
 
     def _load(self, place: IndexValue, size: int, mask: str) -> str:
         source = self.p.source
         vector = load_as(self.w, "%from", source, source, size, place, mask)
-        return self._parts(vector, size) if source is F32 else vector
+        if not self.splits:
+            return vector
+        return self.fn.value(f"bitcast <{size} x float> {vector} to <{size} x i32>")
 
-    def _parts(self, vector: str, size: int) -> str:
-        """Return the requested bf16 part of each f32; the rest of an infinity is 0, not NaN."""
-        fn, kind = self.fn, f"<{size} x float>"
-        nearest = rounded(self.w, vector, F32, BF16, size)
-        if not self.p.part:
-            return nearest
-        rest = fn.value(f"fsub {kind} {vector}, {widened(self.w, nearest, size)}")
-        known = fn.value(f"fcmp ord {kind} {rest}, {rest}")
-        rest = fn.value(f"select <{size} x i1> {known}, {kind} {rest}, {kind} zeroinitializer")
-        return rounded(self.w, rest, F32, BF16, size)
-
-    def _part(self, value: Value) -> Value:
-        """Return the same of one element."""
-        b, nearest = self.b, self.b.convert(value, BF16)
-        if not self.p.part:
-            return nearest
-        rest = b.fsub(value, b.convert(nearest, F32))
-        known = Value(PRED, self.fn.value(f"fcmp ord float {rest.text}, {rest.text}"))
-        return b.convert(b.select(known, rest, b.const(F32, 0)), BF16)
+    def _store_parts(self, pointer: str, offset: IndexValue, parts: list[str]) -> None:
+        """Store a line of each part."""
+        for number, line in enumerate(parts):
+            self._store(self.math.moved(pointer, number * self.part_bytes), offset, line)
 
     def _store(self, pointer: str, offset: IndexValue, line: str) -> None:
         at = self.math.moved(pointer, offset)

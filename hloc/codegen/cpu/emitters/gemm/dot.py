@@ -138,9 +138,7 @@ def micro_gemm(inst: Instruction) -> RoutineGemm | None:
 
 
 def _routine_gemm(inst: Instruction, p: GemmProblem) -> RoutineGemm | None:
-    root = root_of(inst)
-    algorithm = root.attributes.algorithm if root.is_a("dot") else ""
-    return _first_routine(p, *_types(root), algorithm)
+    return _first_routine(p, *_types(root_of(inst)))
 
 
 def _types(root: Instruction) -> tuple[tuple[DType, DType], DType]:
@@ -151,12 +149,12 @@ def _types(root: Instruction) -> tuple[tuple[DType, DType], DType]:
 
 @lru_cache(maxsize=256)
 def _first_routine(
-    p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str
+    p: GemmProblem, sources: tuple[DType, DType], result: DType
 ) -> RoutineGemm | None:
     return (
         inner_gemm(p, sources, result)
         or grouped_gemm(p, sources, result)
-        or packed_gemm(p, sources, result, algorithm)
+        or packed_gemm(p, sources, result)
         or gemv_streaming(p, sources, result)
         or small_packed_gemm(p, sources, result)
     )

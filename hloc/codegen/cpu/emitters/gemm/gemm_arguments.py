@@ -27,7 +27,6 @@ class GemmArguments:
         multiple: steps of k per iteration of the micro-kernel.
         row_distance: row stride of the result in elements.
         panel, panels: offsets of packed rows and columns, in bytes after the tables.
-        part_bytes: size of the packed rows.
         sums, sums_row_bytes: offset of the sums that are rounded to the result, in bytes after the
             tables, and their row stride; 0 if the sums are in the result.
         kept_sums_row_bytes: row stride of the sums if they are those of all rows, else 0.
@@ -62,7 +61,6 @@ class GemmArguments:
     row_distance: int
     panel: int
     panels: int
-    part_bytes: int
     sums: int
     sums_row_bytes: int
     kept_sums_row_bytes: int

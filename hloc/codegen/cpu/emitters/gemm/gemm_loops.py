@@ -33,7 +33,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     LINES,
     PANELS,
 )
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PART_PAIRS
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -53,19 +53,16 @@ class NestForm:
 
     Attributes:
         rows, columns: how they lie in memory: `IN_PLACE`, `LINES`, `PANELS`, or otherwise.
-        parts: how many bf16 stand for an element.
     """
 
     rows: str
     columns: str
-    parts: int
 
     @property
     def name(self) -> str:
         """The name of the routine."""
         rows = "direct" if self.rows in IN_PLACE else _form_name(self.rows)
-        parts = f"_{self.parts}_parts" if self.parts > 1 else ""
-        return f"nest_{rows}_{_form_name(self.columns)}{parts}"
+        return f"nest_{rows}_{_form_name(self.columns)}"
 
     @property
     def is_direct(self) -> bool:
@@ -91,8 +88,6 @@ def nest_routines(form: NestForm, target: Target) -> tuple[Routines, Routines]:
 def _nest(form: NestForm, target: Target) -> Routines:
     pointers = ["tiles", *([] if form.is_packed else ["pack_columns"])]
     pointers += [] if form.is_direct else ["pack_rows"]
-    if form.parts > 1:
-        pointers += ["rest_columns", "rest_rows"]
     parameters = (
         *(f"ptr %{name}" for name in ("lhs", "rhs", "out", "scratch")),
         "i64 %begin",
@@ -234,7 +229,6 @@ class _Nest:
             block,
         )
         steps, _ = self._steps(step)
-        panels = [] if self.form.is_direct else self._row_panels(group, row, step)
         result_row = math.mul(row, n["row_distance"])
         result = math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
         result_row_bytes = math.mul(n["row_distance"], n["result_bytes"])
@@ -244,23 +238,22 @@ class _Nest:
         ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
         if self.form.columns in (LINES, PANELS):
             ahead = self._ahead(rhs, columns, row, block)
-        for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
-            source = panels[left : left + 1]
-            if self.form.is_direct:
-                tables = self.tables
-                source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
-            numbers = [self._units(steps), row_bytes, height]
-            if self.form.is_packed:
-                with body.loop(0, count, n["width"]) as column:
-                    panel = self._panel_in_memory(rhs, math.add(first, column), step)
-                    tile = math.moved(to, math.mul(column, n["result_bytes"]))
-                    pointers = [*source, panel, tile]
-                    here = (self._panel_in_memory(ahead[0], column, 0), *ahead[1:])
-                    self._tile_row(pointers, [*numbers, n["width"]], adds, here)
-                continue
-            packed = self._panels_at(step, start, right)
+        if self.form.is_direct:
+            tables = self.tables
+            source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
+        else:
+            source = [self._row_panel(group, row, step)]
+        numbers = [self._units(steps), row_bytes, height]
+        if self.form.is_packed:
+            with body.loop(0, count, n["width"]) as column:
+                panel = self._panel_in_memory(rhs, math.add(first, column), step)
+                tile = math.moved(to, math.mul(column, n["result_bytes"]))
+                pointers = [*source, panel, tile]
+                here = (self._panel_in_memory(ahead[0], column, 0), *ahead[1:])
+                self._tile_row(pointers, [*numbers, n["width"]], adds, here)
+        else:
+            packed = self._panels_at(step, start)
             self._tile_row([*source, packed, to], [*numbers, count], adds, ahead)
-            adds = "true"
         is_last = math.compare("GE", math.add(step, n["deep"]), n["depth"])
         with body.when(self.w.b.and_(is_last, rounds)):
             self._call("round", [to, result], [count, height, row_bytes, result_row_bytes])
@@ -292,12 +285,11 @@ class _Nest:
         is_first = math.compare("EQ", first, self._part("column", self.n["columns"])[0])
         is_lost = math.compare("EQ", self.n["kept_row_bytes"], 0)
         with self.body.when(self.w.b.or_(is_first, is_lost)):
-            panels = self._row_panels(row, row, step)
-            for to, name in zip(panels, ("pack_rows", "rest_rows"), strict=False):
-                self._pack(name, "row", lhs, rows, (step, steps), to)
+            to = self._row_panel(row, row, step)
+            self._pack("pack_rows", "row", lhs, rows, (step, steps), to)
 
-    def _row_panels(self, group: IndexValue, row: IndexValue, step: IndexValue) -> list[str]:
-        """Return where each part of the rows from `row` on is packed, from step `step` of k on.
+    def _row_panel(self, group: IndexValue, row: IndexValue, step: IndexValue) -> str:
+        """Return where the rows from `row` on are packed, from step `step` of k on.
 
         Of a group of rows that were packed together, those of a tile are one panel.
         """
@@ -309,8 +301,7 @@ class _Nest:
             _, padded = self._steps(step)
             within = math.mul(math.sub(row, group), math.mul(padded, n["operand_bytes"]))
             at = math.add(at, within)
-        parts = (math.mul(n["part_bytes"], part) for part in range(self.form.parts))
-        return [math.moved(self.panel, math.add(at, part)) for part in parts]
+        return math.moved(self.panel, at)
 
     def _tile_row(
         self,
@@ -366,15 +357,11 @@ class _Nest:
         count = b.select(is_needed, math.value(share), math.value(0))
         return place, n["ahead_row_bytes"], count
 
-    def _panels_at(self, step: IndexValue, start: IndexValue, part: int) -> str:
+    def _panels_at(self, step: IndexValue, start: IndexValue) -> str:
         """Return the address of the packed columns of the block of k from `step` on."""
         n, math = self.n, self.math
-        place = math.sub(step, start)
-        if part:
-            place = math.add(place, math.mul(self._units(n["span"]), n["multiple"]))
-        return self.math.moved(
-            self.panels, math.mul(math.mul(place, n["block"]), n["operand_bytes"])
-        )
+        place = math.mul(math.sub(step, start), n["block"])
+        return math.moved(self.panels, math.mul(place, n["operand_bytes"]))
 
     def _panel_in_memory(self, rhs: str, column: IndexValue, step: IndexValue) -> str:
         """Return where the panel that begins with `column` has step `step` of k."""
@@ -392,17 +379,15 @@ class _Nest:
     ) -> None:
         n, math = self.n, self.math
         steps, padded = self._steps(step)
-        for part in range(self.form.parts):
-            name = "rest_columns" if part else "pack_columns"
-            panels = self._panels_at(step, start, part)
-            if self.form.columns == LINES:
-                self._pack(name, "column", rhs, (first, count), (step, steps), panels)
-                continue
-            with self.body.loop(0, count, n["width"]) as column:
-                to = self.math.moved(panels, math.mul(math.mul(column, padded), n["operand_bytes"]))
-                width = math.minimum(n["width"], math.sub(count, column))
-                at = math.add(first, column)
-                self._pack(name, "column", rhs, (at, width), (step, steps), to)
+        panels = self._panels_at(step, start)
+        if self.form.columns == LINES:
+            self._pack("pack_columns", "column", rhs, (first, count), (step, steps), panels)
+            return
+        with self.body.loop(0, count, n["width"]) as column:
+            to = self.math.moved(panels, math.mul(math.mul(column, padded), n["operand_bytes"]))
+            width = math.minimum(n["width"], math.sub(count, column))
+            at = math.add(first, column)
+            self._pack("pack_columns", "column", rhs, (at, width), (step, steps), to)
 
     def _pack(
         self,
@@ -439,6 +424,5 @@ class _Nest:
 def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield the loops of all forms, and the routines that they call."""
     yield offset_table.table_routine(target)
-    for rows, columns, parts in product((DIRECT, LINES, ANY), (LINES, ANY, PANELS), (1, 2)):
-        if parts == 1 or (rows != DIRECT and columns != PANELS):
-            yield _nest(NestForm(rows, columns, parts), target)
+    for rows, columns in product((DIRECT, LINES, ANY), (LINES, ANY, PANELS)):
+        yield _nest(NestForm(rows, columns), target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 from hloc.codegen.cpu.emitters.gemm.block_packing import BlockPacking
@@ -23,6 +22,7 @@ from hloc.codegen.cpu.emitters.gemm.packing import (
     Packing,
     pack_rows,
 )
+from hloc.codegen.cpu.emitters.gemm.part_tiles import PartTiles, put_routine
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS, TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
@@ -51,8 +51,6 @@ class GemmRoutines:
         tiles: the row of tiles.
         columns, rows: the packing; `rows` is empty if rows are read where they lie, `columns` if
             they are packed already.
-        rest_columns, rest_rows: the packing of the second of the parts that elements are split
-            into, empty if they are not.
         units: what a kernel that calls them has to use.
     """
 
@@ -60,8 +58,6 @@ class GemmRoutines:
     columns: str
     rows: str
     units: tuple[Routines, ...]
-    rest_columns: str = ""
-    rest_rows: str = ""
 
 
 @cache
@@ -71,7 +67,6 @@ def gemm_routines(
     sources: tuple[DType, DType],
     forms: tuple[str, str],
     target: Target,
-    parts: int = 1,
 ) -> GemmRoutines:
     """Return the functions of a gemm: a unit for each, which other gemms share.
 
@@ -81,7 +76,6 @@ def gemm_routines(
         sources: element types of the operands in memory.
         forms: forms of rows and columns in memory.
         target: the machine.
-        parts: number of bf16 parts of an f32, one or two, for matrix registers.
     """
     width = lanes(arithmetic, target)
     is_matrix, is_direct = arithmetic.is_matrix, forms[0] in IN_PLACE
@@ -94,27 +88,19 @@ def gemm_routines(
         # Tiles with masks do not read vectors after the last valid one.
         filled=width if target.vector_bits == 512 and not is_matrix else 0,
     )
-    right = [
-        pack("columns", replace(packed, part=part), forms[1], width, target)
-        for part in range(parts if forms[1] != PANELS else 0)
-    ]
+    right = [] if forms[1] == PANELS else [pack("columns", packed, forms[1], width, target)]
     left: list[Routines] = []
     if not is_direct:
         is_bytes = is_matrix and arithmetic.operand is S8
         operand = sources[0] if is_bytes else arithmetic.operand
         packed = Packing(sources[0], operand, arithmetic.group, tile.rows, arithmetic.bias)
-        left = [
-            pack("rows", replace(packed, part=part), forms[0], _row_lanes(tile.rows), target)
-            for part in range(parts)
-        ]
+        left = [pack("rows", packed, forms[0], _row_lanes(tile.rows), target)]
     tiles = _tile_units(arithmetic, tile, forms[0], target)
     return GemmRoutines(
         tiles[0].name,
         right[0].name if right else "",
         left[0].name if left else "",
         (*tiles, *right, *left),
-        right[1].name if parts > 1 else "",
-        left[1].name if parts > 1 else "",
     )
 
 
@@ -135,11 +121,16 @@ def _tile_units(
     kind = arithmetic.instruction or (row_form if is_direct else "packed")
     name = f"tiles_{arithmetic.result_name}_{tile.rows}x{tile.vectors}_{kind}"
     if arithmetic.is_matrix:
+        has_parts, put = arithmetic.parts > 1, f"put_parts_{tile.rows}x{tile.vectors}"
 
         def matrix_tiles(w: RoutineWriter) -> None:
-            MatrixTiles(w, arithmetic, tile).write()
+            if has_parts:
+                PartTiles(w, arithmetic, tile, put).write()
+            else:
+                MatrixTiles(w, arithmetic, tile).write()
 
-        return [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
+        found = [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
+        return [*found, *([put_routine(put, tile, target)] if has_parts else [])]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
     unroll = unroll_of(row_form)
@@ -164,7 +155,7 @@ def unroll_of(row_form: str) -> int:
 
 
 def _pack_name(side: str, p: Packing, form: str) -> str:
-    kind = "_biased" * (p.offset != 0) + "_rest" * p.part
+    kind = "_biased" * (p.offset != 0)
     return f"{side}_{p.source.name}_{p.packed.name}_{p.group}x{p.width}{kind}_{form}"
 
 

@@ -17,7 +17,6 @@ from hloc.codegen.cpu.emitters.gemm.gemm_tiles import (
     direct_form,
     forms_of,
     packed_rows_form,
-    parts_of,
     tile_of,
     tiles_of,
 )
@@ -150,14 +149,14 @@ def prefetches(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic, target: T
     if arithmetic.operand is not arithmetic.total or not is_read:
         return False
     rows_bytes = p.sizes[0] * s.deep * p.sources[0].storage_bytes
-    columns_bytes = s.span * s.block * arithmetic.operand.storage_bytes
+    columns_bytes = s.span * s.block * arithmetic.operand_bytes
     return rows_bytes + 2 * columns_bytes <= AHEAD_SHARE * target.l2_bytes
 
 
 def keeps_rows(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> bool:
     """True if rows are packed for the first block of columns only."""
     is_again = s.rows not in IN_PLACE and s.block < p.sizes[1]
-    return is_again and may_keep_rows(p, arithmetic.operand.storage_bytes)
+    return is_again and may_keep_rows(p, arithmetic.operand_bytes)
 
 
 def rows_at_once(s: GemmSchedule) -> int:
@@ -167,7 +166,7 @@ def rows_at_once(s: GemmSchedule) -> int:
 
 def panel_sizes(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, int]:
     """Return bytes of the tables, of the packed rows, and of the packed columns."""
-    size, multiple = arithmetic.operand.storage_bytes, arithmetic.depth_multiple
+    size, multiple = arithmetic.operand_bytes, arithmetic.depth_multiple
     deep, span, depth = (-(-steps // multiple) * multiple for steps in (s.deep, s.span, p.sizes[2]))
     group = rows_at_once(s)
     rows = group * (span if s.rows == LINES else deep)
@@ -182,7 +181,7 @@ def scratch_of(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> int:
     tables, rows, columns = panel_sizes(s, p, arithmetic)
     sums_rows = s.tile.rows if s.span == p.sizes[2] else max(s.tile.rows, p.sizes[0])
     sums = sums_rows * sums_row_bytes(s)
-    return ALIGNMENT + tables + parts_of(p, arithmetic) * (rows + columns) + sums
+    return ALIGNMENT + tables + rows + columns + sums
 
 
 def sums_row_bytes(s: GemmSchedule) -> int:

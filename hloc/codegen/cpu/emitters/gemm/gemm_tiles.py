@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
     DIRECT,
@@ -20,7 +21,6 @@ from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import has_dot_products,
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BYTE_PRODUCTS,
     COLUMN_PIECE,
-    PARTS,
     PackedGemm,
     has_direct_columns,
     is_in_runs,
@@ -77,8 +77,8 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
     wide = target.vector_bits == 512
     if wide and p.sources == (BF16, BF16) and target.has("amx-bf16"):
         return Arithmetic("matrix", F32, BF16, p.result, 2, "tdpbf16ps")
-    if wide and p.algorithm and target.has("amx-bf16"):
-        return Arithmetic("matrix", F32, BF16, F32, 2, "tdpbf16ps")
+    if wide and p.splits and target.has("amx-bf16"):
+        return Arithmetic("parts", F32, BF16, F32, 2, "tdpbf16ps", parts=PARTS)
     if wide and p.sources in _BYTE_INSTRUCTIONS and target.has("amx-int8"):
         return Arithmetic("matrix", S32, S8, S32, 4, _BYTE_INSTRUCTIONS[p.sources])
     if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
@@ -90,11 +90,6 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
     if p.sources in BYTE_PRODUCTS and depth % 2 == 0 and has_pair_sums(target):
         return Arithmetic("s16", S32, S16, S32, 2)
     return Arithmetic(total.name, total, total, p.result)
-
-
-def parts_of(p: PackedGemm, arithmetic: Arithmetic) -> int:
-    """Return the number of bf16 parts of an element."""
-    return PARTS[p.algorithm] if p.algorithm and arithmetic.is_matrix else 1
 
 
 def tile_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> Tile:

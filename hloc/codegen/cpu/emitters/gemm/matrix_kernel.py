@@ -23,7 +23,8 @@ ROW_BYTES = 64
 """Size of a row of a register."""
 
 _REGISTERS = 8
-_REGISTER_BYTES = SIDE * ROW_BYTES
+REGISTER_BYTES = SIDE * ROW_BYTES
+"""Size of a register."""
 
 
 class MatrixTiles:
@@ -45,8 +46,8 @@ class MatrixTiles:
 
     def write(self) -> None:
         """Write the loop over the panels."""
-        fn, math = self.fn, self.math
-        self.call("ldtilecfg", "ptr", fn.global_constant("[64 x i8]", _configuration()))
+        math = self.math
+        self.configure()
         panel_bytes = math.mul(argument("%steps"), self.width * ROW_BYTES)
         with self.body.loop(0, argument("%columns"), self.width) as first:
             panel = math.mul(math.div(first, self.width), panel_bytes)
@@ -56,6 +57,10 @@ class MatrixTiles:
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
             self._write_tile(b, out, math.value(columns))
         self.call("tilerelease", "")
+
+    def configure(self) -> None:
+        """Configure the registers."""
+        self.call("ldtilecfg", "ptr", self.fn.global_constant("[64 x i8]", _configuration()))
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
         """Compute one tile and store it, directly into the result if whole and of its type."""
@@ -68,19 +73,23 @@ class MatrixTiles:
         adds = fn.value(f"and i1 {whole.text}, %adds")
         clears = fn.value(f"xor i1 {adds}, true")
         with self.body.when(Value(PRED, adds)):
-            self._transfer("tileloadd64", out, "%row_bytes")
+            self.transfer("tileloadd64", out, "%row_bytes")
         with self.body.when(Value(PRED, clears)):
-            for number in (number for row in self.sums for number in row):
-                self.call("tilezero", "i8", str(number))
+            self.clear()
         self.multiply(b)
         apart = self.w.b.not_(whole)
         with self.body.when(whole):
-            self._transfer("tilestored64", out, "%row_bytes")
+            self.transfer("tilestored64", out, "%row_bytes")
         with self.body.when(apart):
-            self._transfer("tilestored64", self.copy.pointer, str(self.copy.row_bytes))
+            self.transfer("tilestored64", self.copy.pointer, str(self.copy.row_bytes))
             self.copy.move(out, columns)
 
-    def _transfer(self, name: str, pointer: str, row_bytes: str) -> None:
+    def clear(self) -> None:
+        """Let all sums be zero."""
+        for number in (number for row in self.sums for number in row):
+            self.call("tilezero", "i8", str(number))
+
+    def transfer(self, name: str, pointer: str, row_bytes: str) -> None:
         """Load or store all sums, with row stride `row_bytes`."""
         fn = self.fn
         for i, row in enumerate(self.sums):
@@ -93,7 +102,7 @@ class MatrixTiles:
 
     def multiply(self, panel: str) -> None:
         """Run over the blocks of k."""
-        left_bytes, right_bytes = self.down * _REGISTER_BYTES, self.width * ROW_BYTES
+        left_bytes, right_bytes = self.down * REGISTER_BYTES, self.width * ROW_BYTES
         with self.body.loop(0, argument("%steps")) as step:
             a = self.math.moved("%a", self.math.mul(step, left_bytes))
             b = self.math.moved(panel, self.math.mul(step, right_bytes))
@@ -101,13 +110,22 @@ class MatrixTiles:
 
     def multiply_block(self, a: str, row_bytes: str, b: str) -> None:
         """Add the products of one block of k; the left-hand side has row stride `row_bytes`."""
+        self.load_left(a, row_bytes)
+        self.add_products(b)
+
+    def load_left(self, a: str, row_bytes: str = str(ROW_BYTES)) -> None:
+        """Load a block of the rows."""
         for i, number in enumerate(self.left):
             if i:
                 step = self.fn.value(f"mul i64 {row_bytes}, {SIDE}")
                 a = self.fn.value(f"getelementptr i8, ptr {a}, i64 {step}")
             self._load(number, a, row_bytes)
+
+    def add_products(self, b: str) -> None:
+        """Add the products of the rows with a block of the columns; "" if that is loaded."""
         for j, number in enumerate(self.right):
-            self._load(number, self.math.moved(b, j * _REGISTER_BYTES), str(ROW_BYTES))
+            if b:
+                self._load(number, self.math.moved(b, j * REGISTER_BYTES), str(ROW_BYTES))
             for sums, left in zip(self.sums, self.left, strict=True):
                 numbers = (str(x) for x in (sums[j], left, number))
                 self.call(self.arithmetic.instruction, "i8, i8, i8", *numbers)

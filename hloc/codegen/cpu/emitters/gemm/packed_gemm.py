@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS
 from hloc.codegen.cpu.emitters.gemm.micro_kernel import RUN_STEPS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
 from hloc.codegen.kernels.gemm_problem import Axis
@@ -116,18 +117,18 @@ MAX_DEPTH_MULTIPLE = 64
 ALIGNMENT = 64
 """Size of a cache line, the alignment of tables and panels."""
 
-PARTS = {"dot_bf16_bf16_f32": 2, "dot_bf16_bf16_f32_x3": 2}
-"""Number of bf16 parts of an f32, for algorithms that are faster in matrix registers than in f32.
+SPLIT_BYTES = PARTS * BF16.storage_bytes
+"""Bytes of an f32 in parts of bf16."""
 
-One part would do for the first, but XLA:CPU computes that in f32, and results should agree. Time
-relative to f32 with three parts, `dot_bf16_bf16_f32_x6`: 1.4 to 1.6.
+SPLIT_DEPTH, MAX_SPLIT_BLOCKS = 128, 1024
+"""Most steps of k of a block of such elements, for gemms of at most so many blocks: longer sums are
+as accurate as others only with longer blocks.
+
+Time relative to 256 steps: 0.94 for 128x3072x768, 0.92 for 1024x1024x1024 and 128x768x3072.
 """
 
 BYTE_PRODUCTS = tuple(product((S8, U8), repeat=2))
 """Element types of both sides that matrix registers multiply as bytes."""
-
-PART_PAIRS = ((1, 0), (0, 1), (0, 0))
-"""Pairs of parts of both sides whose products are summed, the smallest first."""
 
 MAX_IN_ROWS_BYTES = 128
 """Most columns, times bytes of an element, for which matrix registers read rows in place.
@@ -145,7 +146,7 @@ class PackedGemm:
     Attributes:
         outer: loops around the routine, slowest first.
         rows, columns, depth: axes of the two sides and of k, slowest first.
-        algorithm: of a dot of f32 that may be less accurate than f32, else "".
+        splits: elements are f32, and matrix registers of bf16 may multiply their parts.
     """
 
     outer: tuple[Axis, ...]
@@ -155,7 +156,7 @@ class PackedGemm:
     exchanged: bool
     sources: tuple[DType, DType]
     result: DType
-    algorithm: str = ""
+    splits: bool = False
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -201,14 +202,14 @@ class PackedGemm:
     @property
     def scratch_bytes(self) -> int:
         """Bytes for the tables, a panel of rows and the packed columns, on every machine."""
-        vectors = (MAX_ROWS + MAX_TILE) * (8 if self.result is F64 else 4)
+        vectors = (MAX_ROWS + MAX_TILE) * max(self._packed_sizes)
         largest = 0
         total = 8 if self.result is F64 else 4
         for size, (columns, depth, keeps_depth) in (
             (total, _vector_blocks(self, 2 * PANEL_BYTES)),
             (total, _large_blocks(self, 2 * PANEL_BYTES)),
             (total, _large_blocks(self, 0)),
-            (self.sources[0].storage_bytes, _matrix_blocks(self)),
+            (_matrix_bytes(self), _matrix_blocks(self)),
         ):
             depth = self.sizes[2] if keeps_depth else depth
             width = min(columns, self.sizes[1])
@@ -227,8 +228,8 @@ class PackedGemm:
     def _packed_sizes(self) -> set[int]:
         """Bytes of a packed element of a row: on some machines bytes are widened, f32 split."""
         total = 8 if self.result is F64 else 4
-        others = {2} if self.algorithm or self.sources in BYTE_PRODUCTS else set()
-        return {total, self.sources[0].storage_bytes} | others
+        others = {2} if self.sources in BYTE_PRODUCTS else set()
+        return {total, _matrix_bytes(self)} | others
 
 
 def _elements(axes: tuple[Axis, ...]) -> int:
@@ -272,7 +273,8 @@ def may_keep_rows(p: PackedGemm, bytes_: int) -> bool:
     """True if rows are packed, in elements of `bytes_`, and are few enough to stay packed."""
     rows, _, depth = p.sizes
     most = KEPT_LINES_BYTES if _are_lines(p) else KEPT_ROWS_BYTES
-    return not _are_in_place(p) and rows * depth * bytes_ <= most
+    is_packed = bytes_ == SPLIT_BYTES or not _are_in_place(p)
+    return is_packed and rows * depth * bytes_ <= most
 
 
 def _kept_rows_bytes(p: PackedGemm, bytes_: int) -> int:
@@ -281,7 +283,7 @@ def _kept_rows_bytes(p: PackedGemm, bytes_: int) -> int:
         return 0
     rows, _, depth = p.sizes
     padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
-    return (rows + MAX_ROWS) * padded * bytes_ * PARTS.get(p.algorithm, 1)
+    return (rows + MAX_ROWS) * padded * bytes_
 
 
 def has_matrices(p: PackedGemm) -> bool:
@@ -366,11 +368,20 @@ def _large_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
     return _even_part(all_columns, min(fitting, COLUMN_BLOCK), MAX_TILE), block, False
 
 
+def _matrix_bytes(p: PackedGemm) -> int:
+    """Return the bytes of a packed element for matrix registers."""
+    return SPLIT_BYTES if p.splits else p.sources[0].storage_bytes
+
+
 def _matrix_blocks(p: PackedGemm) -> tuple[int, int, bool]:
-    bytes_ = p.sources[0].storage_bytes
+    bytes_ = _matrix_bytes(p)
     depth = p.sizes[2]
     is_short = p.sizes[0] <= SHORT_ROWS
-    if not p.is_narrow or depth * bytes_ > MOST_UNDIVIDED_BYTES:
+    if p.splits:
+        is_long = depth > SPLIT_DEPTH * MAX_SPLIT_BLOCKS
+        most = DEPTH_BLOCK if is_long else SPLIT_DEPTH
+        depth = _even_part(depth, most, MAX_DEPTH_MULTIPLE)
+    elif not p.is_narrow or depth * bytes_ > MOST_UNDIVIDED_BYTES:
         depth = _even_part(depth, MATRIX_DEPTH_BYTES // bytes_, MAX_DEPTH_MULTIPLE)
     keeps_depth = p.is_narrow and not is_short
     span = p.sizes[2] if keeps_depth else depth

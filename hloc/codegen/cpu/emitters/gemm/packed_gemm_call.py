@@ -24,7 +24,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     rows_at_once,
     sums_row_bytes,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, parts_of
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import COLUMN_PIECE, ROW_PIECE, PackedGemm
 from hloc.codegen.cpu.emitters.gemm.sums_rounding import rounding_routine
 from hloc.codegen.kernels.context import KernelContext
@@ -66,18 +66,17 @@ def emit_packed(
     out = epilogue.sums if epilogue else whole or k.output
     begin, end = (0, p.pieces) if whole else (k.begin, k.end)
     arithmetic = arithmetic_of(p, k.target)
-    parts, schedule = parts_of(p, arithmetic), _schedule(k, p)
+    schedule = _schedule(k, p)
     adds = replace(arithmetic, result=arithmetic.total) if schedule.rounds else arithmetic
-    routines = gemm_routines(adds, schedule.tile, p.sources, schedule.forms, k.target, parts)
+    routines = gemm_routines(adds, schedule.tile, p.sources, schedule.forms, k.target)
     rounding = [rounding_routine(p.result, k.target)] if schedule.rounds else []
-    loops, table = nest_routines(NestForm(*schedule.forms, parts), k.target)
+    loops, table = nest_routines(NestForm(*schedule.forms), k.target)
     for unit in (*routines.units, loops, table, *rounding):
         k.use(unit)
     numbers = gemm_arguments(_numbers(p, schedule, k.target), p.outer, p.rows, p.columns, p.depth)
     scratch = k.b.offset_pointer(k.scratch, scratch_offset)
     finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
     called = [routines.tiles, *(name for name in (routines.columns, routines.rows) if name)]
-    called += [routines.rest_columns, routines.rest_rows] if parts > 1 else []
     arrays = (lhs.pointer, rhs.pointer, out.pointer, scratch)
     functions = [f"@{name}" for name in called]
     round_ = f"@{rounding[0].name}" if rounding else "null"
@@ -105,10 +104,9 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
     """Return the sizes and blocks of a gemm."""
     arithmetic = arithmetic_of(p, target)
     rows, columns, depth = p.sizes
-    panel, part_bytes, columns_bytes = panel_sizes(schedule, p, arithmetic)
-    parts = parts_of(p, arithmetic)
+    panel, rows_bytes, columns_bytes = panel_sizes(schedule, p, arithmetic)
     sums_bytes = sums_row_bytes(schedule)
-    operand_bytes, keeps = arithmetic.operand.storage_bytes, keeps_rows(schedule, p, arithmetic)
+    operand_bytes, keeps = arithmetic.operand_bytes, keeps_rows(schedule, p, arithmetic)
     group = rows_at_once(schedule)
     has_steps = keeps or (schedule.rows == LINES and schedule.span == depth)
     padded = -(-depth // arithmetic.depth_multiple) * arithmetic.depth_multiple
@@ -136,9 +134,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         multiple=arithmetic.depth_multiple,
         row_distance=row_distance(p),
         panel=panel,
-        panels=panel + parts * part_bytes,
-        part_bytes=part_bytes,
-        sums=panel + parts * (part_bytes + columns_bytes),
+        panels=panel + rows_bytes,
+        sums=panel + rows_bytes + columns_bytes,
         sums_row_bytes=sums_bytes,
         kept_sums_row_bytes=sums_bytes if schedule.span < depth else 0,
         kept_row_bytes=padded * operand_bytes if keeps else 0,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BYTE_PRODUCTS,
-    PARTS,
     PackedGemm,
     has_matrices,
     stays_in_rows,
@@ -48,12 +48,20 @@ Time relative to plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 
 1.0 to 1.6 for 100x3x17, 1.8 for 2x17x1000; 2.2 for 3x17x2048 of bf16.
 """
 
+ROW_SPLIT, COLUMN_SPLIT, LEAST_SPLIT_DEPTH = 96, 32, 48
+"""Multiplications by parts that save the time of splitting an element of a row and of a column, and
+fewest steps of k, of which a step of matrix registers takes 32.
+
+Time of parts over that of f32: 0.65 for 1024x1024x1024 and 128x3072x768, 0.74 for 128x768x3072,
+0.80 for 512x512x64, 0.85 for 64x768x768, 0.88 for 49x512x2048, 0.97 for 48x768x768 and 96x96x96,
+1.04 for 1000x96x512, 1.38 for 1000x64x512.
+"""
+
 
 def packed_gemm(
     p: GemmProblem,
     sources: tuple[DType, DType],
     result: DType,
-    algorithm: str = "",
     *,
     fewest_rows: int = MIN_ROWS,
     fewest_columns: int = MIN_COLUMNS,
@@ -64,13 +72,23 @@ def packed_gemm(
     For less than `fewest_rows` rows, `fewest_columns` columns or `least_work` multiplications other
     kernels are faster.
     """
-    found = _as_packed(p, sources, result, algorithm)
+    found = _as_packed(p, sources, result)
     if found is None:
         return None
     m, n, k = found.sizes
     fewest = MIN_BYTE_ROWS if found.sources in BYTE_PRODUCTS else fewest_rows
     is_worth = m >= fewest and n >= fewest_columns and k >= MIN_DEPTH and m * n * k >= least_work
-    return found if is_worth else None
+    if not is_worth:
+        return None
+    return replace(found, splits=True) if _gains_by_splitting(found) else found
+
+
+def _gains_by_splitting(p: PackedGemm) -> bool:
+    """True if the products of parts gain more than splitting the elements takes."""
+    m, n, k = p.sizes
+    is_plain = (*p.sources, p.result) == (F32, F32, F32)
+    split = m * ROW_SPLIT + n * COLUMN_SPLIT
+    return is_plain and k >= LEAST_SPLIT_DEPTH and m * n > split
 
 
 def small_packed_gemm(
@@ -101,9 +119,7 @@ def small_packed_gemm(
     return found if is_worth else None
 
 
-def _as_packed(
-    p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str = ""
-) -> PackedGemm | None:
+def _as_packed(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> PackedGemm | None:
     """Return `p` in the form of the routine, None if the routine does not support it."""
     if sums_type(sources, result) is None or not p.contracted:
         return None
@@ -118,9 +134,7 @@ def _as_packed(
     if len(rows) > 1 and rows[-1].lhs == 1 and rows[-1].size >= MIN_LINES:
         rows, other_rows = rows[-1:], (*rows[:-1], *other_rows)
     outer = (*p.batch, *other_columns, *other_rows)
-    if algorithm not in PARTS or (*sources, result) != (F32, F32, F32):
-        algorithm = ""
-    return PackedGemm(outer, rows, columns, p.contracted, exchanged, sources, result, algorithm)
+    return PackedGemm(outer, rows, columns, p.contracted, exchanged, sources, result)
 
 
 def _chain(axes: Sequence[Axis], step: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:

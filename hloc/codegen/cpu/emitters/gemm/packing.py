@@ -29,7 +29,6 @@ class Packing:
         group: elements of k in a unit.
         width: rows or columns of a panel.
         offset: added to every packed element.
-        part: which bf16 part of an f32: 0 the nearest, 1 the nearest to the remainder.
         filled: edge panels are padded to a multiple of this, 0 for the whole panel.
     """
 
@@ -38,7 +37,6 @@ class Packing:
     group: int
     width: int
     offset: int = 0
-    part: int = 0
     filled: int = 0
 
     def end(self, math: IndexMath, count: IndexValue) -> IndexValue:

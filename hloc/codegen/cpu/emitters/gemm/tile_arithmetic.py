@@ -22,6 +22,7 @@ class Arithmetic:
         group: elements of k in a unit, which is as wide as a sum.
         instruction: of matrix registers, "" for vectors.
         bias: added to every element of the rows, for an instruction that takes unsigned bytes.
+        parts: number of `operand` that an element is the sum of (`bf16_parts`).
     """
 
     name: str
@@ -31,6 +32,12 @@ class Arithmetic:
     group: int = 1
     instruction: str = ""
     bias: int = 0
+    parts: int = 1
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of a packed element."""
+        return self.parts * self.operand.storage_bytes
 
     @property
     def is_matrix(self) -> bool:
