@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import windowed_gemm
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PARTS
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.llvm.target import target_for
 from hloc.dtypes import BF16, F32
-from tests.unit.codegen.harness import module_text, parse_text, run_instruction
+from tests.tolerance import bounds
+from tests.unit.codegen.harness import (
+    check_root,
+    module_text,
+    parse_text,
+    random_arrays,
+    run_instruction,
+)
 from tests.unit.codegen.test_products import narrower
 
 SAPPHIRE = target_for("x86_64", "sapphirerapids", "")
@@ -146,3 +155,42 @@ def test_splitting_pays_for_products_of_many_elements(sizes: tuple[int, int, int
 @pytest.mark.parametrize("bits", [128, 256])
 def test_processors_without_such_units_use_f32(bits: int) -> None:
     assert arithmetic_of(gemm_of(SIZES), narrower(bits)).operand is F32
+
+
+CONVOLUTIONS = {
+    "padded": ("f32[2,9,11,64]", "f32[3,3,64,130]", "f32[2,9,11,130]", "size=3x3 pad=1_1x1_1", 1),
+    "valid": ("f32[2,13,12,32]", "f32[3,3,32,140]", "f32[2,11,10,140]", "size=3x3", 1),
+    "strides": (
+        "f32[2,20,21,32]", "f32[3,3,32,140]", "f32[2,10,11,140]",
+        "size=3x3 stride=2x2 pad=0_1x1_1", 1,
+    ),
+    "reversed": (
+        "f32[2,9,11,64]", "f32[3,3,64,130]", "f32[2,9,11,130]",
+        "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", 1,
+    ),
+    "holes": (
+        "f32[2,9,11,64]", "f32[3,3,64,130]", "f32[2,9,11,130]",
+        "size=3x3 pad=2_2x2_2 rhs_dilate=2x2", 1,
+    ),
+    "groups": ("f32[2,9,11,64]", "f32[3,3,32,260]", "f32[2,9,11,260]", "size=3x3 pad=1_1x1_1", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_convolutions_of_lines_of_parts(name: str, pieces: int) -> None:
+    """Elements that several windows read are split once, also those that have no parts."""
+    lhs, rhs, result, window, groups = CONVOLUTIONS[name]
+    text = module_text(
+        [lhs, rhs],
+        f"{result} convolution(p0, p1), window={{{window}}}, dim_labels=b01f_01io->b01f, "
+        f"feature_group_count={groups}",
+    )
+    gemm = windowed_gemm(parse_text(text).entry.root)
+    assert gemm is not None
+    assert gemm.in_parts is not None
+    assert forms_of(gemm.product, arithmetic_of(gemm.product, SAPPHIRE), SAPPHIRE)[0] == IN_PARTS
+    arrays = random_arrays(text)
+    check_root(text, arrays, **bounds("f32 products"), pieces=pieces)
+    arrays[0][1, 5, 5, 31] = np.inf
+    check_root(text, arrays, **bounds("f32 products"), pieces=pieces)

@@ -22,6 +22,7 @@ from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
 from hloc.codegen.cpu.emitters.gemm import complex_gemm, gemm_loops, small_gemm_routine
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
+    IN_PARTS,
     IN_PLACE,
     LINES,
     LONG,
@@ -82,7 +83,10 @@ def packed_routines(target: Target) -> Iterator[Routines]:
                 for form in forms:
                     found = gemm_routines(arithmetic, tile, sources, (form, form), target)
                     yield from found.units
-                if arithmetic.is_matrix:
+                if arithmetic.parts > 1:
+                    in_parts = gemm_routines(arithmetic, tile, sources, (IN_PARTS, ANY), target)
+                    yield from in_parts.units
+                elif arithmetic.is_matrix:
                     yield row_tiles(arithmetic, tile, target)
             if not (sources[0] is arithmetic.operand is arithmetic.total):
                 continue

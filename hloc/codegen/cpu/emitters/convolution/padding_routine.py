@@ -10,20 +10,22 @@ of every dimension that counts lines.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import PART_STEPS, line_words, parts_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import SPLIT_BYTES
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import U8, U16, U32, U64, DType
+from hloc.dtypes import F32, U8, U16, U32, U64, DType
 from hloc.lazy_dataclass import dataclass
 
 _LISTED_LOOPS = 5
@@ -31,6 +33,7 @@ _LISTED_LOOPS = 5
 
 _ELEMENTS: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64}
 _HEAD, _BLOCK_BYTES = 4, 64
+_PARAMETERS = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,13 @@ def lines_of(dims: Sequence[int], source: Sequence[int], target: Sequence[int]) 
 
 
 def copy_lines(
-    k: KernelContext, source: IrArray, target: IrArray, first: int = 0, size_bytes: int = 0
+    k: KernelContext,
+    source: IrArray,
+    target: IrArray,
+    first: int = 0,
+    size_bytes: int = 0,
+    *,
+    splits: bool = False,
 ) -> None:
     """Clear `target` and copy `source` into it.
 
@@ -72,9 +81,15 @@ def copy_lines(
         target: its strides are those of the copied elements.
         first: offset of the first element in `target`.
         size_bytes: bytes of `target` that are cleared.
+        splits: the copy holds f32 in parts of bf16: `PART_STEPS` of each part, one after the other.
+            Lines are multiples of so many.
     """
     lines = lines_of(source.dims, source.strides, target.strides)
-    routine = padding_routine(source.dtype.storage_bytes, len(lines.axes), k.target)
+    loops = len(lines.axes)
+    if splits:
+        routine = splitting_routine(loops, k.target)
+    else:
+        routine = padding_routine(source.dtype.storage_bytes, loops, k.target)
     k.use(routine)
     table = number_table(k, lines.numbers(size_bytes, first))
     k.b.call_routine(routine.name, (target.pointer, source.pointer, table))
@@ -84,32 +99,60 @@ def copy_lines(
 def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
     """Return the routine for elements of 1, 2, 4 or 8 bytes, with `loops` loops over lines."""
     name = f"padded_{element_bytes}_{loops}"
-    parameters = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
-    return routine_unit(name, parameters, lambda w: _write(w, element_bytes, loops), target)
+    return routine_unit(name, _PARAMETERS, lambda w: _write(w, element_bytes, loops), target)
+
+
+@cache
+def splitting_routine(loops: int, target: Target) -> Routines:
+    """Return the same for f32 that are split into parts of bf16."""
+    return routine_unit(f"split_{loops}", _PARAMETERS, lambda w: _split(w, loops), target)
 
 
 def _write(w: RoutineWriter, element_bytes: int, loops: int) -> None:
-    math = w.math
-    numbers = [w.offset("%numbers", i) for i in range(_HEAD + 3 * loops)]
-    size, first, count, distance = numbers[:_HEAD]
+    math, dtype = w.math, _ELEMENTS[element_bytes]
+    size, _, count, distance = (w.offset("%numbers", i) for i in range(_HEAD))
     w.b.clear(pointer_value("%to"), size.text)
     is_run = math.compare("EQ", distance, 1)
-    dtype = _ELEMENTS[element_bytes]
-    with ExitStack() as stack:
-        source: IndexValue = 0
-        target_place: IndexValue = first
-        for number in range(loops):
-            length, step, apart = numbers[_HEAD + 3 * number : _HEAD + 3 * number + 3]
-            i = stack.enter_context(w.body.loop(0, length))
-            source = math.add(source, math.mul(i, step))
-            target_place = math.add(target_place, math.mul(i, apart))
+    with _all_lines(w, loops) as (source, place):
         line = pointer_value(w.b.address(pointer_value("%from"), dtype, math.value(source)))
-        to = pointer_value(w.b.address(pointer_value("%to"), dtype, math.value(target_place)))
+        to = pointer_value(w.b.address(pointer_value("%to"), dtype, math.value(place)))
         with w.body.when(is_run):
             _copy_run(w, to, line, math.mul(count, element_bytes))
         is_apart = w.b.not_(is_run)
         with w.body.when(is_apart), w.body.loop(0, count) as i:
             w.b.store(to, math.mul(i, distance), w.b.load(line, dtype, i))
+
+
+@contextmanager
+def _all_lines(w: RoutineWriter, loops: int) -> Iterator[tuple[IndexValue, IndexValue]]:
+    """Run the region for all lines; yields the first element of each in the array and the copy."""
+    math = w.math
+    source: IndexValue = 0
+    place: IndexValue = w.offset("%numbers", 1)
+    with ExitStack() as stack:
+        for number in range(loops):
+            length, step, apart = (
+                w.offset("%numbers", _HEAD + 3 * number + part) for part in range(3)
+            )
+            i = stack.enter_context(w.body.loop(0, length))
+            source = math.add(source, math.mul(i, step))
+            place = math.add(place, math.mul(i, apart))
+        yield source, place
+
+
+def _split(w: RoutineWriter, loops: int) -> None:
+    """Write the copy of lines whose elements are split into parts."""
+    math, fn = w.math, w.fn
+    w.b.clear(pointer_value("%to"), w.offset("%numbers", 0).text)
+    count, kind = w.offset("%numbers", 2), f"<{PART_STEPS} x i32>"
+    with _all_lines(w, loops) as (source, place), w.body.loop(0, count, PART_STEPS) as first:
+        at = math.moved("%from", math.mul(math.add(source, first), F32.storage_bytes))
+        elements = fn.value(f"load {kind}, ptr {at}, align {F32.storage_bytes}")
+        to = math.moved("%to", math.mul(math.add(place, first), SPLIT_BYTES))
+        for number, part in enumerate(parts_of(w, elements, PART_STEPS)):
+            words = line_words(w, part, PART_STEPS)
+            line = math.moved(to, number * _BLOCK_BYTES)
+            fn.line(f"store <{PART_STEPS // 2} x i32> {words}, ptr {line}, align {_BLOCK_BYTES}")
 
 
 def _copy_run(w: RoutineWriter, to: Value, line: Value, size: IndexValue) -> None:
@@ -133,3 +176,6 @@ def listed_routines(target: Target) -> Iterator[Routines]:
     for element_bytes in _ELEMENTS:
         for loops in range(_LISTED_LOOPS):
             yield padding_routine(element_bytes, loops, target)
+    if target.has("amx-bf16"):
+        for loops in range(_LISTED_LOOPS):
+            yield splitting_routine(loops, target)

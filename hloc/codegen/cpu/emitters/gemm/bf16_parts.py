@@ -18,6 +18,9 @@ from hloc.codegen.llvm.writer import FunctionWriter
 
 PARTS = 3
 
+PART_STEPS = 32
+"""Elements of a line of one part, 64 bytes: in memory and in a panel of rows."""
+
 PAIRS = ((0, 2), (0, 1), (1, 1), (2, 0), (1, 0), (0, 0))
 """Parts of both sides whose products are summed, in an order in which few are loaded again.
 

@@ -79,6 +79,20 @@ class BlockPacking:
             with self.body.when(pieces.are_many), self._all_blocks() as (first, block):
                 self._block(i, last, first, block)
 
+    def copy_parts(self) -> None:
+        """Pack rows whose parts lie in lines."""
+        math, fn = self.math, self.fn
+        with self._all_blocks() as (first, block):
+            step = self.w.offset("%steps", first)
+            with self.body.loop(0, self.count) as i:
+                element = math.add(self.w.offset("%offsets", i), step)
+                source = math.moved("%from", math.mul(element, self.parts * BF16.storage_bytes))
+                for part in range(self.parts):
+                    at = math.moved(source, part * ROW_BYTES)
+                    line = fn.value(f"load {_LINE}, ptr {at}, align {ROW_BYTES}")
+                    to = math.moved(block, part * self.part_bytes)
+                    self._store(to, math.mul(i, ROW_BYTES), line)
+
     @contextmanager
     def _all_blocks(self) -> Iterator[tuple[IndexValue, str]]:
         """Run the region for all blocks; yields the first step of k, and the block's address."""

@@ -33,9 +33,9 @@ from hloc.lazy_dataclass import dataclass
 
 LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
 DIRECT_RUNS = "direct_runs"
-PANELS = "panels"
+PANELS, IN_PARTS = "panels", "in_parts"
 """How rows or columns lie in memory: side by side, some side by side, with k in
-short or long runs, or otherwise. Columns in `PANELS` are packed already.
+short or long runs, or otherwise. Columns in `PANELS` are packed already; rows `IN_PARTS` are split.
 
 Rows that are `DIRECT` are read in place; `DIRECT_RUNS` have all of k in short runs.
 """
@@ -161,14 +161,18 @@ def _pack_name(side: str, p: Packing, form: str) -> str:
 
 def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
     """Return the packing of one side for matrix registers."""
-    form = form if form == LINES else ANY  # the function searches for runs of k anyway
+    form = form if form in (LINES, IN_PARTS) else ANY  # the function searches for runs of k anyway
     name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
 
     def lines(w: RoutineWriter) -> None:
         BlockPacking(w, p, by_unit=by_unit).lines()
 
     def gather(w: RoutineWriter) -> None:
-        BlockPacking(w, p, by_unit=by_unit).gather()
+        packing = BlockPacking(w, p, by_unit=by_unit)
+        if form == IN_PARTS:
+            packing.copy_parts()
+        else:
+            packing.gather()
 
     if form == LINES:
         return routine_unit(name, ROW_PARAMETERS, lines, target)

@@ -9,6 +9,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     ANY,
     DIRECT,
     DIRECT_RUNS,
+    IN_PARTS,
     IN_PLACE,
     LINES,
     LONG,
@@ -130,6 +131,11 @@ def tiles_of(arithmetic: Arithmetic, target: Target, rows_form: str) -> tuple[Ti
     return _NARROW_DIRECT_TILES if direct else _NARROW_TILES
 
 
+def reads_parts(p: PackedGemm, arithmetic: Arithmetic) -> bool:
+    """True if memory holds the rows in parts."""
+    return p.rows_in_parts and arithmetic.parts > 1
+
+
 def is_direct(p: PackedGemm, arithmetic: Arithmetic) -> bool:
     """True if reading rows in place is faster than packing them."""
     return can_be_direct(p, arithmetic) and has_direct_columns(p)
@@ -177,6 +183,8 @@ def forms_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> tuple[str
 
 def packed_rows_form(p: PackedGemm, arithmetic: Arithmetic) -> str:
     """Return how rows lie in memory that are packed."""
+    if reads_parts(p, arithmetic):
+        return IN_PARTS
     return _form(p, arithmetic, p.rows, [axis.lhs for axis in p.rows], p.depth[-1].lhs)
 
 

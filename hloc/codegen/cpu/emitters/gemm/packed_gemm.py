@@ -147,6 +147,8 @@ class PackedGemm:
         outer: loops around the routine, slowest first.
         rows, columns, depth: axes of the two sides and of k, slowest first.
         splits: elements are f32, and matrix registers of bf16 may multiply their parts.
+        rows_in_parts: where they do, memory holds the rows in parts, a line of each for every
+            `PART_STEPS` steps of k.
     """
 
     outer: tuple[Axis, ...]
@@ -157,6 +159,7 @@ class PackedGemm:
     sources: tuple[DType, DType]
     result: DType
     splits: bool = False
+    rows_in_parts: bool = False
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -24,8 +24,13 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     rows_at_once,
     sums_row_bytes,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import COLUMN_PIECE, ROW_PIECE, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, reads_parts
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+    COLUMN_PIECE,
+    ROW_PIECE,
+    SPLIT_BYTES,
+    PackedGemm,
+)
 from hloc.codegen.cpu.emitters.gemm.sums_rounding import rounding_routine
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
@@ -129,7 +134,7 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         group=group,
         operand_bytes=operand_bytes,
         result_bytes=p.result.storage_bytes,
-        lhs_bytes=p.sources[0].storage_bytes,
+        lhs_bytes=SPLIT_BYTES if reads_parts(p, arithmetic) else p.sources[0].storage_bytes,
         rhs_bytes=p.sources[1].storage_bytes,
         multiple=arithmetic.depth_multiple,
         row_distance=row_distance(p),
