@@ -36,7 +36,7 @@ from hloc.codegen.cpu.emitters.routine_writer import (
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, PRED
+from hloc.dtypes import F32, PRED, S64
 
 _PUT_PARAMETERS = (
     *named_parameters("a panel", "copy out", "steps columns rows row_bytes"),
@@ -127,16 +127,17 @@ class _Sums:
     def _is_any_lost(self) -> Value:
         """Return whether some sum is not finite: NaN if subtracted from itself."""
         fn = self.fn
-        loop = CarriedLoop(self.w, [("i64", "0"), (_SUMS, "zeroinitializer")])
-        row, total = loop.values
+        loop = CarriedLoop(self.w, [("i64", "0"), (_WORDS, "zeroinitializer")])
+        row, found = loop.values
         for vector in range(self.tile.vectors):
-            _, sums = self._load(Value(argument("%rows").dtype, row), vector)
+            _, sums = self._load(Value(S64, row), vector)
             difference = fn.value(f"fsub {_SUMS} {sums}, {sums}")
-            total = fn.value(f"fadd {_SUMS} {total}, {difference}")
+            bits = fn.value(f"bitcast {_SUMS} {difference} to {_WORDS}")
+            found = fn.value(f"or {_WORDS} {found}, {bits}")  # faster than a sum
         later = fn.value(f"add i64 {row}, 1")
-        loop.close([later, total], fn.value(f"icmp slt i64 {later}, %rows"))
-        lost = fn.value(f"fcmp uno {_SUMS} {total}, {total}")
-        return self._is_any(lost)
+        loop.close([later, found], fn.value(f"icmp slt i64 {later}, %rows"))
+        all_ = fn.value(f"bitcast {_WORDS} {found} to {_SUMS}")
+        return self._is_any(fn.value(f"fcmp uno {_SUMS} {all_}, {all_}"))
 
     def _load(self, row: IndexValue, vector: int) -> tuple[str, str]:
         """Load sums of the tile; returns their address, too."""
