@@ -33,6 +33,8 @@ _IN_FUNCTION = "%"
 _WITH_MEMORY_OPERANDS = ("fadd", "fsub", "fmul")
 _MOST_APART = 4
 """Largest stride between lanes for which whole vectors are loaded and shuffled."""
+_MOST_APART_OF_TWO = 8
+"""The same where one instruction picks elements of two vectors in any order."""
 _SCALED_BITS = 512
 """Width of the vectors for which LLVM has an intrinsic that scales by powers of two."""
 
@@ -58,6 +60,7 @@ class LaneBuilder(LlvmBuilder):
         self.reads_apart = False
         self._divisors: dict[str, Divisor] = {}
         self._reads_constants = target.has("avx2") and not target.has("avx512vl")
+        self._most_apart = _MOST_APART_OF_TWO if target.has("avx512vl") else _MOST_APART
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
@@ -254,7 +257,7 @@ class LaneBuilder(LlvmBuilder):
             return super().load_number(pointer, dtype, index)
         r = REPRESENTATIONS[dtype]
         memory = self.vector_type(r.memory)
-        is_apart = isinstance(index, LaneIndex) and 1 < index.stride <= _MOST_APART
+        is_apart = isinstance(index, LaneIndex) and 1 < index.stride <= self._most_apart
         at = self._neighbours(pointer, dtype, index) if not is_apart or self.mask else ""
         if self.mask:
             loaded = self._load_part(memory, at, r)
@@ -360,7 +363,7 @@ class LaneBuilder(LlvmBuilder):
         if (
             isinstance(index, LaneIndex)
             and (self.reads_apart and not self.mask)
-            and not 0 < index.stride <= _MOST_APART
+            and not 0 < index.stride <= self._most_apart
         ):
             return self.load_each(pointer, dtype, index)
         if not dtype.is_complex or not isinstance(index, VARYING):

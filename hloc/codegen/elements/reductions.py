@@ -22,7 +22,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM, reducer_rows
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
-MOST_UNROLLED = 4
+MOST_UNROLLED = 7
 """Sums of at most this many elements are unrolled, with constant indices."""
 
 FEWEST_ROWS = 8

@@ -29,7 +29,9 @@ from hloc.ops.comparators import evaluated
 _BLOCK = 256
 """Elements of a block."""
 
-_SELECTS = frozenset({"parameter", "compare", "select", "and", "or", "not", "xor", "tuple"})
+_COMPARES = frozenset({"compare", "maximum", "minimum"})
+
+_SELECTS = _COMPARES | {"parameter", "select", "and", "or", "not", "xor", "tuple"}
 """Opcodes of a recognised reducer, which only compares and selects."""
 
 
@@ -95,12 +97,14 @@ def _only_compares(reducer: Computation) -> bool:
     for inst in reducer.instructions:
         if inst.opcode.name not in _SELECTS:
             return False
-        if inst.is_a("compare"):
+        if inst.opcode.name in _COMPARES:
             if not all(operand.is_a("parameter") for operand in inst.operands):
                 return False
             first, second = (operand.attributes.number for operand in inst.operands)
-            if (first - second) % 2 or inst.attributes.type == "TOTALORDER":
+            if (first - second) % 2:
                 return False
+        if inst.is_a("compare") and inst.attributes.type == "TOTALORDER":
+            return False
     return True
 
 

@@ -33,7 +33,7 @@ FORMS = [
     ((8, 8), (1,)),
     ((8, 8), (0,)),
     ((33, 17), (1,)),  # short rows, several at a time, and a rest of them
-    ((9, 5), (1,)),
+    ((9, 9), (1,)),
     ((40, 400), (1,)),  # rows one by one
     ((5, 2500), (1,)),  # several blocks of a sum
     ((17, 1000), (0,)),

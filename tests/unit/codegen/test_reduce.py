@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hloc.codegen.kernels.extremum import extremum_of
+from hloc.dtypes import DTYPES
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
@@ -129,6 +131,51 @@ def test_several_results(size: str, dims: str) -> None:
         f"(f32[{size}], s32[{size}]) reduce(p0, p1, p2, p3), dimensions={{{dims}}}, to_apply=argmax"
     )
     text = module_text(["f32[30,40]", "s32[30,40]", "f32[]", "s32[]"], root, ARGMAX)
+    check_root(text, random_arrays(text), **bounds("exact"))
+
+
+FIRST_LARGEST = """
+argmax {{
+  a = {dtype}[] parameter(0)
+  i = s32[] parameter(1)
+  b = {dtype}[] parameter(2)
+  j = s32[] parameter(3)
+  value = {dtype}[] maximum(a, b)
+  larger = pred[] compare(a, b), direction=GT
+  equal = pred[] compare(a, b), direction=EQ
+  earlier = pred[] compare(i, j), direction=LT
+  tie = pred[] and(equal, earlier)
+  first = pred[] or(larger, tie)
+  place = s32[] select(first, i, j)
+  ROOT both = ({dtype}[], s32[]) tuple(value, place)
+}}
+rows {{
+  x = {dtype}[{rows},{size}] parameter(0)
+  i = s32[{rows},{size}] iota(), iota_dimension=1
+  low = {dtype}[] constant(0)
+  zero = s32[] constant(0)
+  ROOT r = ({dtype}[{rows}], s32[{rows}]) reduce(x, i, low, zero), dimensions={{1}}, to_apply=argmax
+}}"""
+
+
+@pytest.mark.parametrize("size", [2, 5, 7, 8, 13, 24, 25, 300])
+@pytest.mark.parametrize("dtype", ["s32", "u8", "s64"])
+def test_the_first_largest_integer_of_rows(dtype: str, size: int) -> None:
+    """The reducer as passes leave it: a comparison and a selection became a maximum."""
+    rows = 67
+    before = FIRST_LARGEST.format(dtype=dtype, rows=rows, size=size)
+    root = f"({dtype}[{rows}], s32[{rows}]) fusion(p0), kind=kInput, calls=rows"
+    text = module_text([f"{dtype}[{rows},{size}]"], root, before)
+    assert extremum_of(parse_text(text).entry.root.called[0].root) == "maximum"
+    values = np.random.default_rng(0).integers(0, 5, (rows, size))
+    check_root(text, [values.astype(DTYPES[dtype].numpy)], **bounds("exact"))
+
+
+@pytest.mark.parametrize("size", [5, 7, 12, 24])
+def test_short_rows_side_by_side(size: int) -> None:
+    root = "(f32[67], s32[67]) reduce(p0, p1, p2, p3), dimensions={1}, to_apply=argmax"
+    shapes = [f"f32[67,{size}]", f"s32[67,{size}]", "f32[]", "s32[]"]
+    text = module_text(shapes, root, ARGMAX)
     check_root(text, random_arrays(text), **bounds("exact"))
 
 

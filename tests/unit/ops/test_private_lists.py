@@ -31,6 +31,7 @@ ALLOWED = {
     "codegen/gpu/exchange_form: _REWRITES": "collectives that NCCL has in one form only",
     "codegen/gpu/nccl_sums: OPERATIONS": "NCCL's numbers of its reductions",
     "codegen/gpu/nccl_sums: _OF_PRED": "NCCL's numbers of its reductions",
+    "codegen/kernels/extremum: _COMPARES": "the pattern of an argmax",
     "codegen/kernels/extremum: _SELECTS": "the pattern of an argmax",
     "codegen/kernels/lanes: _OPCODES": "what the vectors of this code generator can hold",
     "codegen/kernels/row_region: _divides": "views that keep a row together",

@@ -14,10 +14,12 @@ from itertools import pairwise, product
 
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, CpuPlan, LoopSchedule
 from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
+from hloc.codegen.cpu.emitters.reduction.side_by_side import reads_rows_apart
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.boundaries import boundaries
@@ -182,6 +184,8 @@ def _nest(
         k.is_final = False
         _split_nest(k, shape.dims, order, edges, first_range, write)
         return
+    if isinstance(k.b, LaneBuilder):
+        k.b.reads_apart = reads_rows_apart(k.inst)
     across = read_across(k.inst, shape, order)
     loops = tiled_loops(k, shape, order, first_range, across) if across else None
     with loops or lanes_nest(k, shape.dims, order, first_range) as at:
