@@ -325,6 +325,10 @@ HOLES = {
         "f32[2,32,13,12]", "f32[5,32,4,4]", "f32[2,5,26,24]", "4x4 pad=2_2x2_2 lhs_dilate=2x2",
         "bf01_oi01->bf01",
     ),
+    "small images, few features first": (
+        "f32[2,16,8,8]", "f32[3,16,3,3]", "f32[2,3,16,16]", "3x3 pad=1_2x1_2 lhs_dilate=2x2",
+        "bf01_oi01->bf01",
+    ),
     "narrow, few features first": (
         "bf16[2,48,13,12]", "bf16[3,48,4,4]", "bf16[2,3,26,24]", "4x4 pad=2_2x2_2 lhs_dilate=2x2",
         "bf01_oi01->bf01",
