@@ -15,9 +15,16 @@ from __future__ import annotations
 from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PAIRS, PARTS, element_of, steps_of
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import (
+    PAIRS,
+    PART_STEPS,
+    PARTS,
+    element_of,
+    steps_of,
+)
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import (
     REGISTER_BYTES,
     ROW_BYTES,
@@ -42,6 +49,12 @@ _PUT_PARAMETERS = (
     *named_parameters("a panel", "copy out", "steps columns rows row_bytes"),
     "i1 %adds",
 )
+_STEPS = PART_STEPS // SIDE
+"""Steps of k of a unit, each a vector of f32 for a line of one part."""
+
+_ROWS_TOGETHER = 8
+"""Rows whose sums are computed anew together: a divisor of the rows of all tiles."""
+
 _SUMS, _WORDS, _FLAGS = f"<{SIDE} x float>", f"<{SIDE} x i32>", f"<{SIDE} x i1>"
 
 
@@ -112,15 +125,19 @@ class _Sums:
     def __init__(self, w: RoutineWriter, tile: Tile) -> None:
         self.w, self.fn, self.body, self.math, self.tile = w, w.fn, w.body, w.math, tile
         self.width = tile.vectors * SIDE
-        self.total = self.fn.allocate(_SUMS)
         lefts = (self.math.sub(argument("%columns"), j * SIDE) for j in range(tile.vectors))
         self.masks = [first_lanes(w, left, SIDE) for left in lefts]
+        self.totals = self.fn.allocate(_SUMS, tile.rows * tile.vectors)
+        self.left = self.fn.allocate(_SUMS, tile.rows * _STEPS)
+        self.right = self.fn.allocate(_SUMS, MATRIX_UNITS * _STEPS)
 
     def write(self) -> None:
-        """Compute sums anew that are not finite, then move all."""
-        with self.body.when(self._is_any_lost()), self.body.loop(0, argument("%rows")) as row:
-            for vector in range(self.tile.vectors):
-                self._renew(row, vector)
+        """Compute sums anew if some are not finite, then move all."""
+        with self.body.when(self._is_any_lost()):
+            self._compute()
+            with self.body.loop(0, argument("%rows")) as row:
+                for vector in range(self.tile.vectors):
+                    self._renew(row, vector)
         copy = TileCopy(self.w, F32, F32, SIDE, self.tile.vectors, "%copy")
         copy.move("%out", argument("%columns"))
 
@@ -150,47 +167,88 @@ class _Sums:
         return Value(PRED, self.fn.value(f"icmp ne i{SIDE} {bits}, 0"))
 
     def _renew(self, row: IndexValue, vector: int) -> None:
-        """Compute those sums of a row and a vector of columns anew that are not finite."""
+        """Replace those sums of a row and a vector of columns that are not finite."""
         fn = self.fn
         at, sums = self._load(row, vector)
         difference = fn.value(f"fsub {_SUMS} {sums}, {sums}")
         is_lost = fn.value(f"fcmp uno {_SUMS} {difference}, {difference}")
-        with self.body.when(self._is_any(is_lost)):
-            anew = self._sums_of(row, vector)
-            kept = fn.value(f"select {_FLAGS} {is_lost}, {_SUMS} {anew}, {_SUMS} {sums}")
-            fn.line(f"store {_SUMS} {kept}, ptr {at}, align {ROW_BYTES}")
+        anew = self._vector_at(self.totals, self._place(row, vector))
+        kept = fn.value(f"select {_FLAGS} {is_lost}, {_SUMS} {anew}, {_SUMS} {sums}")
+        fn.line(f"store {_SUMS} {kept}, ptr {at}, align {ROW_BYTES}")
 
-    def _sums_of(self, row: IndexValue, vector: int) -> str:
-        """Return the sums of a row and a vector of columns."""
-        fn = self.fn
-        fn.line(f"store {_SUMS} zeroinitializer, ptr {self.total}, align {ROW_BYTES}")
-        with self.body.loop(0, argument("%steps")) as step, self.body.loop(0, MATRIX_UNITS) as unit:
-            words = [self._words(step, part, unit, row, vector) for part in range(PARTS)]
-            left, right = (self._elements(side) for side in zip(*words, strict=True))
-            total = fn.value(f"load {_SUMS}, ptr {self.total}, align {ROW_BYTES}")
-            for x, y in zip(left, right, strict=True):
-                operands = (_SUMS, x), (_SUMS, y), (_SUMS, total)
-                total = fn.call(_SUMS, f"@llvm.fma.v{SIDE}f32", *operands)
-            fn.line(f"store {_SUMS} {total}, ptr {self.total}, align {ROW_BYTES}")
-        return fn.value(f"load {_SUMS}, ptr {self.total}, align {ROW_BYTES}")
+    def _compute(self) -> None:
+        """Compute all sums of the tile in f32."""
+        math, rows, vectors = self.math, self.tile.rows, self.tile.vectors
+        size = str(rows * vectors * ROW_BYTES)
+        self.w.b.clear(pointer_value(self.totals), size)
+        with self.body.loop(0, argument("%steps")) as step:
+            block = math.mul(step, PARTS)
+            with self.body.loop(0, argument("%rows")) as row:
+                self._join("%a", (block, rows, row), (self.left, row))
+            for vector in range(vectors):
+                with self.body.loop(0, MATRIX_UNITS) as unit:
+                    line = math.add(unit, vector * SIDE)
+                    self._join("%panel", (block, self.width, line), (self.right, unit))
+                with self.body.loop(0, argument("%rows"), _ROWS_TOGETHER) as row:
+                    self._add_products(row, vector)
 
-    def _words(
-        self, step: IndexValue, part: int, unit: IndexValue, row: IndexValue, vector: int
-    ) -> tuple[str, str]:
-        """Return one part of a unit of the row, in all lanes, and of the columns."""
+    def _join(
+        self, panel: str, source: tuple[IndexValue, int, IndexValue], to: tuple[str, IndexValue]
+    ) -> None:
+        """Store the elements of a line of units as two vectors: of their even and odd steps.
+
+        Args:
+            panel: of rows or columns.
+            source: number of its first block, lines of a block, and number of the line.
+            to: the buffer, and the number of the pair of vectors in it.
+        """
         fn, math = self.fn, self.math
-        block = math.add(math.mul(step, PARTS), part)
-        line = math.add(math.mul(block, self.tile.rows), row)
-        at = math.moved("%a", math.add(math.mul(line, ROW_BYTES), math.mul(unit, 4)))
-        word = fn.value(f"load i32, ptr {at}, align 4")
-        first = fn.value(f"insertelement {_WORDS} poison, i32 {word}, i64 0")
-        zeros = f"<{SIDE} x i32> zeroinitializer"
-        of_row = fn.value(f"shufflevector {_WORDS} {first}, {_WORDS} poison, {zeros}")
-        line = math.add(math.add(math.mul(block, self.width), vector * SIDE), unit)
-        at = math.moved("%panel", math.mul(line, ROW_BYTES))
-        return of_row, fn.value(f"load {_WORDS}, ptr {at}, align {ROW_BYTES}")
+        first, lines, line = source
+        words: list[tuple[str, str]] = []
+        for part in range(PARTS):
+            place = math.add(math.mul(math.add(first, part), lines), line)
+            at = math.moved(panel, math.mul(place, ROW_BYTES))
+            word = fn.value(f"load {_WORDS}, ptr {at}, align {ROW_BYTES}")
+            words.append(steps_of(self.w, word, SIDE))
+        for number, parts in enumerate(zip(*words, strict=True)):
+            element = element_of(self.w, list(parts), SIDE)
+            place = math.add(math.mul(to[1], _STEPS), number)
+            at = math.moved(to[0], math.mul(place, ROW_BYTES))
+            fn.line(f"store {_SUMS} {element}, ptr {at}, align {ROW_BYTES}")
 
-    def _elements(self, words: tuple[str, ...]) -> list[str]:
-        """Return the elements of both steps of units, given the words of their parts."""
-        steps = zip(*(steps_of(self.w, word, SIDE) for word in words), strict=True)
-        return [element_of(self.w, list(parts), SIDE) for parts in steps]
+    def _add_products(self, first: IndexValue, vector: int) -> None:
+        """Add the products of a step of k to the sums of some rows and a vector of columns."""
+        fn, math = self.fn, self.math
+        rows = [math.add(first, i) for i in range(_ROWS_TOGETHER)]
+        places = [self._place(row, vector) for row in rows]
+        carried = [(_SUMS, self._vector_at(self.totals, place)) for place in places]
+        loop = CarriedLoop(self.w, [("i64", "0"), *carried])
+        unit, *totals = loop.values
+        for number in range(_STEPS):
+            place = math.add(math.mul(Value(S64, unit), _STEPS), number)
+            right = self._vector_at(self.right, place)
+            for i, row in enumerate(rows):
+                line = math.mul(math.add(math.mul(row, _STEPS), number), SIDE)
+                left = self._element_at(math.add(line, Value(S64, unit)))
+                operands = (_SUMS, left), (_SUMS, right), (_SUMS, totals[i])
+                totals[i] = fn.call(_SUMS, f"@llvm.fma.v{SIDE}f32", *operands)
+        later = fn.value(f"add i64 {unit}, 1")
+        loop.close([later, *totals], fn.value(f"icmp slt i64 {later}, {MATRIX_UNITS}"))
+        for place, total in zip(places, totals, strict=True):
+            at = math.moved(self.totals, math.mul(place, ROW_BYTES))
+            fn.line(f"store {_SUMS} {total}, ptr {at}, align {ROW_BYTES}")
+
+    def _place(self, row: IndexValue, vector: int) -> IndexValue:
+        return self.math.add(self.math.mul(row, self.tile.vectors), vector)
+
+    def _vector_at(self, buffer: str, place: IndexValue) -> str:
+        at = self.math.moved(buffer, self.math.mul(place, ROW_BYTES))
+        return self.fn.value(f"load {_SUMS}, ptr {at}, align {ROW_BYTES}")
+
+    def _element_at(self, place: IndexValue) -> str:
+        """Return an element of the rows in all lanes."""
+        at = self.math.moved(self.left, self.math.mul(place, F32.storage_bytes))
+        element = self.fn.value(f"load float, ptr {at}, align {F32.storage_bytes}")
+        one = self.fn.value(f"insertelement {_SUMS} poison, float {element}, i64 0")
+        order = f"<{SIDE} x i32> zeroinitializer"
+        return self.fn.value(f"shufflevector {_SUMS} {one}, {_SUMS} poison, {order}")
