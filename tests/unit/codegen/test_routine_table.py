@@ -4,6 +4,7 @@ import pytest
 
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.codegen.cpu.emitters.routine_table import MAKERS, all_routines
+from hloc.codegen.cpu.split_kernel import split_routine
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target, host_target, target_for
@@ -119,6 +120,13 @@ def test_names_of_routines_say_all_that_they_depend_on(target: Target) -> None:
 
 
 @pytest.mark.slow
+def test_the_table_shares_no_name_with_routines_of_kernels_on_threads(
+    known: dict[str, Routines],
+) -> None:
+    """An object is found by the name of its routine."""
+    assert not {split_routine(count).name for count in range(100)} & set(known)
+
+
 def test_all_routines_compile(known: dict[str, Routines]) -> None:
     """LLVM takes each of them, and none calls what there is not."""
     symbols = frozenset(name for routine in known.values() for name in routine.symbols)

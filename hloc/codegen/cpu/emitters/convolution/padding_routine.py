@@ -105,7 +105,7 @@ def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
 @cache
 def splitting_routine(loops: int, target: Target) -> Routines:
     """Return the same for f32 that are split into parts of bf16."""
-    return routine_unit(f"split_{loops}", _PARAMETERS, lambda w: _split(w, loops), target)
+    return routine_unit(f"padded_parts_{loops}", _PARAMETERS, lambda w: _split(w, loops), target)
 
 
 def _write(w: RoutineWriter, element_bytes: int, loops: int) -> None:

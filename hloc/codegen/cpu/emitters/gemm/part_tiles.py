@@ -208,7 +208,7 @@ class _Sums:
         for part in range(PARTS):
             place = math.add(math.mul(math.add(first, part), lines), line)
             at = math.moved(panel, math.mul(place, ROW_BYTES))
-            word = fn.value(f"load {_WORDS}, ptr {at}, align {ROW_BYTES}")
+            word = fn.value(f"load {_WORDS}, ptr {at}, align 4")
             words.append(steps_of(self.w, word, SIDE))
         for number, parts in enumerate(zip(*words, strict=True)):
             element = element_of(self.w, list(parts), SIDE)
