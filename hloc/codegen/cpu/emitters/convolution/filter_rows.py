@@ -60,7 +60,7 @@ class FilterRows:
 
 @cache
 def filter_rows_routine(form: FilterRows, target: Target) -> Routines:
-    """Return the routine of one form, for a machine with masks."""
+    """Return the routine of one form, for a machine with loads of some lanes."""
     return routine_unit(
         form.name, PARAMETERS, lambda w: _Writer(w, form).write(), target, FINAL_WITH_SLOTS
     )
@@ -202,6 +202,6 @@ class _Writer(LineLoops):
 
 def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield all such routines."""
-    if target.has("avx512f"):
+    if target.has("avx2"):
         for dtype, width in product((F32, F64), (0, *UNROLLED)):
             yield filter_rows_routine(FilterRows(dtype, width), target)

@@ -73,7 +73,7 @@ def one_feature_form(
     if len(window) > SPATIAL_DIMS or any(d.base_dilation > 1 for d in window):
         return None
     if lhs.dims[labels.input_feature] == 1:
-        has_rows = target.has("avx512f") and _has_rows(convolution, lhs)
+        has_rows = target.has("avx2") and _has_rows(convolution, lhs)
         width = window[-1].size if has_rows and window[-1].size in filter_rows.UNROLLED else 0
         return FilterRows(dtype, width) if has_rows else None
     step = layout_strides(lhs)[labels.input_feature]
