@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import leaf_source
 from hloc.dtypes import TOKEN
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
@@ -105,14 +106,39 @@ def leaf_classes(state: LoopState, pinned: Iterable[int] = ()) -> LeafClasses:
 
     Starts with classes of leaves with one initial value and splits them until an iteration
     keeps every class. Cost: O(body) per round; after `_ROUNDS` rounds only what the body forwards
-    counts as invariant, and nothing as equal.
+    counts as invariant, and nothing as equal. Several passes ask for the same loop, so the answers
+    are kept until the body changes.
     """
+    known = state.loop.called[1].derived(_known_classes)
     alone = frozenset(pinned)
+    initial = tuple(_initial_values(state, alone))
+    if initial not in known:
+        known[initial] = _leaf_classes(state, initial, alone)
+    return known[initial]
+
+
+def _known_classes(body: Computation) -> dict[tuple[Hashable, ...], LeafClasses]:
+    """Return an empty map of the answers of `leaf_classes` for loops with this body."""
+    return {}
+
+
+def _initial_values(state: LoopState, alone: frozenset[int]) -> Iterator[Hashable]:
+    """Yield a key for each leaf, the same for leaves with one initial value."""
+    first: dict[Position, int] = {}
+    for n, (inst, index) in enumerate(state.init):
+        if n in alone:
+            yield "pinned", n
+        elif inst.is_a("constant") and not index and not inst.attributes.literal.is_elided:
+            yield _constant_key(inst)
+        else:
+            yield "outside", first.setdefault((inst, index), n)
+
+
+def _leaf_classes(
+    state: LoopState, initial: tuple[Hashable, ...], alone: frozenset[int]
+) -> LeafClasses:
     numbers = _Numbers()
-    begin = [
-        numbers.of(("pinned", n) if n in alone else _init_key(at))
-        for n, at in enumerate(state.init)
-    ]
+    begin = [numbers.of(key) for key in initial]
     classes = list(begin)
     steps = [_Step.of(inst, numbers) for inst in post_order(state.loop.called[1])]
     for _ in range(_ROUNDS):
@@ -140,13 +166,6 @@ def leaf_classes(state: LoopState, pinned: Iterable[int] = ()) -> LeafClasses:
 def _first_of_each(classes: list[int]) -> tuple[int, ...]:
     first: dict[int, int] = {}
     return tuple(first.setdefault(c, n) for n, c in enumerate(classes))
-
-
-def _init_key(at: Position) -> Hashable:
-    inst, index = at
-    if inst.is_a("constant") and not index:
-        return _constant_key(inst)
-    return "outside", inst.uid, index
 
 
 def _constant_key(inst: Instruction) -> Hashable:

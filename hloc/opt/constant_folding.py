@@ -103,17 +103,17 @@ class ConstantFolding(RewritingPass):
 
 def _is_known(inst: Instruction) -> bool:
     return (
-        isinstance(inst.shape, ArrayShape)
+        bool(inst.operands)
+        and all(_is_known_operand(operand) for operand in inst.operands)
+        and isinstance(inst.shape, ArrayShape)
         and not inst.shape.dtype.is_special
         and not inst.shape.dynamic
-        and bool(inst.operands)
         and bool(inst.users or inst.is_root)
         and not inst.opcode.forwards
         and inst.opcode.exchange is None  # left to `all-reduce-simplifier`
         and inst.opcode.name not in _NOT_FOLDED
         and inst.opcode.evaluate is not None
         and not inst.control_predecessors
-        and all(_is_known_operand(operand) for operand in inst.operands)
     )
 
 

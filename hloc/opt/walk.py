@@ -17,8 +17,9 @@ def each_instruction(module: Module, context: PassContext, *opcodes: str) -> Ite
     """
     for computation in live_computations(module):
         for inst in computation.instructions:
+            if opcodes and inst.opcode.name not in opcodes:
+                continue
             if context.spent:
                 return
-            if not opcodes or inst.opcode.name in opcodes:
-                context.at = inst
-                yield inst
+            context.at = inst
+            yield inst
