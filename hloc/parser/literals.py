@@ -161,7 +161,7 @@ class _Reader:
             if written is not None:
                 return written
             self.at = start
-        element = self._element(shape.dtype, 0, start)
+        element = self._element(shape.dtype, start)
         if shape.rank == 0:
             return _literal(shape, element)
         if shape.elements == 0 or shape.dtype.is_complex:
@@ -175,7 +175,7 @@ class _Reader:
         flat[0] = element[0]
         return _literal(shape, flat)
 
-    def _element(self, dtype: DType, index: int, start: int) -> np.ndarray[Any, Any]:
+    def _element(self, dtype: DType, start: int) -> np.ndarray[Any, Any]:
         """Read one element, a pair in parentheses for complex types."""
         if not dtype.is_complex:
             return self._checked([self._word()], dtype, [start])
@@ -240,7 +240,7 @@ class _Reader:
                     )
                 counts[-1] += 1
                 if dtype.is_complex:
-                    parts.append(self._element(dtype, len(parts), at))
+                    parts.append(self._element(dtype, at))
                     continue
                 words.append(token)
                 places.append(at)
