@@ -71,6 +71,8 @@ ALLOWED = {
     "opt/rematerialization: _is_cheap": "what is never done twice",
     "opt/rematerialization: _SLOW": "what is never done twice",
     "opt/short_rows_layout: acts_on": "what the pass begins at",
+    "opt/short_rows_layout: _MOVES": "movements that keep the order of dimensions",
+    "opt/short_rows_layout: _is_flexible": "values whose layout no operand decides",
     "opt/spmd/array_classes: FORWARDING": "what forwards arrays without a factor rule",
     "opt/spmd/array_classes: CALLERS": "what calls computations with arrays as they are",
     "opt/spmd/partitioners: PARTITIONERS": "opcodes that the partitioner has a way of its own for",
