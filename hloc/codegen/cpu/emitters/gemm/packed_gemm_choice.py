@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import PART_STEPS
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BYTE_PRODUCTS,
     PackedGemm,
@@ -48,13 +50,13 @@ Time relative to plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 
 1.0 to 1.6 for 100x3x17, 1.8 for 2x17x1000; 2.2 for 3x17x2048 of bf16.
 """
 
-ROW_SPLIT, COLUMN_SPLIT, LEAST_SPLIT_DEPTH = 96, 32, 48
-"""Multiplications by parts that save the time of splitting an element of a row and of a column, and
-fewest steps of k, of which a step of matrix registers takes 32.
+ROW_SPLIT, COLUMN_SPLIT, LEAST_SPLIT_DEPTH = 96, 30, 48
+"""Multiplications by parts that take as long as splitting an element of a row, and one of a column;
+fewest steps of k.
 
 Time of parts over that of f32: 0.65 for 1024x1024x1024 and 128x3072x768, 0.74 for 128x768x3072,
-0.80 for 512x512x64, 0.85 for 64x768x768, 0.88 for 49x512x2048, 0.97 for 48x768x768 and 96x96x96,
-1.04 for 1000x96x512, 1.38 for 1000x64x512.
+0.82 for 196x512x128, 0.85 for 64x768x768, 0.89 for 49x2048x512, 0.97 for 48x768x768 and 96x96x96,
+1.04 for 1000x96x512, 1.07 for 49x960x160, 1.38 for 1000x64x512.
 """
 
 
@@ -86,9 +88,11 @@ def packed_gemm(
 def _gains_by_splitting(p: PackedGemm) -> bool:
     """True if the products of parts gain more than splitting the elements takes."""
     m, n, k = p.sizes
-    is_plain = (*p.sources, p.result) == (F32, F32, F32)
-    split = m * ROW_SPLIT + n * COLUMN_SPLIT
-    return is_plain and k >= LEAST_SPLIT_DEPTH and m * n > split
+    if (*p.sources, p.result) != (F32, F32, F32) or k < LEAST_SPLIT_DEPTH:
+        return False
+    padded = prod(-(-x // side) * side for x, side in ((m, 16), (n, 16), (k, PART_STEPS)))
+    saved = 2 * m * n * k - padded  # multiplications by parts, twice as fast
+    return saved > k * (m * ROW_SPLIT + n * COLUMN_SPLIT)
 
 
 def small_packed_gemm(
