@@ -7,7 +7,7 @@ result by a function,
 
 while the registers multiply the first step of the next tile. Sums that are not finite may belong to
 elements that have no parts: they are computed anew, in f32, from the panels; the others stay, so
-that the size of a tile changes no bit.
+that the size of a tile changes no bit. That is slow, and rare.
 """
 
 from __future__ import annotations
