@@ -42,6 +42,26 @@ def test_few_rows(n: int, rows: int, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("rows", [1, 3, 17])
+@pytest.mark.parametrize("n", [2, 4, 6, 46, 62, 100, 194, 1024, 20000])
+def test_real_rows_from_any_half_spectrum(n: int, rows: int, dtype: type) -> None:
+    """Imaginary parts of the first and last element are ignored."""
+    x: np.ndarray = _random(rows, n // 2 + 1).astype(dtype)
+    assert _error(transformed(x, "IRFFT", n), np.fft.irfft(x, n)) < BOUNDS[dtype]
+
+
+def test_real_rows_that_lie_apart() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = c64[3,9,5]{0,1,2} parameter(0)
+  ROOT r = f32[3,9,8]{1,2,0} fft(x), fft_type=IRFFT, fft_length={8}
+}"""
+    x = _random(3, 9, 5).astype(np.complex64)
+    (found,) = hloc.compile(text)(x)
+    assert _error(np.asarray(found), np.fft.irfft(x, 8)) < BOUNDS[np.complex64]
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("n", [8193, 16384, 20020])
 def test_long_rows_make_their_table(n: int, dtype: type) -> None:
     x: np.ndarray = _random(2, n).astype(dtype)

@@ -2,7 +2,8 @@
 
 Several rows are transformed at once, one per lane of a vector: they are interleaved in scratch
 memory, with real and imaginary parts in separate arrays, and run through Stockham's passes, one per
-factor of the length. A real row of even length is transformed as a complex row of half the length.
+factor of the length. A real row of even length is transformed as a complex row of half the length,
+from and to its spectrum.
 Lengths with a large prime factor are computed as convolutions by transforms of smoother lengths
 (Bluestein); the longest of them, whose passes would be quadratic, are refused.
 """
@@ -25,6 +26,7 @@ from hloc.codegen.cpu.emitters.fft.fft_routines import (
     Rows,
     mirror_routine,
     multiply_routine,
+    pairs_spectrum_routine,
     pass_routine,
     real_spectrum_routine,
     table_entry,
@@ -133,9 +135,10 @@ class _Writer(RowCalls):
         sizes = [dims[d] for d in others]
         halves = isinstance(source, Instruction) and not source.array.dtype.is_complex
         halves = halves and n % 2 == 0
-        if halves or not is_convolved(n):
-            self._tabulate(n)
         array = source if isinstance(source, IrArray) else self.k.plain_array(source)
+        joins = array is not None and self._joins(array, target, axis, n)
+        if halves or joins or not is_convolved(n):
+            self._tabulate(n)
         in_place = array is source or any(a is not None for a in self.k.aliased)
         count = prod(sizes)
         # Some rows are transformed twice rather than fewer at a time.
@@ -161,7 +164,7 @@ class _Writer(RowCalls):
             def place(lane: IndexValue) -> Place:
                 return partial(self._index, a, others, self.math.add(first, lane))
 
-            size = n // 2 if halves else n
+            size = n // 2 if halves or joins else n
             in_order = not order or order[-1] == axis
             if vectors_in and array is not None:
                 self.vectors_in(array, place, a, halves)
@@ -170,18 +173,30 @@ class _Writer(RowCalls):
             else:
                 with self._elements(size, width, in_order) as (i, lane):
                     self._load_element(source, place, a, i, lane, halves)
-            if held < n and (vectors_in or strided_in):
+            if joins:
+                pointers = (*self.parts_of(self.rows[0]), *self.table)
+                self.call(pairs_spectrum_routine(self.form), pointers, size)
+            elif held < n and (vectors_in or strided_in):
                 self.call(mirror_routine(self.form), self.parts_of(self.rows[0]), held, n)
             done = self._passes(size, n)
             if halves:
                 done = self._real_spectrum(done, n)
             if vectors_out:
-                self.vectors_out(done, target, place, axis, n)
+                self.vectors_out(done, target, place, (axis, n), joins)
             elif strided_out:
-                self.scattered(done, target, place, (axis, n), width)
+                self.scattered(done, target, place, (axis, n), width, joins)
             else:
                 with self._elements(target.dims[axis], width, in_order) as (i, lane):
                     self._write(done, target, place, n, i, lane)
+
+    def _joins(self, array: IrArray, target: IrArray, axis: int, n: int) -> bool:
+        """True if a real row of length n is the result of a transform of half the length."""
+        is_even = not target.dtype.is_complex and n % 2 == 0
+        return (
+            is_even
+            and self.is_strided(array, axis, n // 2 + 1)
+            and self.is_strided(target, axis, n)
+        )
 
     def _index(self, a: Axis, others: Sequence[int], row: IndexValue, i: IndexValue) -> Index:
         """Return the index of element i of a row along the dimensions `others`."""

@@ -166,6 +166,33 @@ def real_spectrum_routine(form: RowForm) -> Routines:
 
 
 @cache
+def pairs_spectrum_routine(form: RowForm) -> Routines:
+    """Return the routine that prepares half spectra of real rows for a transform to pairs.
+
+    With x a half spectrum of `half` + 1 elements, y[k] = conj x[half - k] and w = exp(pi i / half),
+    element k becomes x[k] + y[k] + i w**k (x[k] - y[k]): the inverse transform of length `half` of
+    these has elements 2j and 2j + 1 of the row as the parts of element j. Imaginary parts of the
+    first and last element count as zero.
+    """
+
+    def write(r: _Routine) -> None:
+        m, v, butterflies, rows = r.m, r.v, Butterflies(r.v, inverse=False), r.rows("rows")
+        half = argument("%half")
+        first, last = rows.load(r.at(0)), rows.load(r.at(half))
+        rows.store(r.at(0), (v.add(first[0], last[0]), v.sub(first[0], last[0])))
+        with r.body.loop(1, m.add(m.div(half, 2), 1)) as at:
+            back = m.sub(half, at)
+            one, other = rows.load(r.at(at)), rows.load(r.at(back))
+            even = v.add(one[0], other[0]), v.sub(one[1], other[1])
+            odd = v.sub(one[0], other[0]), v.add(one[1], other[1])
+            real, imag = butterflies.mul(odd, table_entry(v, r.table, at))
+            rows.store(r.at(at), (v.sub(even[0], imag), v.add(even[1], real)))
+            rows.store(r.at(back), (v.add(even[0], imag), v.sub(real, even[1])))
+
+    return _routine(form, "split", ("ptr %rows_real", "ptr %rows_imag", *TABLE, "i64 %half"), write)
+
+
+@cache
 def multiply_routine(form: RowForm, conjugate: bool) -> Routines:
     """Return the routine that multiplies rows by a table, and conjugates them or not."""
     name = f"turned{'_conjugate' if conjugate else ''}"
@@ -370,3 +397,4 @@ def _listed_for(form: RowForm) -> Iterator[Routines]:
         yield multiply_routine(form, conjugate)
     yield real_spectrum_routine(form)
     yield mirror_routine(form)
+    yield pairs_spectrum_routine(form)

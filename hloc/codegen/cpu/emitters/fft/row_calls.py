@@ -75,10 +75,16 @@ class RowCalls:
             self._floats(array, a.axis),
         )
 
-    def vectors_out(self, rows: Rows, target: IrArray, place: RowPlace, axis: int, n: int) -> None:
-        """Write rows to the result."""
+    def vectors_out(
+        self, rows: Rows, target: IrArray, place: RowPlace, along: tuple[int, int], halves: bool
+    ) -> None:
+        """Write rows along dimension `along[0]`, which has `along[1]` elements.
+
+        `halves` writes complex numbers as pairs of real numbers.
+        """
+        axis, n = along
         self.call(
-            store_routine(self.form, target.dtype.is_complex),
+            store_routine(self.form, halves or target.dtype.is_complex),
             (*self.parts_of(rows), target.pointer, self._starts(target, place)),
             *(self._floats(target, axis), self._scale(n)),
         )
@@ -93,16 +99,10 @@ class RowCalls:
         self, array: IrArray, place: RowPlace, axis: int, width: IndexValue, halves: bool
     ) -> None:
         """Load `width` rows; `halves` reads pairs of real numbers as complex numbers."""
-        step = array.strides[axis]
-        sizes = (array.dims[axis], step, 0, width)
-        if array.dtype.is_complex:
-            sizes = (array.dims[axis], 2 * step, 1, width)
-        elif halves:
-            sizes = (array.dims[axis] // 2, 2 * step, step, width)
         self.call(
             gather_routine(self.form, halves or array.dtype.is_complex),
             (array.pointer, self._starts(array, place), *self.parts_of(self.rows[0])),
-            *sizes,
+            *self._sizes(array, axis, halves, width),
         )
 
     def scattered(
@@ -112,15 +112,26 @@ class RowCalls:
         place: RowPlace,
         along: tuple[int, int],
         width: IndexValue,
+        halves: bool,
     ) -> None:
-        """Write `width` rows along dimension `along[0]`, which has `along[1]` elements."""
+        """Write `width` rows; `along` and `halves` as for `vectors_out`."""
         axis, n = along
-        floats = 2 if target.dtype.is_complex else 1
+        sizes = self._sizes(target, axis, halves, width)
         self.call(
-            scatter_routine(self.form, target.dtype.is_complex),
+            scatter_routine(self.form, halves or target.dtype.is_complex),
             (*self.parts_of(rows), target.pointer, self._starts(target, place)),
-            *(target.dims[axis], floats * target.strides[axis], 1, width, self._scale(n)),
+            *(*sizes, self._scale(n)),
         )
+
+    @staticmethod
+    def _sizes(
+        array: IrArray, axis: int, halves: bool, width: IndexValue
+    ) -> tuple[IndexValue, ...]:
+        """Return the sizes of `gather_routine` and `scatter_routine`."""
+        count, step = array.dims[axis], array.strides[axis]
+        if array.dtype.is_complex:
+            return count, 2 * step, 1, width
+        return (count // 2, 2 * step, step, width) if halves else (count, step, 0, width)
 
     def _scale(self, n: int) -> str:
         """Return the factor of the results, as an argument."""
