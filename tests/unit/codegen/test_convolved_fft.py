@@ -12,10 +12,13 @@ from hloc.codegen.kernels.fft_plan import convolved_length, factors, is_convolve
 def transformed(x: np.ndarray, kind: str, n: int) -> np.ndarray:
     shape = {np.dtype(np.complex64): "c64", np.dtype(np.float32): "f32"}.get(x.dtype, "c128")
     dims = [*x.shape[:-1], n // 2 + 1 if kind == "RFFT" else n]
+    result = "c128" if shape == "c128" else "c64"
+    if kind == "IRFFT":
+        result = "f64" if shape == "c128" else "f32"
     text = (
         f"HloModule m\nENTRY e {{ x = {shape}[{','.join(map(str, x.shape))}] parameter(0)\n"
-        f" ROOT r = {'f32' if kind == 'IRFFT' else 'c128' if shape == 'c128' else 'c64'}"
-        f"[{','.join(map(str, dims))}] fft(x), fft_type={kind}, fft_length={{{n}}} }}"
+        f" ROOT r = {result}[{','.join(map(str, dims))}] fft(x), fft_type={kind}, "
+        f"fft_length={{{n}}} }}"
     )
     (found,) = hloc.compile(text)(x)
     return np.asarray(found)
