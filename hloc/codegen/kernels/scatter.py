@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from hloc.codegen.builder.index import Index, loop_order
+from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import plain_reducer
@@ -58,7 +59,7 @@ def _emit_in_f64(k: KernelContext) -> None:
         value = k.b.fadd(total.load(k.math, target), k.b.convert(new, F64))
         total.store(k.math, target, value)
 
-    _each_update(k, add)
+    _each_update(k, [total], add)
     with k.body.nest(output.dims, order) as at:
         value = total.load(k.math, tuple(at))
         output.store(k.math, tuple(at), k.b.convert(value, output.dtype))
@@ -71,18 +72,20 @@ def _emit(k: KernelContext) -> None:
         array, shared = k.plain_array(operand), k.aliased[number]
         if array is None or shared is None or array is not k.inputs[shared]:
             k.copy_array(operand, output)
-    _each_update(k, combine)
+    _each_update(k, k.outputs, combine)
 
 
 def _each_update(
-    k: KernelContext, each: Callable[[KernelContext, Index, Sequence[IndexValue]], None]
+    k: KernelContext,
+    targets: Sequence[IrArray],
+    each: Callable[[KernelContext, Index, Sequence[IndexValue]], None],
 ) -> None:
-    """Call `each` with the target and the index of each update that is in bounds, in order."""
+    """Call `each` with the index in `targets` and that of each update in bounds, in order."""
     count = len(k.outputs)
     indices, updates = k.root.operands[count : count + 2]
     a, shape = k.root.attributes, updates.array
     scatter_dims = [d for d in range(shape.rank) if d not in a.update_window_dims]
-    window_dims = [d for d in loop_order(shape) if d in a.update_window_dims]
+    window_dims, window_sizes = _window_loops(k, targets)
     if shape.elements == 0:
         return
     with k.body.nest(shape.dims, [d for d in scatter_dims if shape.dims[d] != 1]) as outer:
@@ -90,12 +93,40 @@ def _each_update(
         first = first_of_window(k, indices, batch)
         with (
             k.body.when(fits(k, first)),
-            k.body.nest(shape.dims, window_dims) as inner,
+            k.body.nest(window_sizes, window_dims) as inner,
         ):
             at = tuple(
                 inner[d] if d in a.update_window_dims else outer[d] for d in range(shape.rank)
             )
             each(k, target_of(k, first, at), at)
+
+
+def _window_loops(k: KernelContext, targets: Sequence[IrArray]) -> tuple[list[int], list[int]]:
+    """Return the dimensions of `updates` that loops over a window run along, and their sizes.
+
+    Dimensions that lie side by side in all arrays are one loop along the last of them, beyond its
+    size. Windows of 22x12 f32 take 0.3 of the time: parts of vectors, for rows of 12, would be
+    loaded before the row that overlaps them is stored.
+    """
+    updates = k.root.operands[len(k.outputs) + 1 :]
+    shape, indexed = updates[0].array, k.root.attributes.scatter_dims_to_operand_dims
+    loops = [d for d in loop_order(shape) if d in k.root.attributes.update_window_dims]
+    sizes, sources = list(shape.dims), [k.plain_array(update) for update in updates]
+    if None in sources:
+        return loops, sizes
+    along = {d: dim for dim, d in enumerate(window_dimensions(k.root)) if d is not None}
+    inner = loops[-1] if loops else 0
+    while len(loops) > 1:
+        outer, size = loops[-2], shape.dims[inner]
+        is_whole = size == targets[0].dims[along[inner]] and along[inner] not in indexed
+        pairs = [(array.strides, outer, inner) for array in sources if array is not None]
+        pairs += [(array.strides, along[outer], along[inner]) for array in targets]
+        if not is_whole or any(strides[i] != size * strides[j] for strides, i, j in pairs):
+            break
+        del loops[-2]
+        sizes[loops[-1]] *= sizes[outer]
+        inner = outer
+    return loops, sizes
 
 
 def window_dimensions(root: Instruction) -> list[int | None]:

@@ -90,6 +90,36 @@ def test_scatter_of_rows() -> None:
     check_root(text, random_arrays(text))
 
 
+@pytest.mark.parametrize(
+    ("operand", "updates", "window_dims"),
+    [
+        ("f32[9,5,4,3]", "f32[7,5,4,3]", "1,2,3"),
+        ("f32[9,5,4,3]{0,3,2,1}", "f32[7,5,4,3]", "1,2,3"),
+        ("f32[9,5,4,3]", "f32[7,5,4,3]{1,2,3,0}", "1,2,3"),
+        ("f32[9,5,4,3]{1,2,3,0}", "f32[7,5,4,3]{1,2,3,0}", "1,2,3"),
+        ("f32[9,5,6,3]", "f32[7,5,4,3]", "1,2,3"),
+        ("f32[9,8,4,3]", "f32[7,5,4,3]", "1,2,3"),
+        ("f32[9,5,4,3]", "f32[2000,5,4,3]", "1,2,3"),
+        ("f32[9,5,4,3]{1,2,3,0}", "f32[2000,5,4,3]{1,2,3,0}", "1,2,3"),
+        ("f32[9,5,4,3]", "f32[5,4,3,7]", "0,1,2"),
+    ],
+)
+def test_dimensions_of_windows_that_lie_side_by_side(
+    operand: str, updates: str, window_dims: str
+) -> None:
+    """They are one loop where the arrays agree; long sums are in an array of another layout."""
+    count = max(int(size) for size in updates[4 : updates.index("]")].split(","))
+    root = (
+        f"{operand} scatter(p0, p1, p2), update_window_dims={{{window_dims}}}, "
+        "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f"
+    )
+    shapes = [operand, f"s32[{count},1]", updates]
+    text = module_text(shapes, root, reducer("f", "add", "f32"))
+    values, _, new = random_arrays(text)
+    places = np.random.default_rng(0).integers(-1, 10, (count, 1)).astype(np.int32)
+    check_root(text, [values, places, new], **bounds("f32 sum"))
+
+
 # An odd number of elements, an even one in several dimensions, and one; then the first two again.
 @pytest.mark.parametrize(
     "dims", ["5", "2,7,3", "", *(pytest.param(d, marks=pytest.mark.slow) for d in ("3,5", "6,4"))]
