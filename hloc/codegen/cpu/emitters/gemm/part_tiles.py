@@ -6,8 +6,8 @@ result by a function,
     put(a, panel, copy, out, steps, columns, rows, row_bytes, adds)
 
 while the registers multiply the first step of the next tile. Sums that are not finite may belong to
-elements that have no parts: they are computed anew, in f32, from the panels; the others stay, so
-that the size of a tile changes no bit. That is slow, and rare.
+elements that have no parts: all sums of the tile are computed anew, in f32, from the panels. The
+finite ones stay, so that the size of a tile changes no bit.
 """
 
 from __future__ import annotations
