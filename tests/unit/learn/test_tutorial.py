@@ -55,8 +55,10 @@ def test_what_is_measured_runs_and_names_the_kernels_of_the_page(
             printed = "".join(capsys.readouterr())
             assert sorted(_KERNEL.findall(printed)) == sorted(_KERNEL.findall(shown))
             assert ("--profile" in words) == bool(_KERNEL.findall(shown))
-            for line in ("compare with", "out0 = ", "ulp: rounding"):
+            for line in ("compare with", "out0 = "):
                 assert (line in printed) == (line in shown)
+            # A difference of few ulp, as with matrix registers, is not explained.
+            assert "ulp: rounding" in shown or "ulp: rounding" not in printed
 
 
 def test_the_page_shows_the_program_of_the_example() -> None:
