@@ -13,6 +13,7 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
+from hloc.memory.aligned_array import LARGE_PAGE_BYTES
 from hloc.pjrt import callbacks, client, compiling, programs, serialise, slow
 from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, layout, structure
 from hloc.pjrt.buffer_callbacks import add_buffer_callbacks
@@ -33,9 +34,6 @@ _MODULES: tuple[ModuleType, ...] = (
     targets,
 )
 """The modules with the Python functions of the C API."""
-
-HUGE_PAGE_BYTES = 2 << 20
-"""The size of Linux's transparent huge pages on x86-64 and on ARM64 with pages of 4 KB."""
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -125,7 +123,7 @@ def _start() -> None:
     shared.layouts = row_major_layouts()
     shared.kept = keep(words([0] * 4))
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        shared.huge_page_bytes, shared.huge_page_advice = HUGE_PAGE_BYTES, mmap.MADV_HUGEPAGE
+        shared.huge_page_bytes, shared.huge_page_advice = LARGE_PAGE_BYTES, mmap.MADV_HUGEPAGE
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         code.function("hloc_pjrt_start")()  # the worker inherits the signal mask

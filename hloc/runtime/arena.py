@@ -7,10 +7,9 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.aligned_array import aligned_memory
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.runtime.recycling import Recycler
 
@@ -97,15 +96,14 @@ class Frame:
         """Allocate the memory; `fixed` are the pointers that all calls share, by slot."""
         scratch_bytes = team.scratch_bytes if team else 0
         first_scratch = -(-arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        self._arena = np.empty(first_scratch + scratch_bytes + ALIGNMENT_BYTES, np.uint8)
+        self._arena, first = aligned_memory(first_scratch + scratch_bytes)
         self.stop = ctypes.c_int32(0)
         self.outputs = outputs
         self.callbacks: Sequence[Any] = ()
         self._fault: BaseException | None = None
         self.table: Any = (ctypes.c_void_p * slots)()
         self.address = ctypes.addressof(self.table)
-        start = self._arena.ctypes.data
-        start += -start % ALIGNMENT_BYTES
+        start = self._arena.ctypes.data + first
         self.table[ARENA_SLOT] = start
         self.table[STOP_SLOT] = ctypes.addressof(self.stop)
         self._threads: Threads | None = None

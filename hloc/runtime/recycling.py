@@ -15,7 +15,7 @@ import numpy as np
 
 from hloc.dtypes import Array
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.memory.aligned_array import aligned_memory
 
 _MAX_KEPT_ARRAYS = 2  # a caller that holds the last result while it asks for the next needs two
 _MAX_KEPT_BYTES = 256 << 20
@@ -65,8 +65,7 @@ class Recycler:
 
 
 def _aligned(size_bytes: int, dims: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    owner = np.empty(size_bytes + ALIGNMENT_BYTES, np.uint8)
-    first = -owner.ctypes.data % ALIGNMENT_BYTES
+    owner, first = aligned_memory(size_bytes)
     return owner[first : first + size_bytes].view(dtype).reshape(dims), owner
 
 

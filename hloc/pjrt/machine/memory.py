@@ -61,17 +61,18 @@ def fresh(size_bytes: int) -> Address:
     """Return memory that begins at a cache line; null if there is none.
 
     Large memory lies in large pages where the system has them: a gemm of few rows reads its weights
-    once, a line of columns after another, each in pages of its own. It begins at such a page unless
-    it has many, as the C library seldom uses freed memory again for so large an alignment.
+    once, a line of columns after another, each in pages of its own. It is a number of such pages
+    unless it has many, as the C library seldom uses freed memory again for so large an alignment.
     """
     huge: int = state.huge_page_bytes
     alignment = 64
     if huge <= size_bytes and size_bytes < 8 * huge:
         alignment = huge
-    memory = aligned_alloc(alignment, (size_bytes + 63) // 64 * 64)
+    whole_bytes: int = (size_bytes + alignment - 1) // alignment * alignment
+    memory = aligned_alloc(alignment, whole_bytes)
     if huge > 0 and huge <= size_bytes and memory is not None:
         first = (memory + huge - 1) // huge * huge
-        madvise(first, memory + size_bytes - first, state.huge_page_advice)
+        madvise(first, memory + whole_bytes - first, state.huge_page_advice)
     return memory
 
 
