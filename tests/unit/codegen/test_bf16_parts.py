@@ -7,7 +7,7 @@ import pytest
 
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import windowed_gemm
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PARTS
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, IN_PARTS, LINES
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.llvm.target import target_for
@@ -69,7 +69,17 @@ def random_matrix(rows: int, columns: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
 
 
-@pytest.mark.parametrize("sizes", [SIZES, (130, 400, 75), (96, 300, 640), (100, 279, 1030)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        SIZES,
+        (130, 400, 75),
+        (96, 300, 640),
+        (100, 279, 1030),
+        (70, 1100, 200),  # three blocks of columns
+        (300, 700, 200),  # rows for which columns are not packed ahead
+    ],
+)
 @pytest.mark.parametrize("left", [0, 1])
 @pytest.mark.parametrize("right", [0, 1])
 def test_parts_are_as_accurate_as_f32(sizes: tuple[int, int, int], left: int, right: int) -> None:
@@ -119,6 +129,12 @@ def test_elements_without_parts(special: float, *, is_left: bool) -> None:
     found = product_of(lhs, rhs)
     np.testing.assert_array_equal(found[changed], np.float32(special))
     np.testing.assert_array_equal(found[~changed], clean[~changed])
+
+
+def test_columns_are_packed_while_others_are_multiplied() -> None:
+    for rows, form in ((100, AHEAD), (300, LINES)):
+        gemm = gemm_of((rows, 1100, 200))
+        assert forms_of(gemm, arithmetic_of(gemm, SAPPHIRE), SAPPHIRE)[1] == form
 
 
 def test_sums_that_overflow_are_those_of_f32() -> None:

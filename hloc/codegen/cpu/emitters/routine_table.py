@@ -101,7 +101,7 @@ def packed_routines(target: Target) -> Iterator[Routines]:
 def _forms(arithmetic: Arithmetic) -> tuple[str, ...]:
     """Return the forms in memory that have different packing."""
     if arithmetic.is_matrix:
-        return ANY, LINES, RUNS
+        return ANY, LINES, LONG
     return (ANY, LINES, RUNS, LONG, PIECES) if arithmetic.group == 1 else (ANY, LINES, RUNS, LONG)
 
 

@@ -45,7 +45,7 @@ class _Written(Protocol):
 def parts_of(w: _Written, bits: str, size: int) -> list[str]:
     """Return the parts of `size` elements, given by their bits, each in the upper half of an i32.
 
-    The lower halves are zero.
+    The lower halves are zero. Few vectors have elements without parts: they take a branch.
     """
     fn, kind, floats = w.fn, f"<{size} x i32>", f"<{size} x float>"
     parts, rest = [], bits
@@ -55,15 +55,32 @@ def parts_of(w: _Written, bits: str, size: int) -> list[str]:
         whole, nearest = (fn.value(f"bitcast {kind} {x} to {floats}") for x in (rest, parts[-1]))
         left = fn.value(f"fsub {floats} {whole}, {nearest}")
         rest = fn.value(f"bitcast {floats} {left} to {kind}")
-    marked = [
+    parts.append(rest)
+    has_parts = _has_parts(w, bits, size)
+    flags = fn.value(f"bitcast <{size} x i1> {has_parts} to i{size}")
+    before, marking, after = fn.block, fn.new_block(), fn.new_block()
+    fn.branch(fn.value(f"icmp eq i{size} {flags}, -1"), after, marking)
+    fn.start_block(marking)
+    marked = _marked(w, bits, parts, has_parts, size)
+    fn.jump(after)
+    fn.start_block(after)
+    return [
+        fn.value(f"phi {kind} [ {part}, %{before} ], [ {other}, %{marking} ]")
+        for part, other in zip(parts, marked, strict=True)
+    ]
+
+
+def _marked(w: _Written, bits: str, parts: list[str], has_parts: str, size: int) -> list[str]:
+    """Return the parts, but marks and bits for elements that have none."""
+    fn, kind = w.fn, f"<{size} x i32>"
+    marks = [
         _all(_MARK, size),
         fn.value(f"and {kind} {bits}, {_all(_HIGH_HALF, size)}"),
         fn.value(f"shl {kind} {bits}, {_all(16, size)}"),
     ]
-    has_parts = _has_parts(w, bits, size)
     return [
         fn.value(f"select <{size} x i1> {has_parts}, {kind} {part}, {kind} {mark}")
-        for part, mark in zip([*parts, rest], marked, strict=True)
+        for part, mark in zip(parts, marks, strict=True)
     ]
 
 

@@ -35,6 +35,7 @@ class GemmArguments:
         ahead_row_bytes: distance of steps of k in memory if the columns that are packed next are
             prefetched, else 0.
         stretch: steps of k between prefetches.
+        block_bytes: distance of the two blocks of packed columns if one is packed ahead, else 0.
     """
 
     rows: int
@@ -68,6 +69,7 @@ class GemmArguments:
     packed_step_bytes: int
     ahead_row_bytes: int
     stretch: int
+    block_bytes: int
 
 
 FIELDS = tuple(field.name for field in fields(GemmArguments))

@@ -24,9 +24,11 @@ from itertools import product
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.gemm import offset_table
+from hloc.codegen.cpu.emitters.gemm.bf16_parts import PAIRS
 from hloc.codegen.cpu.emitters.gemm.columns_ahead import prefetched_range
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import AXES, FIELDS
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+    AHEAD,
     ANY,
     DIRECT,
     IN_PLACE,
@@ -34,6 +36,8 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     PANELS,
 )
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT
+from hloc.codegen.cpu.emitters.gemm.packing_ahead import BlockRecord
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -70,13 +74,18 @@ class NestForm:
         return self.rows in IN_PLACE
 
     @property
+    def packs_ahead(self) -> bool:
+        """True if the next block of columns is packed while tiles multiply."""
+        return self.columns == AHEAD
+
+    @property
     def is_packed(self) -> bool:
         """True if columns are packed already."""
         return self.columns == PANELS
 
 
 def _form_name(form: str) -> str:
-    return form if form in (LINES, PANELS) else "gathered"
+    return form if form in (LINES, PANELS, AHEAD) else "gathered"
 
 
 def nest_routines(form: NestForm, target: Target) -> tuple[Routines, Routines]:
@@ -110,6 +119,7 @@ class _Nest:
         }
         self.tables: dict[str, str] = {}
         self.panel = self.panels = self.sums = ""
+        self.record, self.share = BlockRecord.new(w), Value(S64, "0")
 
     def write(self) -> None:
         """Emit the tables, then the loop over gemms."""
@@ -133,7 +143,8 @@ class _Nest:
         sizes = (("row", "rows"), ("column", "columns"), ("left", "depth"), ("right", "depth"))
         for name, size in sizes:
             self.tables[name] = place
-            if {"row": self.form.rows, "column": self.form.columns}.get(name) != LINES:
+            form = {"row": self.form.rows, "column": self.form.columns}.get(name)
+            if form not in (LINES, AHEAD):
                 first, count = self.lists[f"{name}_axes"]
                 axes = self._entry("%numbers", first)
                 self.w.b.call_routine(offset_table.NAME, (place, axes), count)
@@ -175,13 +186,17 @@ class _Nest:
         n, body, math = self.n, self.body, self.math
         first_row, last_row = self._part("row", n["rows"])
         first_column, last_column = self._part("column", n["columns"])
+        if self.form.packs_ahead:
+            self._pack_first(rhs)
         with (
             body.loop(first_column, last_column, n["block"]) as first,
             body.loop(0, n["depth"], n["span"]) as start,
         ):
             count = math.minimum(n["block"], math.sub(last_column, first))
             end = math.minimum(math.add(start, n["span"]), n["depth"])
-            if not self.form.is_packed:
+            if self.form.packs_ahead:
+                self._pack_next(rhs, (first, count), start)
+            elif not self.form.is_packed:
                 with body.loop(start, end, n["deep"]) as step:
                     self._pack_columns(rhs, first, count, step, start)
             group_size = n["group"] if self.form.rows == LINES else n["height"]
@@ -199,6 +214,8 @@ class _Nest:
                         arrays = (lhs, rhs, out, place)
                         rows = (group, row, height)
                         self._tiles(arrays, (first, count), rows, (step, start))
+            if self.form.packs_ahead:
+                self._pack_rest()
 
     def _steps(self, step: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the steps of k of the block that begins at `step`, and those of its panels.
@@ -238,6 +255,8 @@ class _Nest:
         ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
         if self.form.columns in (LINES, PANELS):
             ahead = self._ahead(rhs, columns, row, block)
+        if self.form.packs_ahead:
+            ahead = (self.record.place, 0, self.share)
         if self.form.is_direct:
             tables = self.tables
             source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
@@ -357,6 +376,56 @@ class _Nest:
         count = b.select(is_needed, math.value(share), math.value(0))
         return place, n["ahead_row_bytes"], count
 
+    def _pack_first(self, rhs: str) -> None:
+        """Pack the first block of columns."""
+        n, math = self.n, self.math
+        first, last = self._part("column", n["columns"])
+        self.record.set_memory(self.panels, math.moved(self.panels, n["block_bytes"]))
+        self._begin_block(rhs, (first, math.minimum(n["block"], math.sub(last, first))), 0)
+        self._pack_rest()
+
+    def _pack_next(
+        self, rhs: str, columns: tuple[IndexValue, IndexValue], start: IndexValue
+    ) -> None:
+        """Begin the block that is packed while these columns are multiplied.
+
+        That is the next block of k, or the first one of the next columns.
+        """
+        n, math, b = self.n, self.math, self.w.b
+        first, count = columns
+        first_row, last_row = self._part("row", n["rows"])
+        _, last_column = self._part("column", n["columns"])
+        after = math.add(start, n["span"])
+        is_deepest = math.compare("GE", after, n["depth"])
+        step = b.select(is_deepest, math.value(0), math.value(after))
+        column = b.select(is_deepest, math.value(math.add(first, n["block"])), math.value(first))
+        left = math.sub(math.maximum(last_column, column), column)
+        self.panels = self.record.exchange_memory()
+        self._begin_block(rhs, (column, math.minimum(n["block"], left)), step)
+        tiles = math.mul(
+            math.ceiling_div(math.sub(last_row, first_row), n["height"]),
+            math.ceiling_div(count, n["width"]),
+        )
+        steps, _ = self._steps(start)
+        calls = math.mul(math.mul(tiles, self._units(steps)), len(PAIRS))
+        self.share = math.value(math.ceiling_div(self.record.load("left"), calls))
+
+    def _begin_block(
+        self, rhs: str, columns: tuple[IndexValue, IndexValue], step: IndexValue
+    ) -> None:
+        """Begin to pack some columns, a block of k from step `step` on."""
+        n, math = self.n, self.math
+        first, count = columns
+        steps, _ = self._steps(step)
+        units = math.mul(self._units(steps), MATRIX_UNITS)
+        pieces = math.mul(math.ceiling_div(count, n["width"]), units)
+        begin = math.moved(rhs, math.mul(first, n["rhs_bytes"]))
+        self.record.begin(begin, self._entry(self.tables["right"], step), count, steps, pieces)
+
+    def _pack_rest(self) -> None:
+        """Pack what is left of the block."""
+        self._call("pack_columns", [self.record.place], [self.record.load("left")])
+
     def _panels_at(self, step: IndexValue, start: IndexValue) -> str:
         """Return the address of the packed columns of the block of k from `step` on."""
         n, math = self.n, self.math
@@ -426,3 +495,5 @@ def listed_routines(target: Target) -> Iterator[Routines]:
     yield offset_table.table_routine(target)
     for rows, columns in product((DIRECT, LINES, ANY), (LINES, ANY, PANELS)):
         yield _nest(NestForm(rows, columns), target)
+    for rows in (LINES, ANY):
+        yield _nest(NestForm(rows, AHEAD), target)

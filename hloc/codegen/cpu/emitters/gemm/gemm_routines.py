@@ -22,20 +22,22 @@ from hloc.codegen.cpu.emitters.gemm.packing import (
     Packing,
     pack_rows,
 )
+from hloc.codegen.cpu.emitters.gemm.packing_ahead import PACK_PARAMETERS
 from hloc.codegen.cpu.emitters.gemm.part_tiles import PartTiles, put_routine
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS, TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import S8, DType
+from hloc.dtypes import F32, S8, DType
 from hloc.lazy_dataclass import dataclass
 
 LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
 DIRECT_RUNS = "direct_runs"
-PANELS, IN_PARTS = "panels", "in_parts"
+PANELS, IN_PARTS, AHEAD = "panels", "in_parts", "ahead"
 """How rows or columns lie in memory: side by side, some side by side, with k in
 short or long runs, or otherwise. Columns in `PANELS` are packed already; rows `IN_PARTS` are split.
+Columns that lie side by side and are packed `AHEAD` are packed while others are multiplied.
 
 Rows that are `DIRECT` are read in place; `DIRECT_RUNS` have all of k in short runs.
 """
@@ -120,17 +122,21 @@ def _tile_units(
     width, is_direct = lanes(arithmetic, target), row_form in IN_PLACE
     kind = arithmetic.instruction or (row_form if is_direct else "packed")
     name = f"tiles_{arithmetic.result_name}_{tile.rows}x{tile.vectors}_{kind}"
+    if arithmetic.parts > 1:
+        put = put_routine(f"put_parts_{tile.rows}x{tile.vectors}", tile, target)
+        packed = Packing(F32, arithmetic.operand, arithmetic.group, tile.vectors * width)
+        pack = _block_packer("columns", packed, AHEAD, width, target)
+
+        def part_tiles(w: RoutineWriter) -> None:
+            PartTiles(w, arithmetic, tile, put.name, pack.name).write()
+
+        return [routine_unit(name, PACKED_PARAMETERS, part_tiles, target), put, pack]
     if arithmetic.is_matrix:
-        has_parts, put = arithmetic.parts > 1, f"put_parts_{tile.rows}x{tile.vectors}"
 
         def matrix_tiles(w: RoutineWriter) -> None:
-            if has_parts:
-                PartTiles(w, arithmetic, tile, put).write()
-            else:
-                MatrixTiles(w, arithmetic, tile).write()
+            MatrixTiles(w, arithmetic, tile).write()
 
-        found = [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
-        return [*found, *([put_routine(put, tile, target)] if has_parts else [])]
+        return [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
     unroll = unroll_of(row_form)
@@ -161,19 +167,23 @@ def _pack_name(side: str, p: Packing, form: str) -> str:
 
 def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
     """Return the packing of one side for matrix registers."""
-    form = form if form in (LINES, IN_PARTS) else ANY  # the function searches for runs of k anyway
-    name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
+    by_unit = side == "columns"
+    own = (LINES, AHEAD) if by_unit else (LINES, LONG, IN_PARTS)
+    form = form if form in own else ANY  # that function searches for runs of k anyway
+    name = f"block_{_pack_name(side, p, form)}"
 
     def lines(w: RoutineWriter) -> None:
         BlockPacking(w, p, by_unit=by_unit).lines()
 
     def gather(w: RoutineWriter) -> None:
         packing = BlockPacking(w, p, by_unit=by_unit)
-        if form == IN_PARTS:
-            packing.copy_parts()
-        else:
-            packing.gather()
+        {IN_PARTS: packing.copy_parts, LONG: packing.runs}.get(form, packing.gather)()
 
+    def pieces(w: RoutineWriter) -> None:
+        BlockPacking(w, p, by_unit=by_unit).pieces()
+
+    if form == AHEAD:
+        return routine_unit(name, PACK_PARAMETERS, pieces, target)
     if form == LINES:
         return routine_unit(name, ROW_PARAMETERS, lines, target)
     return routine_unit(name, GATHER_PARAMETERS, gather, target)

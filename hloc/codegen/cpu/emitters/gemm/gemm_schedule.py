@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PLACE, LINES, PANELS, unroll_of
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, IN_PLACE, LINES, PANELS, unroll_of
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import (
     arithmetic_of,
     can_be_direct,
@@ -23,6 +23,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_tiles import (
 from hloc.codegen.cpu.emitters.gemm.micro_kernel import accumulator_sets
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     ALIGNMENT,
+    BLOCKS_AHEAD,
     COLUMN_BLOCK,
     MAX_ROWS,
     PackedGemm,
@@ -111,10 +112,8 @@ def schedules(p: PackedGemm, target: Target) -> tuple[GemmSchedule, ...]:
 
 def _alternatives(p: PackedGemm, target: Target) -> Iterator[GemmSchedule]:
     first, arithmetic = modelled_schedule(p, target), arithmetic_of(p, target)
-    depth = p.sizes[2]
-    for rows, span, block in product(
-        _row_forms(p, arithmetic), dict.fromkeys((first.deep, depth)), _BLOCKS
-    ):
+    spans = (first.deep,) if first.columns == AHEAD else (first.deep, p.sizes[2])
+    for rows, span, block in product(_row_forms(p, arithmetic), dict.fromkeys(spans), _BLOCKS):
         for tile in tiles_of(arithmetic, target, rows):
             width = tile.vectors * lanes(arithmetic, target)
             columns = _whole_tiles(block, width, p)
@@ -172,7 +171,8 @@ def panel_sizes(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> tuple
     rows = group * (span if s.rows == LINES else deep)
     if keeps_rows(s, p, arithmetic):
         rows = depth * -(-p.sizes[0] // group) * group
-    columns = 0 if s.columns == PANELS else span * s.block * size
+    blocks = {PANELS: 0, AHEAD: BLOCKS_AHEAD}.get(s.columns, 1)
+    columns = blocks * span * s.block * size
     return aligned_bytes(8 * p.table_entries), aligned_bytes(rows * size), columns
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+    AHEAD,
     ANY,
     DIRECT,
     DIRECT_RUNS,
@@ -25,6 +26,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     PackedGemm,
     has_direct_columns,
     is_in_runs,
+    packs_ahead,
     sums_type,
 )
 from hloc.codegen.cpu.emitters.gemm.packing import LONG_RUN, RUN
@@ -178,7 +180,9 @@ def forms_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> tuple[str
     if has_panels(p, arithmetic, target):
         return left, PANELS
     steps = [axis.rhs for axis in p.columns]
-    return left, _form(p, arithmetic, p.columns, steps, p.depth[-1].rhs)
+    right = _form(p, arithmetic, p.columns, steps, p.depth[-1].rhs)
+    is_ahead = right == LINES and arithmetic.parts > 1 and packs_ahead(p)
+    return left, AHEAD if is_ahead else right
 
 
 def packed_rows_form(p: PackedGemm, arithmetic: Arithmetic) -> str:
@@ -202,5 +206,5 @@ def _form(
         return PIECES
     if inner_step != 1 or inner.size < run:
         return ANY
-    is_long = inner.size >= LONG_RUN * group and not arithmetic.is_matrix
+    is_long = len(p.depth) == 1 if arithmetic.is_matrix else inner.size >= LONG_RUN * group
     return LONG if is_long else RUNS

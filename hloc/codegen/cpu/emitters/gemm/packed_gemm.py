@@ -127,6 +127,9 @@ as accurate as others only with longer blocks.
 Time relative to 256 steps: 0.94 for 128x3072x768, 0.92 for 1024x1024x1024 and 128x768x3072.
 """
 
+BLOCKS_AHEAD = 2
+"""Blocks of columns in memory if one is packed while the other is multiplied."""
+
 BYTE_PRODUCTS = tuple(product((S8, U8), repeat=2))
 """Element types of both sides that matrix registers multiply as bytes."""
 
@@ -216,6 +219,8 @@ class PackedGemm:
         ):
             depth = self.sizes[2] if keeps_depth else depth
             width = min(columns, self.sizes[1])
+            if size == SPLIT_BYTES and packs_ahead(self):
+                width = BLOCKS_AHEAD * (width + MAX_TILE)
             padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
             rows = MAX_ROWS if keeps_depth else max(MAX_ROWS, self.sizes[0])
             sums = rows * (4 * width + 8 * MAX_TILE) if self.is_narrow else 0
@@ -302,6 +307,15 @@ def stays_in_rows(p: PackedGemm) -> bool:
         and lies_along_k
         and p.sizes[1] * p.sources[0].storage_bytes <= MAX_IN_ROWS_BYTES
     )
+
+
+def packs_ahead(p: PackedGemm) -> bool:
+    """True if elements are split, and the next columns are packed while others are multiplied.
+
+    Time relative to packing them before, with a block of columns: 0.89 for 128x768x768, 0.90 for
+    128x3072x768; 1.0 for 512x768x768.
+    """
+    return p.splits and p.sizes[0] <= SHORT_ROWS
 
 
 def is_in_runs(p: PackedGemm) -> bool:

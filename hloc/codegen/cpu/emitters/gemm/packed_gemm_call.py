@@ -14,7 +14,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
 from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import LINES, PANELS, gemm_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, LINES, PANELS, gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
     keeps_rows,
@@ -26,6 +26,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, reads_parts
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+    BLOCKS_AHEAD,
     COLUMN_PIECE,
     ROW_PIECE,
     SPLIT_BYTES,
@@ -147,6 +148,7 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         packed_step_bytes=group * operand_bytes if has_steps else 0,
         ahead_row_bytes=_row_bytes(p, schedule) if is_ahead else 0,
         stretch=STRETCH * arithmetic.group,
+        block_bytes=columns_bytes // BLOCKS_AHEAD if schedule.columns == AHEAD else 0,
     )
 
 

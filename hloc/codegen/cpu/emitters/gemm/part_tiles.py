@@ -31,6 +31,7 @@ from hloc.codegen.cpu.emitters.gemm.matrix_kernel import (
     SIDE,
     MatrixTiles,
 )
+from hloc.codegen.cpu.emitters.gemm.packing_ahead import PACK_PARAMETERS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS, Arithmetic, Tile
 from hloc.codegen.cpu.emitters.gemm.tile_copy import TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import (
@@ -55,15 +56,23 @@ _STEPS = PART_STEPS // SIDE
 _ROWS_TOGETHER = 8
 """Rows whose sums are computed anew together: a divisor of the rows of all tiles."""
 
+_ROWS_CHECKED = 4
+"""Rows whose sums are checked together, in chains that do not wait for each other."""
+
 _SUMS, _WORDS, _FLAGS = f"<{SIDE} x float>", f"<{SIDE} x i32>", f"<{SIDE} x i1>"
 
 
 class PartTiles(MatrixTiles):
-    """Emits the micro-kernel of a row of tiles; `put` is the name of the function for sums."""
+    """Emits the micro-kernel of a row of tiles.
 
-    def __init__(self, w: RoutineWriter, arithmetic: Arithmetic, tile: Tile, put: str) -> None:
+    It calls two functions: `put` for sums, and `pack` for the block of columns that is next.
+    """
+
+    def __init__(
+        self, w: RoutineWriter, arithmetic: Arithmetic, tile: Tile, put: str, pack: str
+    ) -> None:
         super().__init__(w, arithmetic, tile)
-        self.put = put
+        self.put, self.pack = put, pack
         self.left_bytes = self.down * REGISTER_BYTES
         self.right_bytes = tile.vectors * REGISTER_BYTES
 
@@ -84,6 +93,7 @@ class PartTiles(MatrixTiles):
         self._put(last, math.sub(argument("%columns"), last))
         self.call("tilerelease", "")
         self.fn.declare(declaration(self.put, _PUT_PARAMETERS))
+        self.fn.declare(declaration(self.pack, PACK_PARAMETERS))
 
     def _panel(self, first: IndexValue) -> str:
         """Return the address of the panel that begins with a column."""
@@ -103,6 +113,12 @@ class PartTiles(MatrixTiles):
             is_new = right != loaded[1]
             self.add_products(math.moved(b, right * self.right_bytes) if is_new else "")
             loaded = left, right
+            self._pack_ahead()
+
+    def _pack_ahead(self) -> None:
+        """Pack some pieces of the block of columns that is next."""
+        with self.body.when(self.math.compare("GT", argument("%ahead_rows"), 0)):
+            self.fn.line(f"call void @{self.pack}(ptr %ahead, i64 %ahead_rows)")
 
     def _put(self, first: IndexValue, columns: IndexValue) -> None:
         """Call the function that moves the sums of the columns from `first` on."""
@@ -142,19 +158,25 @@ class _Sums:
         copy.move("%out", argument("%columns"))
 
     def _is_any_lost(self) -> Value:
-        """Return whether some sum is not finite: NaN if subtracted from itself."""
-        fn = self.fn
-        loop = CarriedLoop(self.w, [("i64", "0"), (_WORDS, "zeroinitializer")])
-        row, found = loop.values
-        for vector in range(self.tile.vectors):
-            _, sums = self._load(Value(S64, row), vector)
-            difference = fn.value(f"fsub {_SUMS} {sums}, {sums}")
-            bits = fn.value(f"bitcast {_SUMS} {difference} to {_WORDS}")
-            found = fn.value(f"or {_WORDS} {found}, {bits}")  # faster than a sum
-        later = fn.value(f"add i64 {row}, 1")
-        loop.close([later, found], fn.value(f"icmp slt i64 {later}, %rows"))
-        all_ = fn.value(f"bitcast {_WORDS} {found} to {_SUMS}")
-        return self._is_any(fn.value(f"fcmp uno {_SUMS} {all_}, {all_}"))
+        """Return whether some sum is not finite: the total of all is not, either."""
+        fn, math = self.fn, self.math
+        last = math.sub(argument("%rows"), 1)
+        chains = [(_SUMS, "zeroinitializer")] * (_ROWS_CHECKED * self.tile.vectors)
+        loop = CarriedLoop(self.w, [("i64", "0"), *chains])
+        first, *totals = loop.values
+        for i in range(_ROWS_CHECKED):
+            row = math.minimum(math.add(Value(S64, first), i), last)
+            for vector in range(self.tile.vectors):
+                number = i * self.tile.vectors + vector
+                _, sums = self._load(row, vector)
+                totals[number] = fn.value(f"fadd {_SUMS} {totals[number]}, {sums}")
+        later = fn.value(f"add i64 {first}, {_ROWS_CHECKED}")
+        loop.close([later, *totals], fn.value(f"icmp slt i64 {later}, %rows"))
+        total = totals[0]
+        for other in totals[1:]:
+            total = fn.value(f"fadd {_SUMS} {total}, {other}")
+        difference = fn.value(f"fsub {_SUMS} {total}, {total}")
+        return self._is_any(fn.value(f"fcmp uno {_SUMS} {difference}, {difference}"))
 
     def _load(self, row: IndexValue, vector: int) -> tuple[str, str]:
         """Load sums of the tile; returns their address, too."""

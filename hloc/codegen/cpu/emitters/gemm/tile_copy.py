@@ -46,29 +46,39 @@ class TileCopy:
 
     def move(self, out: str, columns: Value) -> None:
         """Move the valid rows and columns to `out`, the address of the tile in the result."""
-        fn = self.fn
-        if self.w.b.target.has("avx512f"):  # masks are free there; separate code for rows is not
-            self._move_part(out, columns)
+        if self.result is not self.total:
+            self._move_rows(out, columns, adds=False)
             return
-        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
-        with self.body.when(Value(PRED, full)), self.body.loop(0, argument("%rows")) as row:
-            source, target = self._row(out, row)
-            for j in range(self.vectors):
-                self._move(source, target, j * self.lanes)
-        part = fn.value(f"xor i1 {full}, true")
-        with self.body.when(Value(PRED, part)):
-            self._move_part(out, columns)
+        adds = Value(PRED, "%adds")
+        with self.body.when(adds):
+            self._move_rows(out, columns, adds=True)
+        with self.body.when(self.b.not_(adds)):
+            self._move_rows(out, columns, adds=False)
 
-    def _move_part(self, out: str, columns: Value) -> None:
-        """Move the valid columns, by masks."""
-        masks = [
-            first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
-            for j in range(self.vectors)
-        ]
+    def _move_rows(self, out: str, columns: Value, *, adds: bool) -> None:
+        """Add the valid rows and columns to the result, or store them."""
+        everything, some = (
+            [""] * self.vectors,
+            [
+                first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
+                for j in range(self.vectors)
+            ],
+        )
+        if self.w.b.target.has("avx512f"):  # masks are free there; separate code for rows is not
+            self._move_lanes(out, some, adds=adds)
+            return
+        is_whole = self.math.compare("EQ", columns, self.width)
+        with self.body.when(is_whole):
+            self._move_lanes(out, everything, adds=adds)
+        with self.body.when(self.b.not_(is_whole)):
+            self._move_lanes(out, some, adds=adds)
+
+    def _move_lanes(self, out: str, masks: list[str], *, adds: bool) -> None:
+        """Add or store the lanes of all rows that are in the masks of their vectors."""
         with self.body.loop(0, argument("%rows")) as row:
             source, target = self._row(out, row)
             for j, mask in enumerate(masks):
-                self._move(source, target, j * self.lanes, mask)
+                self._move(source, target, j * self.lanes, mask, adds=adds)
 
     def rounded(self, value: str) -> str:
         """Return a vector of sums in the type of the result."""
@@ -82,16 +92,15 @@ class TileCopy:
         source = fn.value(f"getelementptr i8, ptr {self.pointer}, i64 {start}")
         return source, fn.value(f"getelementptr i8, ptr {out}, i64 {offset}")
 
-    def _move(self, source: str, target: str, column: int, mask: str = "") -> None:
+    def _move(self, source: str, target: str, column: int, mask: str, *, adds: bool) -> None:
         """Add a part of a row to the result, or store it; with a mask some of its lanes."""
         fn, total, result = self.fn, self.total, self.result
         from_ = fn.value(f"getelementptr i8, ptr {source}, i64 {column * total.storage_bytes}")
         to = fn.value(f"getelementptr i8, ptr {target}, i64 {column * result.storage_bytes}")
         kind = vector_type(total, self.lanes)
         value = fn.value(f"load {kind}, ptr {from_}, align {total.storage_bytes}")
-        if result is total:
+        if adds:
             before = load_lanes(self.w, to, result, self.lanes, mask)
             op = "fadd" if total.is_float else "add"
-            added = fn.value(f"{op} {kind} {before}, {value}")
-            value = fn.value(f"select i1 %adds, {kind} {added}, {kind} {value}")
+            value = fn.value(f"{op} {kind} {before}, {value}")
         store_lanes(self.w, to, result, self.lanes, mask, self.rounded(value))
