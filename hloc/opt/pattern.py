@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from hloc.ir.instruction import Instruction
@@ -16,21 +17,39 @@ Condition: TypeAlias = Callable[[Instruction], bool]
 
 C = TypeVar("C", bound=Condition)
 
+SPLAT = "broadcast of a constant"
+"""The kind of such a broadcast; the kind of any other instruction is its opcode."""
+
 _ONLY_OF: dict[Condition, tuple[str, ...]] = {}
-"""Conditions that hold for few opcodes, and these opcodes."""
+"""Conditions that hold for few kinds, and these kinds."""
 
 
-def only_of(*opcodes: str) -> Callable[[C], C]:
-    """Say of a condition that it holds for instructions of these opcodes alone.
+def only_of(*kinds: str) -> Callable[[C], C]:
+    """Say of a condition that it holds for instructions of these kinds alone.
 
-    Rules with it are then not tried where an operand has another opcode.
+    Rules with it are then not tried where an operand is of another kind.
     """
 
     def note(condition: C) -> C:
-        _ONLY_OF[condition] = opcodes
+        _ONLY_OF[condition] = kinds
         return condition
 
     return note
+
+
+def _kinds_with(opcodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the kinds of instructions with these opcodes."""
+    return (*opcodes, SPLAT) if "broadcast" in opcodes else opcodes
+
+
+def kinds_of(insts: tuple[Instruction, ...]) -> tuple[str, ...]:
+    """Return the kind of each instruction: its opcode, or `SPLAT`."""
+    names = [inst.opcode.name for inst in insts]
+    if "broadcast" in names:
+        for place, inst in enumerate(insts):
+            if names[place] == "broadcast" and inst.operands[0].opcode.name == "constant":
+                names[place] = SPLAT
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,7 +66,8 @@ class P:
         more: the instruction may have further operands, which are not looked at.
         reads: the opcode that one of its operands has, whatever its place; "" for none.
         is_flat: no operand of an operand is looked at.
-        possible: opcodes that can match, by `opcodes` or by the condition, () for any.
+        kinds: kinds that can match, by `opcodes` or by the condition, () for any.
+        roots: their opcodes.
     """
 
     opcodes: tuple[str, ...]
@@ -57,7 +77,8 @@ class P:
     more: bool
     reads: str
     is_flat: bool
-    possible: tuple[str, ...]
+    kinds: tuple[str, ...]
+    roots: tuple[str, ...]
 
     def __init__(
         self,
@@ -80,26 +101,81 @@ class P:
             o.operands is not None or o.reads for o in operands
         )
         object.__setattr__(self, "is_flat", is_flat)
-        possible = opcodes or (_ONLY_OF.get(when, ()) if when is not None else ())
-        object.__setattr__(self, "possible", possible)
+        kinds = _kinds_with(opcodes)
+        if not kinds and when is not None:
+            kinds = _ONLY_OF.get(when, ())
+        object.__setattr__(self, "kinds", kinds)
+        roots = dict.fromkeys("broadcast" if kind == SPLAT else kind for kind in kinds)
+        object.__setattr__(self, "roots", tuple(roots))
 
 
-def may_match(pattern: P, opcode: Opcode, operands: tuple[str, ...]) -> bool:
-    """False if no instruction with this opcode and operands of these opcodes matches."""
+Matcher: TypeAlias = Callable[[Instruction], dict[str, Instruction] | None]
+"""`match` for one pattern."""
+
+
+def matcher(pattern: P, opcode: Opcode, kinds: tuple[str, ...]) -> Matcher | None:
+    """Return `match` for instructions with this opcode and operands of these kinds.
+
+    It need not look at what opcode and kinds decide. None if no such instruction matches.
+    """
     if pattern.opcodes and opcode.name not in pattern.opcodes:
-        return False
-    if pattern.reads and pattern.reads not in operands:
-        return False
+        return None
+    if pattern.reads and set(kinds).isdisjoint(_kinds_with((pattern.reads,))):
+        return None
     if pattern.operands is None:
-        return True
-    wanted = [operand.possible for operand in pattern.operands]
-    if len(operands) < len(wanted) or (len(operands) > len(wanted) and not pattern.more):
-        return False
-    orders = (operands, operands[::-1]) if opcode.commutative else (operands,)
-    return any(
-        all(not names or name in names for names, name in zip(wanted, order, strict=False))
+        return partial(_match_alone, pattern)
+    count = len(pattern.operands)
+    if len(kinds) < count or (len(kinds) > count and not pattern.more):
+        return None
+    places = tuple(range(count))
+    orders = (places, places[::-1]) if opcode.commutative and count == 2 else (places,)
+    possible = [
+        order
         for order in orders
-    )
+        if all(
+            not operand.kinds or kinds[place] in operand.kinds
+            for place, operand in zip(order, pattern.operands, strict=True)
+        )
+    ]
+    if not possible:
+        return None
+    if not pattern.is_flat:
+        return partial(match, pattern)
+    steps = [
+        [(place, o.bind, o.when) for place, o in zip(order, pattern.operands, strict=True)]
+        for order in possible
+    ]
+    return partial(_match_flat, pattern, steps)
+
+
+def _match_alone(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
+    """Match a pattern that says nothing about operands, if the opcodes are known to match."""
+    if pattern.when is not None and not pattern.when(inst):
+        return None
+    return {pattern.bind: inst} if pattern.bind else {}
+
+
+def _match_flat(
+    pattern: P, orders: list[list[tuple[int, str, Condition | None]]], inst: Instruction
+) -> dict[str, Instruction] | None:
+    """Match a flat pattern, if the opcodes are known to match.
+
+    Each of `orders` has the place of the operand for each pattern of one, its name and condition.
+    """
+    if pattern.when is not None and not pattern.when(inst):
+        return None
+    operands = inst.operands
+    for order in orders:
+        found = {pattern.bind: inst} if pattern.bind else {}
+        for place, bind, when in order:
+            operand = operands[place]
+            if bind and found.setdefault(bind, operand) is not operand:
+                break
+            if when is not None and not when(operand):
+                break
+        else:
+            return found
+    return None
 
 
 def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
@@ -108,46 +184,7 @@ def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
     Of several ways to match, the first is taken: operands as written
     before swapped ones.
     """
-    if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
-        return None
-    if pattern.reads and not _reads(inst, pattern.reads):
-        return None
-    if pattern.operands is None:
-        if pattern.when is not None and not pattern.when(inst):
-            return None
-        return {pattern.bind: inst} if pattern.bind else {}
-    if pattern.is_flat:
-        return _flat_match(pattern, inst)
     return next(_matches(pattern, inst, {}), None)
-
-
-def _flat_match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
-    """Return the first result of `_matches`; the opcode is known to match.
-
-    Each operand matches in at most one way, which takes half the time.
-    """
-    patterns = pattern.operands or ()
-    operands = inst.operands[: len(patterns)] if pattern.more else inst.operands
-    if len(patterns) != len(operands) or not (pattern.when is None or pattern.when(inst)):
-        return None
-    found = _in_order(pattern, patterns, inst, operands)
-    if found is None and inst.opcode.commutative and len(operands) == 2:
-        found = _in_order(pattern, patterns, inst, operands[::-1])
-    return found
-
-
-def _in_order(
-    pattern: P, patterns: tuple[P, ...], inst: Instruction, operands: tuple[Instruction, ...]
-) -> dict[str, Instruction] | None:
-    found = {pattern.bind: inst} if pattern.bind else {}
-    for wanted, operand in zip(patterns, operands):  # noqa: B905 - as long as each other
-        if wanted.opcodes and operand.opcode.name not in wanted.opcodes:
-            return None
-        if wanted.bind and found.setdefault(wanted.bind, operand) is not operand:
-            return None
-        if wanted.when is not None and not wanted.when(operand):
-            return None
-    return found
 
 
 def _reads(inst: Instruction, opcode: str) -> bool:

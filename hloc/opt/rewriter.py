@@ -10,17 +10,17 @@ from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
+from hloc.ir.opcode import Opcode, opcode_row
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
-from hloc.opt.pattern import match, may_match
+from hloc.opt.pattern import Matcher, kinds_of, matcher
 from hloc.opt.rule import Rule, RuleSet
 from hloc.shapes import ArrayShape
 
 _MAX_REWRITES_PER_INSTRUCTION = 20
 
 _REMEMBERED = 4096
-"""Combinations of opcodes whose rules are remembered: programs repeat them, as do passes."""
+"""Combinations of kinds whose rules are remembered: programs repeat them, as do passes."""
 
 
 def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str) -> bool:
@@ -38,26 +38,27 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
 
 
 @lru_cache(_REMEMBERED)
-def _rules_for(rules: RuleSet, opcode: str, *operands: str) -> tuple[Rule, ...]:
-    """Return the rules that an instruction with operands of these opcodes may match."""
+def _rules_for(rules: RuleSet, opcode: str, *kinds: str) -> tuple[tuple[Rule, Matcher], ...]:
+    """Return the rules that an instruction with operands of these kinds may match."""
     row = opcode_row(opcode)
-    return tuple(r for r in rules.for_opcode(opcode) if may_match(r.pattern, row, operands))
+    found = [(rule, matcher(rule.pattern, row, kinds)) for rule in rules.for_opcode(opcode)]
+    return tuple([(rule, matches) for rule, matches in found if matches is not None])
 
 
 class _AllowedRules:
-    """The rules that may fire, by the opcodes of an instruction and of its operands."""
+    """The rules that may fire, by the opcode of an instruction and the kinds of its operands."""
 
     def __init__(self, rules: RuleSet, context: PassContext) -> None:
         self.rules, self.context = rules, context
-        self._kept: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        self._kept: dict[tuple[Opcode, tuple[str, ...]], tuple[tuple[Rule, Matcher], ...]] = {}
 
-    def of(self, inst: Instruction) -> tuple[Rule, ...]:
-        """Return the rules whose patterns `inst` and its operands may match, by their opcodes."""
-        key = tuple([part.opcode.name for part in (inst, *inst.operands)])
+    def of(self, inst: Instruction) -> tuple[tuple[Rule, Matcher], ...]:
+        """Return the rules that `inst` may match."""
+        key = (inst.opcode, kinds_of(inst.operands))
         found = self._kept.get(key)
         if found is None:
-            found = tuple(filter(self._may_fire, _rules_for(self.rules, *key)))
-            self._kept[key] = found
+            known = _rules_for(self.rules, inst.opcode.name, *key[1])
+            found = self._kept[key] = tuple([pair for pair in known if self._may_fire(pair[0])])
         return found
 
     def may_fire_at(self, inst: Instruction) -> bool:
@@ -107,9 +108,9 @@ class _Rewriter:
             return False
         return inst not in self.pinned and not _is_dynamic(inst)
 
-    def _try_rules(self, inst: Instruction, rules: tuple[Rule, ...]) -> None:
-        for rule in rules:
-            found = match(rule.pattern, inst)
+    def _try_rules(self, inst: Instruction, rules: tuple[tuple[Rule, Matcher], ...]) -> None:
+        for rule, matches in rules:
+            found = matches(inst)
             if found is None or (rule.when is not None and not rule.when(inst, found)):
                 continue
             if self._apply(rule, inst, found):

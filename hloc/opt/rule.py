@@ -43,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSet:
-    """Rules by the opcode of their root, in the order they are tried: those for any opcode last.
+    """Rules by the opcode of their root, in the order they are tried: those that name none last.
 
     Compared by identity.
 
@@ -58,12 +58,12 @@ class RuleSet:
     @staticmethod
     def of(rules: Sequence[Rule]) -> RuleSet:
         """Index `rules`, keeping their order."""
-        by_opcode: dict[str, tuple[Rule, ...]] = {}
-        for rule in rules:
-            for opcode in rule.pattern.opcodes:
-                by_opcode[opcode] = (*by_opcode.get(opcode, ()), rule)
-        for_any = tuple(r for r in rules if not r.pattern.opcodes)
-        return RuleSet({o: found + for_any for o, found in by_opcode.items()}, for_any)
+        by_opcode: dict[str, list[Rule]] = {}
+        for rule in sorted(rules, key=lambda rule: not rule.pattern.opcodes):
+            for opcode in rule.pattern.roots:
+                by_opcode.setdefault(opcode, []).append(rule)
+        for_any = tuple(rule for rule in rules if not rule.pattern.roots)
+        return RuleSet({o: (*found, *for_any) for o, found in by_opcode.items()}, for_any)
 
     def for_opcode(self, opcode: str) -> tuple[Rule, ...]:
         """Return the rules whose root may have `opcode`."""

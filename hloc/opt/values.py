@@ -9,10 +9,10 @@ import numpy as np
 
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
-from hloc.opt.pattern import only_of
+from hloc.opt.pattern import SPLAT, only_of
 from hloc.shapes import ArrayShape
 
-of_splats = only_of("constant", "broadcast")
+of_splats = only_of("constant", SPLAT)
 """Marks conditions that hold for what `splat_value` sees alone."""
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ops import names_of
 from hloc.opt.make import constant, like, make, splat
-from hloc.opt.pattern import Found, P
+from hloc.opt.pattern import Found, P, only_of
 from hloc.opt.rule import Rule
 from hloc.opt.rules.builders import answer, apply, as_reshape, filled
 from hloc.opt.values import default_layout, is_integer, splat_value
@@ -117,14 +118,13 @@ def _is_count(inst: Instruction) -> bool:
 # ---- elementwise(broadcast(a), broadcast(b), constant) -> broadcast(elementwise(a, b, constant))
 
 
+_COMPUTES = names_of(lambda row: row.elementwise) - {"copy"}
+
+
+@only_of(*sorted(_COMPUTES))
 def _is_elementwise(inst: Instruction) -> bool:
     return (
-        inst.opcode.elementwise
-        and not inst.opcode.side_effect
-        and bool(inst.operands)
-        and inst.opcode.name != "copy"
-        and isinstance(inst.shape, ArrayShape)
-        and inst.shape.rank > 0
+        inst.opcode.name in _COMPUTES and isinstance(inst.shape, ArrayShape) and inst.shape.rank > 0
     )
 
 

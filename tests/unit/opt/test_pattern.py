@@ -1,13 +1,16 @@
 """Patterns: repeated names, both orders of commutative operands, conditions."""
 
+import numpy as np
 import pytest
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import all_instructions
 from hloc.ops.builder import Builder
-from hloc.opt.pattern import P, match, may_match
+from hloc.opt.pattern import SPLAT, P, kinds_of, match, matcher
 from hloc.opt.rules import ALL_RULES
+from hloc.opt.values import is_zero
 from hloc.shapes import array_shape
 from tests.unit.opt.random_modules import RandomModule
 
@@ -73,9 +76,22 @@ def test_an_operand_that_is_read_may_have_any_place() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_may_not_match_by_opcodes_does_not_match(seed: int) -> None:
+def test_a_matcher_finds_what_the_pattern_matches(seed: int) -> None:
     for inst in all_instructions(RandomModule(seed).grown(200)):
-        operands = tuple(operand.opcode.name for operand in inst.operands)
+        kinds = kinds_of(inst.operands)
         for rule in ALL_RULES:
-            if match(rule.pattern, inst) is not None:
-                assert may_match(rule.pattern, inst.opcode, operands), f"{rule.name}: {inst!r}"
+            matches = matcher(rule.pattern, inst.opcode, kinds)
+            found = None if matches is None else matches(inst)
+            assert found == match(rule.pattern, inst), f"{rule.name}: {inst!r}"
+
+
+def test_a_splat_is_a_kind_of_its_own() -> None:
+    b, p, _ = parameters()
+    shape = array_shape("f32", 4)
+    zero = b.constant(np.float32(0))
+    splat, other = b.splat(0, shape), b.broadcast(b.negate(zero), (4,))
+    add_zero = P("add", (x, P(when=is_zero)))
+    assert kinds_of((p, splat, other)) == ("parameter", SPLAT, "broadcast")
+    assert matcher(add_zero, opcode_row("add"), ("parameter", "broadcast")) is None
+    assert match(add_zero, b.add(p, splat)) == {"x": p}
+    assert match(P("negate", (P("broadcast", bind="x"),)), b.negate(splat)) == {"x": splat}
