@@ -20,25 +20,27 @@ def post_order_from(
     predecessors, whose last one comes first.
     """
     order: list[Instruction] = []
-    state = dict.fromkeys(without, True)  # False: operands pushed, True: emitted
+    seen = set(without)
     for root in roots:
-        stack = [root]
+        entered: list[Instruction] = []
+        stack: list[Instruction | None] = [root]  # None: what the last one entered needs is done
         while stack:
-            inst = stack[-1]
-            seen = state.get(inst)
-            if seen is None:
-                state[inst] = False
+            inst = stack.pop()
+            if inst is None:
+                order.append(entered.pop())
+            elif inst not in seen:
+                seen.add(inst)
+                if not inst.operands and not inst.control_predecessors:
+                    order.append(inst)
+                    continue
+                entered.append(inst)
+                stack.append(None)
                 for operand in reversed(inst.operands):
-                    if operand not in state:
+                    if operand not in seen:
                         stack.append(operand)
                 for predecessor in inst.control_predecessors:
-                    if predecessor not in state:
+                    if predecessor not in seen:
                         stack.append(predecessor)
-                continue
-            stack.pop()
-            if not seen:
-                state[inst] = True
-                order.append(inst)
     return order
 
 
