@@ -236,15 +236,13 @@ class Computation:
 
         This is a hot loop: a tuple of 2,000 results has all of them replaced one by one.
         """
-        operands, places = list(user.operands), list[int]()
-        for _ in range(operands.count(old)):
-            places.append(operands.index(old, places[-1] + 1 if places else 0))
-            operands[places[-1]] = new
-        self.module.log.record(OperandReplaced, user, tuple(places), old, new)
-        user.operands = tuple(operands)
+        operands, log = user.operands, self.module.log
+        if log.recording:
+            places = tuple([place for place, operand in enumerate(operands) if operand is old])
+            log.record(OperandReplaced, user, places, old, new)
+        user.operands = tuple([new if operand is old else operand for operand in operands])
         del old.users[user]
         new.users[user] = None
-        self._changed()
 
     def remove(self, inst: Instruction) -> None:
         """Remove `inst`, which has no users and is not the root."""
