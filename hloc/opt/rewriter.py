@@ -61,9 +61,11 @@ class _AllowedRules:
             found = self._kept[key] = tuple([pair for pair in known if self._may_fire(pair[0])])
         return found
 
-    def may_fire_at(self, inst: Instruction) -> bool:
-        """True if there are rules for the opcode of `inst`."""
-        return bool(self.rules.for_any) or inst.opcode.name in self.rules.by_opcode
+    def candidates(self, insts: list[Instruction]) -> list[Instruction]:
+        """Return those of `insts` for whose opcode there are rules."""
+        if self.rules.for_any:
+            return insts
+        return [inst for inst in insts if inst.opcode.name in self.rules.by_opcode]
 
     def _may_fire(self, rule: Rule) -> bool:
         if rule.name in self.context.disabled_rules:
@@ -91,7 +93,7 @@ class _Rewriter:
         self.pinned = set(computation.controlled).union(fixed)
         for inst in computation.controlled:
             self.pinned.update(inst.control_predecessors)
-        self.worklist = deque(filter(rules.may_fire_at, post_order(computation)))
+        self.worklist = deque(rules.candidates(post_order(computation)))
         self.queued = set(self.worklist)
         self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(computation) + 10)
 
