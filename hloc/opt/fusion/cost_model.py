@@ -72,9 +72,10 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
         return Refusal("it is read at {} places of one array", (places,))
     if inst.opcode.name == "constant":
         return None
-    if any(_changes_what_it_reads(inst, group) for group in reads):
+    updates = [group.root for group in reads if group.root.opcode.name in _UPDATES]
+    if any(_changes_what_it_reads(inst, update) for update in updates):
         return Refusal("a user changes its operand in place")
-    if any(_reads_array_it_updates(inst, group) for group in reads):
+    if any(_reads_array_it_updates(inst, update) for update in updates):
         return Refusal("it reads an array in several places that a user changes in place")
     if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
         return Refusal("a branch for every element would slow its users down")
@@ -97,19 +98,18 @@ def may_be_output(inst: Instruction, group: Group, maps: Maps) -> bool:
 def _has_room(inst: Instruction, group: Group, limits: Limits) -> bool:
     if len(group.maps) >= limits.max_instructions:
         return False
-    new = sum(1 for operand in inst.operands if operand not in group.operands)
-    return len(group.operands) + new - 1 <= limits.max_operands
+    room = limits.max_operands + 1 - len(group.operands)
+    if len(inst.operands) <= room:
+        return True
+    return sum(1 for operand in inst.operands if operand not in group.operands) <= room
 
 
-def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
+def _changes_what_it_reads(inst: Instruction, root: Instruction) -> bool:
     """True if an in-place update would read its buffer elsewhere or compute it in the fusion.
 
     Where updates follow one another, that buffer is the array before the first: to read that after
     another update needs a copy, which a small array is worth.
     """
-    root = group.root
-    if root.opcode.name not in _UPDATES:
-        return False
     if inst is root.operands[0]:
         return True
     reads = {producer_of(operand) for operand in inst.operands}
@@ -125,14 +125,13 @@ def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
     return False
 
 
-def _reads_array_it_updates(inst: Instruction, group: Group) -> bool:
+def _reads_array_it_updates(inst: Instruction, root: Instruction) -> bool:
     """True if `inst` is the update of an array, computed from several reads of the same array.
 
     None of these reads could join the fusion, so each would be stored, as in a stencil with a
     fixed border. On its own `inst` is one array to store.
     """
-    root = group.root
-    if root.opcode.name not in _UPDATES or inst not in root.operands:
+    if inst not in root.operands:
         return False
     array = producer_of(root.operands[0])
     members, reads = [inst], 0
@@ -169,7 +168,8 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
             (len(inst.users), max(asked, times_made * elements), elements),
         )
     extra = max(0, computed - elements) * weight
-    extra += (times_made - 1) * _bytes_read(inst) // _BYTES_PER_ADD
+    if times_made > 1:
+        extra += (times_made - 1) * _bytes_read(inst) // _BYTES_PER_ADD
     saved = inst.shape.size_bytes * (1 + times_made) // _BYTES_PER_ADD + _KERNEL
     if extra <= saved:
         return None
