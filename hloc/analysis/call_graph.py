@@ -43,17 +43,24 @@ def _effectful_computations(module: Module) -> frozenset[Computation]:
     if not any(name == "custom-call" or opcode_row(name).side_effect for name in module.opcodes):
         return frozenset()
     for computation in live_computations(module):
-        if any(has_side_effect(i, found) for i in computation.derived(_perhaps_effectful)):
+        if any(has_side_effect(i, found) for i in perhaps_effectful(computation)):
             found.add(computation)
     return frozenset(found)
 
 
+def perhaps_effectful(computation: Computation) -> list[Instruction]:
+    """Return the instructions that may have a side effect, and all collectives."""
+    return computation.derived(_perhaps_effectful)
+
+
 def _perhaps_effectful(computation: Computation) -> list[Instruction]:
-    """Return the instructions that may have a side effect, themselves or through a callee."""
     return [
         inst
         for inst in computation.instructions
-        if inst.called or inst.opcode.side_effect or inst.opcode.name == "custom-call"
+        if inst.called
+        or inst.opcode.side_effect
+        or inst.opcode.exchange is not None
+        or inst.opcode.name == "custom-call"
     ]
 
 
@@ -74,7 +81,7 @@ def live_instructions(
     """Return what the root, a side effect or one of `more` needs, operands before users."""
     effectful = effectful_computations(computation.module)
     roots = [computation.root]
-    candidates = computation.derived(_perhaps_effectful)
+    candidates = perhaps_effectful(computation)
     roots += [i for i in candidates if has_side_effect(i, effectful)]
     return post_order_from([*roots, *more])
 

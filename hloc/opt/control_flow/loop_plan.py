@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hloc.analysis.call_graph import has_side_effect
+from hloc.analysis.call_graph import has_side_effect, perhaps_effectful
 from hloc.analysis.dataflow import Position
 from hloc.analysis.divergence import may_diverge
 from hloc.analysis.leaf_source import SourceWalk
@@ -37,13 +37,13 @@ class Effects:
         counts = computation in self._effectful
         return [
             inst
-            for inst in computation.instructions
+            for inst in perhaps_effectful(computation)
             if has_side_effect(inst, self._effectful)
             or (counts and inst.opcode.exchange is not None)
         ]
 
     def _has_effects(self, computation: Computation) -> bool:
-        insts = computation.instructions
+        insts = perhaps_effectful(computation)
         if any(has_side_effect(inst, self._effectful) for inst in insts):
             return True
         return any(i.opcode.exchange is not None for i in insts) and may_diverge(computation)
@@ -71,16 +71,12 @@ def plan_loop(
         known: which initial values may be copied into the loop.
     """
     has_effects = effects.any_in(state.loop)
-    # A token that the body only forwards may order side effects.
-    pinned = [n for n, s in enumerate(state.shapes) if s.dtype is TOKEN and has_effects]
+    pinned = _pinned(state, has_effects)
     classes = LeafClasses(tuple(range(len(state))), frozenset())
     copied: dict[int, Instruction] = {}
     if merge:
         classes = leaf_classes(state, pinned)
-        for n in sorted(classes.invariant):
-            inst, index = state.init[n]
-            if not index and known is not None and known(inst):
-                copied[n] = inst
+        copied = {} if known is None else _known_inside(state, classes, known)
     asked = [n for n in range(len(state)) if n in pinned or is_used(n)]
     varying = [n for n in asked if n not in classes.invariant]
     if not varying and not has_effects:
@@ -93,6 +89,29 @@ def plan_loop(
     if same_size and classes.invariant.isdisjoint(asked):
         return None
     return NewState(kept, classes.first, copied, classes.invariant)
+
+
+def has_known_leaf(
+    state: LoopState, effects: Effects, known: Callable[[Instruction], bool]
+) -> bool:
+    """True if a leaf never changes and its initial value may be copied into the loop."""
+    if not any(not index and known(inst) for inst, index in state.init):
+        return False
+    classes = leaf_classes(state, _pinned(state, effects.any_in(state.loop)))
+    return bool(_known_inside(state, classes, known))
+
+
+def _pinned(state: LoopState, has_effects: bool) -> list[int]:
+    """Return the tokens that may order side effects, though the body only forwards them."""
+    return [n for n, s in enumerate(state.shapes) if s.dtype is TOKEN and has_effects]
+
+
+def _known_inside(
+    state: LoopState, classes: LeafClasses, known: Callable[[Instruction], bool]
+) -> dict[int, Instruction]:
+    """Return the initial values of invariant leaves that may be copied into the loop."""
+    found = {n: state.init[n] for n in sorted(classes.invariant)}
+    return {n: inst for n, (inst, index) in found.items() if not index and known(inst)}
 
 
 def _needed(

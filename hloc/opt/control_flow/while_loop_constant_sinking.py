@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import has_control_dependencies
-from hloc.opt.control_flow.loop_plan import Effects, plan_loop
+from hloc.opt.control_flow.loop_plan import Effects, has_known_leaf, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
 from hloc.opt.pass_base import PassContext, RewritingPass
 
@@ -39,21 +39,22 @@ class WhileLoopConstantSinking(RewritingPass):
         while waiting:
             computation = waiting.popleft()
             for inst in computation.instructions:
-                if context.spent:
-                    return
-                if inst.is_a("while") and not has_control_dependencies(inst):
+                if inst.opcode.name == "while" and not has_control_dependencies(inst):
+                    if context.spent:
+                        return
                     context.at = inst
                     self._sink(inst, effects, context)
             for inst in computation.instructions:  # new loops call new computations
-                waiting += [called for called in inst.called if called not in seen]
-                seen.update(inst.called)
+                if inst.called:
+                    waiting += [called for called in inst.called if called not in seen]
+                    seen.update(inst.called)
 
     def _sink(self, loop: Instruction, effects: Effects, context: PassContext) -> None:
         state = loop_state(loop)
-        if state is None:
+        if state is None or not has_known_leaf(state, effects, self._is_known):
             return
         new = plan_loop(state, effects, lambda _: True, known=self._is_known)
-        if new is None or not new.known:
+        if new is None:
             return
         with context.rewriting(loop.computation.module, self.name):
             rewrite_loop(state, new, effects)
