@@ -16,7 +16,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
 from hloc.lazy_dataclass import dataclass
-from hloc.shapes import ShapeIndex, leaves
+from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,13 @@ def analyse_liveness(module: Module) -> Liveness:
     """Return the liveness of `module`. Cost: O(leaves of all operands)."""
     marker = _Marker({})
     effectful, fixed = effectful_computations(module), fixed_collectives(module)
-    marker.mark_all(module.entry.root)
+    marker.mark_all([module.entry.root])
     for computation in live_computations(module):
         for inst in computation.instructions:
             if has_side_effect(inst, effectful) or inst in fixed:
                 marker.mark_effect(inst)
         for inst in computation.controlled:
-            for predecessor in inst.control_predecessors:
-                marker.mark_all(predecessor)
+            marker.mark_all(inst.control_predecessors)
     marker.run()
     return Liveness(marker.live)
 
@@ -57,10 +56,18 @@ class _Marker:
             self.live[at] = None
             self.waiting.append(at)
 
-    def mark_all(self, *insts: Instruction) -> None:
+    def mark_all(self, insts: Iterable[Instruction]) -> None:
         for inst in insts:
-            for index, _ in leaves(inst.shape):
-                self.mark(inst, index)
+            if isinstance(inst.shape, ArrayShape):
+                self.mark(inst, ())
+            else:
+                for index, _ in leaves(inst.shape):
+                    self.mark(inst, index)
+
+    def mark_inputs(self, inst: Instruction) -> None:
+        """Mark the operands, and the results of the computations that `inst` calls."""
+        self.mark_all(inst.operands)
+        self.mark_all([called.root for called in inst.called])
 
     def mark_effect(self, inst: Instruction) -> None:
         """Mark what determines whether the effect happens, and with which values."""
@@ -70,7 +77,7 @@ class _Marker:
         elif name == "conditional":
             self.mark(inst.operands[0], ())
         elif name != "call":
-            self.mark_all(*inst.operands, *(called.root for called in inst.called))
+            self.mark_inputs(inst)
 
     def run(self) -> None:
         while self.waiting:
@@ -95,7 +102,7 @@ class _Marker:
         elif name == "call":
             self.mark(inst.called[0].root, index)
         else:
-            self.mark_all(*inst.operands, *(called.root for called in inst.called))
+            self.mark_inputs(inst)
 
     def _argument(
         self, parameter: Instruction, index: ShapeIndex, callers: Iterable[Instruction]
@@ -112,4 +119,4 @@ class _Marker:
             elif name == "call":
                 self.mark(caller.operands[parameter.attributes.number], index)
             else:
-                self.mark_all(*caller.operands)
+                self.mark_all(caller.operands)

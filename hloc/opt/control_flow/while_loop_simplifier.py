@@ -147,10 +147,11 @@ class WhileLoopSimplifier(RewritingPass):
 
 def _decided_compares(body: Computation, trips: TripCount) -> list[tuple[Instruction, bool]]:
     """Return the compares with the same result in every iteration, and that result."""
-    ranges = body_ranges(body, trips)
+    compares = [inst for inst in body.instructions if inst.opcode.name == "compare"]
+    ranges = body_ranges(body, trips) if compares else {}
     found = []
-    for inst in body.instructions if ranges else ():
-        if not inst.is_a("compare") or not all(operand in ranges for operand in inst.operands):
+    for inst in compares:
+        if not all(operand in ranges for operand in inst.operands):
             continue
         left, right = (ranges[operand] for operand in inst.operands)
         answer = decided(inst.attributes.direction, left, right)

@@ -45,8 +45,8 @@ class WhileLoopUnroller(RewritingPass):
         """Unroll inner loops first."""
         effects = Effects()
         room = self.max_total_instructions
-        for inst in each_instruction(module, context):
-            if not inst.is_a("while") or has_control_dependencies(inst):
+        for inst in each_instruction(module, context, "while"):
+            if has_control_dependencies(inst):
                 continue
             trips = trip_count(inst)
             refusal = self._refusal(inst, trips, effects, room)
