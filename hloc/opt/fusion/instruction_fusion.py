@@ -45,7 +45,8 @@ class InstructionFusion(RewritingPass):
                 if context.spent:
                     return
                 context.at = group.root
-                context.remark("passed", self.name, group.root, _gain_text(group))
+                if context.remarks is not None:
+                    context.remark("passed", self.name, group.root, _gain_text(group))
                 with context.rewriting(module, self.name):
                     _outline(computation, group)
 
@@ -107,7 +108,8 @@ def _join(
         return ()
     refusal = why_not_join(inst, reads, limits)
     if refusal is not None:
-        context.remark("missed", InstructionFusion.name, inst, str(refusal))
+        if context.remarks is not None:
+            context.remark("missed", InstructionFusion.name, inst, str(refusal))
         return ()
     if is_output and not is_constant:
         (group, maps), *others = reads.items()

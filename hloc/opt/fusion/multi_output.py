@@ -237,6 +237,8 @@ class _Merger:
         return ""
 
     def _remark(self, inst: Instruction, region: Region, reason: str, saved: int) -> None:
+        if self.context.remarks is None:
+            return
         other = region.kernels[-1].inst.name
         text = f"not with {other}: {reason}" if reason else f"with {other}, saves {saved} bytes"
         self.context.remark("missed" if reason else "passed", self.limits.name, inst, text)
