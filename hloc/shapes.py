@@ -6,7 +6,7 @@ Text form and rules: format reference, "Shapes and layouts".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -159,7 +159,7 @@ class ArrayShape:
             and not (self.layout is not None and self.layout.has_attributes)
         )
 
-    @property
+    @cached_property
     def minor_to_major(self) -> tuple[int, ...]:
         return (self.layout or row_major(self.rank)).minor_to_major
 
@@ -197,6 +197,19 @@ class TupleShape:
     def text_without_layout(self) -> str:
         """Elements without layouts, with XLA's `/*index=5*/` marks."""
         return "(" + _join_elements([e.text_without_layout for e in self.elements]) + ")"
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[ShapeIndex, ArrayShape | BufferShape], ...]:
+        """Every non-tuple part with its index, depth first."""
+        found: list[tuple[ShapeIndex, ArrayShape | BufferShape]] = []
+        stack: list[tuple[ShapeIndex, Shape]] = [((), self)]
+        while stack:
+            index, part = stack.pop()
+            if isinstance(part, TupleShape):
+                stack.extend([((*index, i), e) for i, e in enumerate(part.elements)][::-1])
+            else:
+                found.append((index, part))
+        return tuple(found)
 
     @cached_property
     def size_bytes(self) -> int:
@@ -250,15 +263,9 @@ def array_shape(dtype: str | DType, *dims: int) -> ArrayShape:
     return ArrayShape(DTYPES[dtype] if isinstance(dtype, str) else dtype, tuple(dims))
 
 
-def leaves(shape: Shape) -> Iterator[tuple[ShapeIndex, ArrayShape | BufferShape]]:
-    """Yield every non-tuple part with its index, depth first."""
-    stack: list[tuple[ShapeIndex, Shape]] = [((), shape)]
-    while stack:
-        index, part = stack.pop()
-        if isinstance(part, TupleShape):
-            stack.extend(((*index, i), e) for i, e in reversed(list(enumerate(part.elements))))
-        else:
-            yield index, part
+def leaves(shape: Shape) -> tuple[tuple[ShapeIndex, ArrayShape | BufferShape], ...]:
+    """Return every non-tuple part with its index, depth first."""
+    return shape.leaves if isinstance(shape, TupleShape) else (((), shape),)
 
 
 def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
