@@ -101,7 +101,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
         refuse_unsupported(module, plans.refusal)
     if rules.arrange is not None and "constant" in module.opcodes:
         rules.arrange(module)
-    requests = plans.requests(module)
+    requests = plans.requests(module, is_changed=module.version != version)
 
     def scratch_bytes(inst: Instruction) -> int:
         size = requests[inst].scratch_bytes if inst in requests else 0
@@ -133,7 +133,7 @@ class _KernelPlans:
     def __init__(self, rules: KernelRules, keys: InstructionKeys) -> None:
         self._rules = rules
         self._keys = keys
-        self._plan = keys.once(rules.plan)
+        self._request_once = keys.once(self._request)
 
     def refusal(self, inst: Instruction) -> str:
         """Return why the target cannot run `inst`, "" if it can."""
@@ -146,27 +146,27 @@ class _KernelPlans:
             return devices_reason(inst, can_exchange=self._rules.exchanges)
         if how == "host":
             return refusal_of(inst)
-        return self._rules.refusal if how == "kernel" and self._plan(inst) is None else ""
+        return self._rules.refusal if how == "kernel" and self._request_once(inst) is None else ""
 
-    def requests(self, module: Module) -> dict[Instruction, KernelRequest]:
+    def _request(self, inst: Instruction) -> KernelRequest | None:
+        plan = self._rules.plan(inst)
+        return None if plan is None else KernelRequest(inst, (), plan)
+
+    def requests(self, module: Module, *, is_changed: bool) -> dict[Instruction, KernelRequest]:
         """Return the request of each instruction that needs a kernel, without aliases.
 
         A kernel's plan refers to instructions. So a request holds the instruction that was planned,
-        and is created after the last change of the module.
+        and is created again if the module `is_changed` since the first was.
         """
-
-        def request(inst: Instruction) -> KernelRequest:
-            plan = self._rules.plan(inst)
-            assert plan is not None, inst.name  # else it was refused
-            return KernelRequest(inst, (), plan)
-
-        request_once = self._keys.once(request)
-        return {
-            inst: request_once(inst)
-            for computation in control_flow_computations(module)
-            for inst in computation.instructions
-            if runs_as(inst) == "kernel"
-        }
+        request_once = self._keys.once(self._request) if is_changed else self._request_once
+        found: dict[Instruction, KernelRequest] = {}
+        for computation in control_flow_computations(module):
+            for inst in computation.instructions:
+                if runs_as(inst) == "kernel":
+                    request = request_once(inst)
+                    assert request is not None, inst.name  # else it was refused
+                    found[inst] = request
+        return found
 
     def exchanges(self, module: Module) -> dict[Instruction, PlannedExchange]:
         """Return the exchanges of all collectives, and the kernels of their reductions."""
