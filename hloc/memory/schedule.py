@@ -105,15 +105,17 @@ def _orders(
 ) -> dict[Heuristic, Order]:
     """Return the order of `computation` by each heuristic."""
     base = _base_order(computation)
+    final = _final_copies(computation)
+    readers = _readers_of_overwritten(base, final)
     is_free = not computation.module.config.is_scheduled and len(base) <= _MAX_INSTRUCTIONS
     if not is_free or not facts.sizes:
-        return dict.fromkeys(heuristics, _finished(computation, base))
+        return dict.fromkeys(heuristics, _finished(base, final, readers))
     found: dict[Heuristic, Order] = {}
     finished: dict[Order, Order] = {}
     for heuristic in heuristics:
         start = tuple(_order_by(heuristic, base, facts))
         if start not in finished:
-            finished[start] = _finished(computation, start)
+            finished[start] = _finished(start, final, readers)
         found[heuristic] = finished[start]
     return found
 
@@ -133,12 +135,13 @@ def store_schedule(module: Module, schedule: Schedule) -> None:
     module.set_config(replace(module.config, is_scheduled=True))
 
 
-def _finished(computation: Computation, base: Sequence[Instruction]) -> Order:
+def _finished(
+    base: Sequence[Instruction],
+    final: dict[Instruction, int],
+    readers: dict[Instruction, list[Instruction]],
+) -> Order:
     """Return `base` with copies late and readers before writers."""
-    final = _final_copies(computation)
-    ranks = _ranks(base, final)
-    before = _readers_before_writers(base, final)
-    return _ordered(base, ranks, before)
+    return _ordered(base, _ranks(base, final), _readers_before_writers(base, readers))
 
 
 def _base_order(computation: Computation) -> list[Instruction]:
@@ -198,36 +201,48 @@ def _final_copies(computation: Computation) -> dict[Instruction, int]:
     return found
 
 
-def _readers_before_writers(
+def _readers_of_overwritten(
     base: Sequence[Instruction], final: dict[Instruction, int]
 ) -> dict[Instruction, list[Instruction]]:
     """Return, per instruction that could overwrite an operand, the other readers of that operand.
 
-    Readers that depend on the writer are left out, since they keep the old value live anyway. So
-    are the final copies, which must stay last.
+    The final copies are left out, since they must stay last.
+    """
+    kept = _kept_parameters(base[0].computation.module)
+    parts = cache(_parts)
+    updates = _updates_of_state(final)
+    found: dict[Instruction, list[Instruction]] = {}
+    for writer in base:
+        numbers = (*overwritten_operands(writer), *updates.get(writer, ()))
+        users = chain.from_iterable(_readers(writer.operands[n], kept, parts) for n in numbers)
+        others = (user for user in users if user is not writer and user not in final)
+        readers = list(islice(others, _MAX_READERS + 1))
+        if 0 < len(readers) <= _MAX_READERS:
+            found[writer] = list(dict.fromkeys(readers))
+    return found
+
+
+def _readers_before_writers(
+    base: Sequence[Instruction], readers: dict[Instruction, list[Instruction]]
+) -> dict[Instruction, list[Instruction]]:
+    """Return, per writer, those of its `readers` that can run before it.
+
+    Readers that depend on the writer are left out, since they keep the old value live anyway.
     """
     before: dict[Instruction, list[Instruction]] = {}
     after: dict[Instruction, list[Instruction]] = {}
     for inst in base:
         for predecessor in inst.control_predecessors:
             after.setdefault(predecessor, []).append(inst)
-    module = base[0].computation.module
-    kept = _kept_parameters(module)
-    parts = cache(_parts)
-    updates = _updates_of_state(final)
     budget = _SEARCH_BUDGET
     for writer in base:
-        numbers = (*overwritten_operands(writer), *updates.get(writer, ()))
-        found = chain.from_iterable(_readers(writer.operands[n], kept, parts) for n in numbers)
-        others = (user for user in found if user is not writer and user not in final)
-        readers = list(islice(others, _MAX_READERS + 1))
-        if not readers or len(readers) > _MAX_READERS:
+        if writer not in readers:
             continue
         later = _depends_on(writer, after, budget)
         if later is None:
             break
         budget -= len(later)
-        before[writer] = [reader for reader in dict.fromkeys(readers) if reader not in later]
+        before[writer] = [reader for reader in readers[writer] if reader not in later]
         for reader in before[writer]:
             after.setdefault(reader, []).append(writer)
     return before
