@@ -160,6 +160,8 @@ def nonempty_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
 
     Tokens and arrays without elements are left out: they take no memory.
     """
+    if isinstance(shape, ArrayShape):
+        return [((), shape)] if shape.size_bytes else []
     return [(index, array) for index, array in data_leaves(shape) if array.size_bytes]
 
 

@@ -17,6 +17,10 @@ def product_in(body: Computation) -> Instruction | None:
 
     There is one product, it is not the root, and `follows` holds for the results.
     """
+    return body.derived(_product_in)
+
+
+def _product_in(body: Computation) -> Instruction | None:
     products = [member for member in body.instructions if member.is_a(*PRODUCTS)]
     if len(products) != 1 or body.root is products[0]:
         return None

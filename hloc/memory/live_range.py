@@ -95,8 +95,12 @@ class _Collector:
     def intervals(self, value: Value) -> list[Interval]:
         """Return the intervals of `value`, sorted; at least one."""
         uses = self.uses[value.number]
+        home = self._region(value.inst.computation)
+        first = definition_time(value, self.timeline)
+        if not uses.branches:
+            return [Interval(first, uses.last.get(home, first), value)]
         found: list[Interval] = []
-        waiting = [(self._region(value.inst.computation), definition_time(value, self.timeline))]
+        waiting = [(home, first)]
         while waiting:
             region, first = waiting.pop()
             last = uses.last.get(region, first)

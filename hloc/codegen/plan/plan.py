@@ -264,6 +264,8 @@ def runs_as(inst: Instruction) -> Form:
     layout is a kernel; tuples are copied by leaf. A `number` is `replica-id` or `partition-id`.
     """
     opcode = inst.opcode
+    if opcode.elementwise and opcode.name != "copy":
+        return "kernel"
     if opcode.exchange is not None:
         return "exchange"
     if is_between_devices(inst):
