@@ -102,9 +102,11 @@ class ConstantFolding(RewritingPass):
 
 
 def _is_known(inst: Instruction) -> bool:
+    for operand in inst.operands:
+        if not _is_known_operand(operand):
+            return False
     return (
         bool(inst.operands)
-        and all(_is_known_operand(operand) for operand in inst.operands)
         and isinstance(inst.shape, ArrayShape)
         and not inst.shape.dtype.is_special
         and not inst.shape.dynamic
@@ -118,6 +120,8 @@ def _is_known(inst: Instruction) -> bool:
 
 
 def _is_known_operand(inst: Instruction) -> bool:
+    if inst.opcode.name not in ("constant", "broadcast", "iota"):
+        return False
     if not isinstance(inst.shape, ArrayShape) or inst.shape.dynamic:
         return False
     if inst.opcode.name == "broadcast" and inst.shape.elements <= _SMALL:

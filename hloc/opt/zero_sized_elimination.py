@@ -47,9 +47,9 @@ def _is_empty(inst: Instruction) -> bool:
     shape = inst.shape
     return (
         isinstance(shape, ArrayShape)
+        and shape.elements == 0  # seldom true, and so the first condition
         and not shape.dtype.is_special
         and not shape.dynamic
-        and shape.elements == 0
         and inst.opcode.name not in ("parameter", "constant")
         and not _is_scalar_broadcast(inst)
         and not inst.control_predecessors
