@@ -204,9 +204,13 @@ def accesses(
             continue
         if inst.opcode.name == "reduce" and (own != ROW or rows_of(inst) != rows):
             return None
-        for access in (FULL, ROW, OTHER):
-            if own & access:
-                for place, operand in enumerate(inst.operands):
+        dims = inst.array.dims if works_per_element(inst) else None
+        for place, operand in enumerate(inst.operands):
+            if dims is not None and operand.array.dims == dims:
+                found[operand] = found.get(operand, 0) | own  # at the same index
+                continue
+            for access in (FULL, ROW, OTHER):
+                if own & access:
                     found[operand] = found.get(operand, 0) | passed_on(inst, place, access, rows)
     return found
 
