@@ -92,9 +92,10 @@ class _Clock(PipelineObserver):
 def measure(module: Module, opt_level: int = 2) -> Measured:
     """Run all passes over a copy of `module`; the time is that of the processor.
 
-    Python's collector is paused, as it is wherever a text is compiled.
+    Python's collector is paused and changes are not recorded, as where a text is compiled.
     """
     copy, watch = clone_module(module), _Clock()
+    copy.log.recording = False
     options = CompileOptions(opt_level=opt_level, disabled_passes=("layer-outliner",))
     with collection_paused():
         started = time.process_time()
