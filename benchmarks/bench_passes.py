@@ -89,14 +89,16 @@ class _Clock(PipelineObserver):
         self.seconds[name] = self.seconds.get(name, 0.0) + run.wall_ms / 1e3
 
 
-def measure(module: Module, opt_level: int = 2) -> Measured:
-    """Run all passes over a copy of `module`; the time is that of the processor.
+def measure(
+    module: Module, opt_level: int = 2, disabled: tuple[str, ...] = ("layer-outliner",)
+) -> Measured:
+    """Run all passes but `disabled` over a copy of `module`; the time is that of the processor.
 
     Python's collector is paused and changes are not recorded, as where a text is compiled.
     """
     copy, watch = clone_module(module), _Clock()
     copy.log.recording = False
-    options = CompileOptions(opt_level=opt_level, disabled_passes=("layer-outliner",))
+    options = CompileOptions(opt_level=opt_level, disabled_passes=disabled)
     with collection_paused():
         started = time.process_time()
         driver.optimise(copy, options, [watch])
