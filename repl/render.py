@@ -23,6 +23,7 @@ from repl.history import HistoryEntry
 from repl.render_diff import render_diff, render_json
 from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved, Report
 from repl.state_diff import DiffJson, ShownDiff
+from repl.styled import styled
 
 _TOP_RULES = 4
 
@@ -54,12 +55,8 @@ def render_error(error: HloError) -> Iterator[Text]:
         yield Text.assemble(printable_lines(head), (mark, "bold red"), printable_lines(rest))
 
 
-def _text(text: str, style: str = "") -> Text:
-    return Text(printable_lines(text), style=style)
-
-
 def _module_text(result: ModuleText | Report) -> Iterator[Text]:
-    yield _text(result.text.rstrip("\n"))
+    yield styled(result.text.rstrip("\n"))
 
 
 def _moved(result: Moved) -> Iterator[Text]:
@@ -69,36 +66,36 @@ def _moved(result: Moved) -> Iterator[Text]:
         f"{plural(len(module.computations), 'computation')}"
     )
     if result.how != "load":
-        yield _text(f"{result.state.label} {result.state.how}: {counts}")
+        yield styled(f"{result.state.label} {result.state.how}: {counts}")
         return
     parameters = " ".join(p.shape.text_without_layout for p in module.entry.parameters) or "()"
     if len(parameters) > 100:
         parameters = plural(len(module.entry.parameters), "parameter")
     result_shape = module.entry.root.shape.text_without_layout
     shown = result_shape if len(result_shape) <= 100 else "a tuple"
-    yield _text(f"{module.name}: {counts}, {parameters} -> {shown}")
+    yield styled(f"{module.name}: {counts}, {parameters} -> {shown}")
 
 
 def _listing(result: Listing) -> Iterator[Text]:
     for name, lines in result.groups:
-        yield _text(name, "bold")
+        yield styled(name, "bold")
         for line in lines:
             yield _line(line)
 
 
 def _line(line: Line, indent: str = "  ") -> Text:
-    return _text(indent + line.text())
+    return styled(indent + line.text())
 
 
 def _info(result: Info) -> Iterator[Text]:
-    yield _text(result.line.text(), "bold")
-    yield _text(f"  in {result.computation}, shape {result.shape}")
+    yield styled(result.line.text(), "bold")
+    yield styled(f"  in {result.computation}, shape {result.shape}")
     for title, lines in (("operands", result.operands), ("users", result.users)):
-        yield _text(f"  {title}: {'' if lines else 'none'}".rstrip())
+        yield styled(f"  {title}: {'' if lines else 'none'}".rstrip())
         for line in lines[:20]:
             yield _line(line, "    ")
         if len(lines) > 20:
-            yield _text(f"    ... {len(lines) - 20} more")
+            yield styled(f"    ... {len(lines) - 20} more")
 
 
 def _effects(result: Effects) -> Iterator[Text]:
@@ -121,10 +118,10 @@ def _effects(result: Effects) -> Iterator[Text]:
 
 def _text_diff(result: TextDiff) -> Iterator[Text]:
     if not result.lines:
-        yield _text("no difference")
+        yield styled("no difference")
     for line in result.lines:
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        yield _text(line, style)
+        yield styled(line, style)
 
 
 def _history(entries: tuple[HistoryEntry, ...], width: int) -> Iterator[Text]:
@@ -170,39 +167,39 @@ def _history_tree(result: HistoryTree) -> Iterator[Text]:
 
 
 def _origin(result: Origin) -> Iterator[Text]:
-    yield _text(result.line, "bold")
+    yield styled(result.line, "bold")
     if not result.is_live:
-        yield _text("  no longer in the current state")
+        yield styled("  no longer in the current state")
     if result.text_line or result.source:
         parts = [f"line {result.text_line} of the text"] if result.text_line else []
         parts += [f"from {result.source}"] if result.source else []
-        yield _text("  s0: " + ", ".join(parts))
+        yield styled("  s0: " + ", ".join(parts))
     for cause in result.causes:
         yield Text.assemble(
             f"  {cause.state}: {printable_lines(cause.text)}", (f"   ← {cause.by}", "dim")
         )
     if not result.causes:
-        yield _text("  no pass has touched it")
+        yield styled("  no pass has touched it")
 
 
 def _help(result: Help) -> Iterator[Text]:
     if len(result.commands) == 1:
         (command,) = result.commands
-        yield _text(command.usage, "bold")
-        yield _text(f"  {command.summary}")
-        yield _text(f"  for example: {EXAMPLES[command.name]}")
+        yield styled(command.usage, "bold")
+        yield styled(f"  {command.summary}")
+        yield styled(f"  for example: {EXAMPLES[command.name]}")
         return
     group = ""
     for command in result.commands:
         if command.group != group:
             group = command.group
-            yield _text(group, "bold underline")
+            yield styled(group, "bold underline")
         if len(command.usage) > 30:
-            yield _text(f"  {command.usage}", "bold")
-            yield _text(" " * 33 + command.summary)
+            yield styled(f"  {command.usage}", "bold")
+            yield styled(" " * 33 + command.summary)
         else:
             yield Text.assemble((f"  {command.usage:31s}", "bold"), command.summary)
-    yield _text("  States are s0, s1 ..., prev (the previous one) and $ (the current one).")
+    yield styled("  States are s0, s1 ..., prev (the previous one) and $ (the current one).")
 
 
 RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {

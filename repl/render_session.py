@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from hloc.errors import printable, printable_lines
+from hloc.errors import printable
 from hloc.report.compare import Comparison
 from hloc.report.conditioning_text import conditioning_lines
 from hloc.report.inputs import result_leaves
@@ -24,6 +24,7 @@ from repl.running import Bench, RunResult, Value
 from repl.state import State
 from repl.state_diff import compared, measure
 from repl.stepping import Rewrites, Stepped
+from repl.styled import styled
 from repl.verifying import Culprit, Verified
 
 _PASS_WIDTH = 20
@@ -31,37 +32,33 @@ _MOST_ELEMENTS = 1 << 20
 _KINDS = {"good": "green", "bad": "bold red", "dim": "dim", "": ""}
 
 
-def _text(text: str, style: str = "") -> Text:
-    return Text(printable_lines(text), style=style)
-
-
 def _message(result: Message) -> Iterator[Text]:
-    yield _text(result.text, _KINDS[result.kind])
+    yield styled(result.text, _KINDS[result.kind])
 
 
 def _table(result: Table) -> Iterator[Text]:
     if result.title:
-        yield _text(result.title, "bold")
+        yield styled(result.title, "bold")
     lines = [result.heads, *result.rows] if result.heads else list(result.rows)
     for number, line in enumerate(aligned(lines, result.right)):
-        yield _text(f"  {line}", "dim" if result.heads and number == 0 else "")
+        yield styled(f"  {line}", "dim" if result.heads and number == 0 else "")
 
 
 def _tree(result: Tree) -> Iterator[Text]:
     for depth, line in result.rows:
-        yield _text("  " * min(depth, 40) + line.text())
+        yield styled("  " * min(depth, 40) + line.text())
     if result.more:
-        yield _text(f"  ... {result.more:,} more instructions", "dim")
+        yield styled(f"  ... {result.more:,} more instructions", "dim")
 
 
 def _pipeline(result: PipelineView) -> Iterator[Text]:
-    yield _text(result.name, "bold")
+    yield styled(result.name, "bold")
     for step in result.steps:
         mark = {"next": "→", "done": "✓", "": " "}[step.status]
         style = {"next": "bold", "done": "dim", "": ""}[step.status]
-        yield _text(f"  {mark} {'  ' * step.depth}{step.text}", style)
+        yield styled(f"  {mark} {'  ' * step.depth}{step.text}", style)
     if all(step.status == "done" for step in result.steps):
-        yield _text("  → the end")
+        yield styled("  → the end")
 
 
 # ---------------------------------------------------------------- passes
@@ -69,7 +66,7 @@ def _pipeline(result: PipelineView) -> Iterator[Text]:
 
 def _applied(result: Applied) -> Iterator[Text]:
     if result.state is None:
-        yield _text(f"  {result.what}: nothing to do", "dim")
+        yield styled(f"  {result.what}: nothing to do", "dim")
     else:
         count = sum(number for _, number in result.rewrites)
         yield Text.assemble(
@@ -79,19 +76,19 @@ def _applied(result: Applied) -> Iterator[Text]:
         )
         for name, count in result.rewrites:
             if "/" in name:
-                yield _text(f"       {name.partition('/')[2]} ×{count}", "dim")
+                yield styled(f"       {name.partition('/')[2]} ×{count}", "dim")
         for fault in result.state.faults:
-            yield _text(f"  ✗ invalid: {fault}", "bold red")
+            yield styled(f"  ✗ invalid: {fault}", "bold red")
         if result.culprit is not None:
             yield from _culprit(result.culprit)
     if result.no_gain:
-        yield _text(f"       {result.no_gain}", "dim")
+        yield styled(f"       {result.no_gain}", "dim")
     for warning in result.warnings:
         yield Text.assemble(("  warning: ", "yellow"), printable(warning))
     if result.verified is not None and not result.verified.ok:
         yield from _verified(result.verified)
     if result.is_wrong:
-        yield _text("  undo goes back", "dim")
+        yield styled("  undo goes back", "dim")
 
 
 def _effect(state: State) -> str:
@@ -103,7 +100,7 @@ def _stepped(result: Stepped) -> Iterator[Text]:
     if result.state is None:
         ending = "no rewrite is left" if result.number else "nothing to do"
         more = "; continue makes it a state of its own" if result.number else ""
-        yield _text(f"  {result.what}: {ending}{more}", "dim")
+        yield styled(f"  {result.what}: {ending}{more}", "dim")
         return
     kind = "rule " if "/" in result.by else ""
     place = f"   ({result.place})" if result.place else ""
@@ -118,8 +115,8 @@ def _stepped(result: Stepped) -> Iterator[Text]:
 
 
 def _stopped(result: Stopped) -> Iterator[Text]:
-    yield _text(f"  stopped at {result.state.label}: {result.why}", "yellow")
-    yield _text("  continue goes on", "dim")
+    yield styled(f"  stopped at {result.state.label}: {result.why}", "yellow")
+    yield styled("  continue goes on", "dim")
 
 
 def _edited(result: Edited) -> Iterator[Text]:
@@ -127,17 +124,17 @@ def _edited(result: Edited) -> Iterator[Text]:
     assert state.parent is not None
     shown = compared(state.parent, state)
     yield Text.assemble(
-        (f"  {state.label} ", "bold"), _text(f"{state.how}   {shown.table.summary()}")
+        (f"  {state.label} ", "bold"), styled(f"{state.how}   {shown.table.summary()}")
     )
     yield from change_lines(shown, BY)
 
 
 def _rewrites(result: Rewrites) -> Iterator[Text]:
-    yield _text(f"{result.what} on {result.label}: {plural(len(result.rows), 'rewrite')}", "bold")
+    yield styled(f"{result.what} on {result.label}: {plural(len(result.rows), 'rewrite')}", "bold")
     for number, by, at, delta in result.rows:
         mark = "✓" if number <= result.done else " "
         change = f"{delta:+d}" if delta else "="
-        yield _text(f"  {mark} {number:4d}  {by}   %{at}   {change}")
+        yield styled(f"  {mark} {number:4d}  {by}   %{at}   {change}")
 
 
 # ---------------------------------------------------------------- runs
@@ -147,17 +144,17 @@ def _run(result: RunResult) -> Iterator[Text]:
     shapes = result_leaves(result.state.module)
     limit = _MOST_ELEMENTS if result.print_all else None
     for line in output_lines(result.outputs, shapes, limit, _stacked(result.outputs, shapes)):
-        yield _text(line)
+        yield styled(line)
     for value in result.watched:
         yield from _value(value)
     figures = measure(result.state)
-    yield _text(
+    yield styled(
         f"run {result.state.label}: {plural(figures.kernels, 'kernel')}, "
         f"{size_text(figures.cost.bytes)}, {duration(result.wall_ms / 1e3)}   ({result.inputs})"
     )
     if result.comparison is not None:
         yield from _verdict(result.comparison, result.compared_with)
-        yield from (_text(line) for line in conditioning_lines(result.conditioning))
+        yield from (styled(line) for line in conditioning_lines(result.conditioning))
 
 
 def _stacked(arrays: Sequence[np.ndarray[Any, Any]], shapes: Sequence[ArrayShape]) -> list[int]:
@@ -177,12 +174,12 @@ def _value(result: Value) -> Iterator[Text]:
     stacked = _stacked(result.arrays, result.shapes)
     lines = output_lines(result.arrays, result.shapes, None, stacked)
     if stacked:
-        yield from (_text(result.name + line.removeprefix("out0")) for line in lines)
+        yield from (styled(result.name + line.removeprefix("out0")) for line in lines)
         return
     for line, summary in zip(lines, result.summaries(), strict=False):
-        yield _text(f"{result.name} = {line.partition(' = ')[2]}")
+        yield styled(f"{result.name} = {line.partition(' = ')[2]}")
         if summary:
-            yield _text(f"    {summary}", "dim")
+            yield styled(f"    {summary}", "dim")
 
 
 def _bench(result: Bench) -> Iterator[Text]:
@@ -190,13 +187,13 @@ def _bench(result: Bench) -> Iterator[Text]:
     for row in result.rows:
         ratio = f"{row.median / first:.2f} of {result.rows[0].label}" if first else ""
         p95 = row.seconds[int(0.95 * (len(row.seconds) - 1))]
-        yield _text(
+        yield styled(
             f"  {row.label:6s} {duration(row.median):>10s}  p95 {duration(p95):>10s}  "
             f"{plural(len(row.seconds), 'run'):9s}  {ratio:14s} {row.how}"
         )
-    yield _text(f"  {result.inputs}", "dim")
+    yield styled(f"  {result.inputs}", "dim")
     if result.no_gain:
-        yield _text(f"  {result.no_gain}")
+        yield styled(f"  {result.no_gain}")
 
 
 def _verified(result: Verified) -> Iterator[Text]:
@@ -205,7 +202,7 @@ def _verified(result: Verified) -> Iterator[Text]:
         ulp = max((c.max_ulp for c in result.comparisons), default=0)
         mismatches = sum(c.nan_mismatches for c in result.comparisons)
         left = f" of {result.planned} planned" if count < result.planned else ""
-        yield _text(
+        yield styled(
             f"{labels[0]} ≡ {labels[1]} on {plural(count, 'input set')}{left} "
             f"({', '.join(_kinds(result.sets))}): {plural(mismatches, 'mismatch')}, "
             f"max {ulp:,} ulp",
@@ -214,15 +211,15 @@ def _verified(result: Verified) -> Iterator[Text]:
         return
     differ = f"differ on {result.differing_sets} of {plural(count, 'input set')}"
     why = result.refused or differ
-    yield _text(f"  ✗ verify {labels[0]} vs {labels[1]}: {why}", "bold red")
+    yield styled(f"  ✗ verify {labels[0]} vs {labels[1]}: {why}", "bold red")
     example = result.example
     if example is not None:
-        yield _text(f"      first: {example.inputs}: {'; '.join(example.values)}")
-        yield _text(f"      {labels[0]} → {'; '.join(example.before)}")
-        yield _text(f"      {labels[1]} → {'; '.join(example.after)}")
+        yield styled(f"      first: {example.inputs}: {'; '.join(example.values)}")
+        yield styled(f"      {labels[0]} → {'; '.join(example.before)}")
+        yield styled(f"      {labels[1]} → {'; '.join(example.after)}")
     worst = next((c for c in result.comparisons if not c.ok), None)
     if worst is not None:
-        yield _text(f"      {comparison_text(worst)}")
+        yield styled(f"      {comparison_text(worst)}")
     if result.culprit is not None:
         yield from _culprit(result.culprit)
 
@@ -236,11 +233,11 @@ def _culprit(found: Culprit) -> Iterator[Text]:
     kind = "rule" if "/" in found.by else "by"
     place = f" ({found.place})" if found.place else ""
     name = found.by.partition("/")[2] or found.by
-    yield _text(f"      {found.state}: {number}{kind} {name}{place}")
+    yield styled(f"      {found.state}: {number}{kind} {name}{place}")
     for line in found.text.before:
-        yield _text(f"        - {line}", "red")
+        yield styled(f"        - {line}", "red")
     for line in found.text.after:
-        yield _text(f"        + {line}", "green")
+        yield styled(f"        + {line}", "green")
 
 
 RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {
