@@ -38,16 +38,25 @@ def repro_path(module_name: str, folder: str | None) -> str:
     if folder is None:
         folder = tempfile.mkdtemp(prefix="hloc-repro-")
     else:
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as fault:
-            raise HloError(f"cannot make folder {folder}: {fault.strerror}") from None
+        make_folder(folder)
     return os.path.join(folder, file_stem(module_name) + ENDING)
 
 
-def file_stem(module_name: str) -> str:
-    """Return the name of a module as a short part of a file name without special characters."""
-    return _NOT_FILE.sub("_", module_name)[:80] or "module"
+def make_folder(folder: str) -> None:
+    """Make the folder `folder` unless there is one.
+
+    Raises:
+        HloError: it cannot be made.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as fault:
+        raise HloError(f"cannot make folder {folder}: {fault.strerror}") from None
+
+
+def file_stem(name: str) -> str:
+    """Return a name from a module as a short part of a file name without special characters."""
+    return _NOT_FILE.sub("_", name)[:80] or "module"
 
 
 def header_words(text: str) -> list[str]:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Sequence
 
 from hloc.cli.isolation.judge import Finding
 from hloc.cli.isolation.search import Case, Isolation
-from hloc.errors import HloError, printable
+from hloc.errors import printable
 from hloc.ir.instruction import Instruction
 from hloc.ir.origin import origin_of
 from hloc.output_file import write_form
 from hloc.report.conditioning_text import conditioning_data, conditioning_lines
 from hloc.report.inputs import parameter_leaves, result_leaves, save_arrays
+from hloc.report.repro_file import file_stem, make_folder
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
 from hloc.shapes import TupleShape, array_leaves
 
 _MOST_NAMED = 5
-_NOT_FILE = re.compile(r"[^\w.-]+")
 
 
 def report_lines(found: Isolation, sides: Sequence[str], how: str) -> list[str]:
@@ -150,15 +149,11 @@ def write_cases(cases: Sequence[Case], folder: str) -> list[str]:
     Raises:
         HloError: a file cannot be written.
     """
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as fault:
-        raise HloError(f"cannot make folder {folder}: {fault.strerror}") from None
+    make_folder(folder)
     commands = []
     for number, case in enumerate(cases, 1):
         module = case.finding.piece.module
-        name = _NOT_FILE.sub("_", case.finding.piece.inst.name)[:60]
-        stem = os.path.join(folder, f"{number:02}-{name}")
+        stem = os.path.join(folder, f"{number:02}-{file_stem(case.finding.piece.inst.name)}")
         write_form(f"{stem}.hlo", module.to_text(large_constants=True))
         save_arrays(f"{stem}.inputs.npz", "arg", case.inputs, parameter_leaves(module))
         save_arrays(f"{stem}.results.npz", "out", case.want, result_leaves(module))
