@@ -50,13 +50,14 @@ Time relative to plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 
 1.0 to 1.6 for 100x3x17, 1.8 for 2x17x1000; 2.2 for 3x17x2048 of bf16.
 """
 
-ROW_SPLIT, COLUMN_SPLIT, LEAST_SPLIT_DEPTH = 96, 30, 48
+ROW_SPLIT, COLUMN_SPLIT, LEAST_SPLIT_DEPTH = 80, 30, 48
 """Multiplications by parts that take as long as splitting an element of a row, and one of a column;
 fewest steps of k.
 
-Time of parts over that of f32: 0.65 for 1024x1024x1024 and 128x3072x768, 0.74 for 128x768x3072,
-0.82 for 196x512x128, 0.85 for 64x768x768, 0.89 for 49x2048x512, 0.97 for 48x768x768 and 96x96x96,
-1.04 for 1000x96x512, 1.07 for 49x960x160, 1.38 for 1000x64x512.
+Time of parts over that of f32: 0.64 for 128x3072x768, 0.68 for 512x768x192, 0.79 for 784x256x512;
+0.82 to 0.88 for 20000x96x256, 2000x96x512 and 784x96x128; 0.89 for 3136x128x128, 0.92 for
+784x128x512; 1.05 for 12544x128x256, 1.2 for 19717x128x128, which wait for memory; 1.1 for
+1000x64x512, 1.2 for 3136x64x576.
 """
 
 
