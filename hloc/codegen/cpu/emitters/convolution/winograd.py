@@ -4,8 +4,9 @@ A tile of 2x2 results takes 16 multiplications per pair of features instead of 3
 padded input and the kernel are transformed; then each of the 16 elements of a tile is a gemm, and
 the sums are transformed to results (`winograd_routines`). Features are vectors; where columns are
 contiguous instead, lines are transposed before and after (`winograd_planes`). A block of rows of
-tiles goes through all steps while it is in the cache; threads share blocks, or output features if
-there is only one.
+tiles goes through all steps while it is in the cache, a part of the output features after the
+other, whose part of the kernel is transformed when it is first used. Threads share blocks, or
+output features if there is only one.
 """
 
 from __future__ import annotations
@@ -85,14 +86,8 @@ class _Emission:
         self.inner_table = self._table(found.lines) if found.planes else self.table
 
     def write(self) -> None:
-        """Emit the transform of the kernel, and the loop over blocks and parts."""
+        """Emit the loop over blocks and parts."""
         k, math, found = self.k, self.math, self.found
-        panels: tuple[IndexValue, IndexValue] = 0, found.panels
-        if found.blocks == 1 and found.panels > 1:
-            each = found.panels // found.parts
-            panels = math.mul(k.begin, each), math.mul(k.end, each)
-        unit = kernel_routine(found.apart, k.target)
-        self._call(unit, (self.rhs, self.kernel), *panels, self.table)
         with k.body.loop(k.begin, k.end) as number:
             block, part = math.div(number, found.parts), math.rem(number, found.parts)
             begin = math.mul(block, found.block)
@@ -100,7 +95,14 @@ class _Emission:
             is_first = math.compare("EQ", part, 0)
             with k.body.when(self.b.or_(is_first, math.compare("EQ", number, k.begin))):
                 self._transform_input(begin, end)
-            self._part(begin, end, math.mul(part, found.numbers.outputs))
+            feature = math.mul(part, found.numbers.outputs)
+            rhs = self._moved(self.rhs, feature, found.numbers.rhs_output)
+            kernel = self._moved(self.kernel, part, found.part_step)
+            is_new = math.compare("LT", math.sub(number, k.begin), found.parts)
+            with k.body.when(is_new):
+                unit = kernel_routine(found.apart, k.target)
+                self._call(unit, (rhs, kernel), found.panels, self.table)
+            self._part(begin, end, feature, (rhs, kernel))
 
     def _transform_input(self, begin: IndexValue, end: IndexValue) -> None:
         """Emit the transform of the tiles of a block, whose lines are transposed if necessary."""
@@ -113,13 +115,22 @@ class _Emission:
         pointers = lhs, self.tiles, self.patch
         self._call(input_routine(target), pointers, begin, end, self.inner_table)
 
-    def _part(self, begin: IndexValue, end: IndexValue, feature: IndexValue) -> None:
-        """Emit the gemms of a block and a part of the output features, and their results."""
-        k, found, n, target = self.k, self.found, self.found.numbers, self.k.target
-        kernel = self._moved(self.kernel, feature, found.part_step)
+    def _part(
+        self,
+        begin: IndexValue,
+        end: IndexValue,
+        feature: IndexValue,
+        kernels: tuple[Value, Value],
+    ) -> None:
+        """Emit the gemms of a block and a part of the output features, and their results.
+
+        `kernels` are this part of the kernel, as it is and transformed.
+        """
+        k, found, target = self.k, self.found, self.k.target
+        rhs, kernel = kernels
         left, right, product = (IrArray(x, F32, (), ()) for x in (self.tiles, kernel, self.sums))
         emit_packed(k, found.gemm, left, right, self.places[-1], whole=product)
-        direct, rhs = direct_routine(target), self._moved(self.rhs, feature, n.rhs_output)
+        direct = direct_routine(target)
         k.use(direct)
         unit, pointer = output_routine(target), f"ptr @{direct.name}"
         if not found.planes:

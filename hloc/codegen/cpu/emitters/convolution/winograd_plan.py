@@ -98,8 +98,14 @@ class Winograd:
 
     @property
     def panels(self) -> int:
-        """Number of panels of the transformed kernel."""
-        return self.numbers.kernel_matrix // (self.numbers.steps * self.numbers.width)
+        """Number of panels of a part of the transformed kernel."""
+        n = self.numbers
+        return n.inputs * n.outputs // (n.steps * n.width)
+
+    @property
+    def part_step(self) -> int:
+        """Elements from a part of the transformed kernel to the next, 0 if a part is used once."""
+        return SIZE * SIZE * self.numbers.kernel_matrix if self.blocks > 1 else 0
 
     @property
     def lines(self) -> WinogradNumbers:
@@ -135,7 +141,8 @@ class Winograd:
                 self.block * x.lhs_image + SIZE * x.lhs_line + MARGIN * x.inputs,
                 self.block * x.out_image + MARGIN * x.outputs,
             ]
-        matrices = n.kernel_matrix, n.input_matrix, n.sums_matrix, n.inputs
+        kernel = n.kernel_matrix * (self.parts if self.blocks > 1 else 1)
+        matrices = kernel, n.input_matrix, n.sums_matrix, n.inputs
         return tuple(F32.storage_bytes * x for x in (*(SIZE * SIZE * m for m in matrices), *found))
 
     @property
@@ -147,12 +154,6 @@ class Winograd:
     def has_columns(self) -> bool:
         """True if output features are contiguous in the transformed kernel, as in the kernel."""
         return self.numbers.rhs_output == self.apart
-
-    @property
-    def part_step(self) -> int:
-        """Elements of the transformed kernel from an output feature to the next, between parts."""
-        is_outer = self.is_in_panels or not self.has_columns
-        return self.numbers.inputs if is_outer else 1
 
     @property
     def gemm(self) -> PackedGemm:
@@ -230,8 +231,9 @@ def _winograd(c: Convolution) -> Winograd | None:
     fitting = -(-BLOCK_TILES * (2 if is_deep else 1) // tiles)
     block = -(-images * rows // -(-images * rows // fitting))
     part = PART if features % PART == 0 else features
-    input_matrix, sums_matrix = (
-        block * tiles * x + ALIGNMENT // F32.storage_bytes for x in (inputs, part)
+    kernel_matrix, input_matrix, sums_matrix = (
+        x + ALIGNMENT // F32.storage_bytes
+        for x in (inputs * part, block * tiles * inputs, block * tiles * part)
     )
     along = [rhs[place] for place in labels.kernel_spatial]
     first = sum((WINDOW - 1) * x for x, d in zip(along, c.window, strict=True) if d.reversal)
@@ -261,11 +263,11 @@ def _winograd(c: Convolution) -> Winograd | None:
         rhs_input=rhs_input,
         rhs_output=rhs_output,
         patch_lines=SIZE if rows % block else RESULTS,
-        panel=inputs * part,
+        panel=0,
         steps=inputs if rhs_output == apart else part,
         step=max(rhs_input, rhs_output) // apart,
-        width=max(rhs_input, rhs_output) // apart,
-        kernel_matrix=inputs * features,
+        width=part if rhs_output == apart else inputs,
+        kernel_matrix=kernel_matrix,
         input_matrix=input_matrix,
         sums_matrix=sums_matrix,
     )

@@ -1,6 +1,6 @@
 """Routines of Winograd convolutions F(2x2, 3x3): transforms of kernel, input and result.
 
-    winograd_kernel(from, to, begin, end, numbers)
+    winograd_kernel(from, to, panels, numbers)
     winograd_input(lhs, to, patch, begin, end, numbers)
     winograd_output(from, lhs, rhs, out, begin, end, feature, numbers, direct, finish, context)
     winograd_direct(lhs, rhs, out, image, row, numbers)
@@ -8,9 +8,9 @@
 A tile is 2x2 positions of the result; the windows of these cover a patch of 4x4 positions of the
 input. A patch that reaches into the padding is copied to `patch` first, with zeros. Each of the 16
 elements of a transformed tile is a product of matrices: of the input `[tile, input feature]` and of
-the kernel `[input feature, output feature]`. `begin` and `end` count panels of the kernel, else
-rows of tiles of all images; the tiles of a call are numbered from 0. `numbers` are
-`WinogradNumbers`.
+the kernel `[input feature, output feature]`. `begin` and `end` count rows of tiles of all images;
+the tiles of a call are numbered from 0. `panels` are those of a part of the output features.
+`numbers` are `WinogradNumbers`.
 
 A row of results that are not all finite is computed again by `direct`, from its windows: sums and
 differences of the transforms may overflow where the result does not, and an infinity in the input
@@ -112,11 +112,11 @@ _FIELDS = tuple(field.name for field in fields(WinogradNumbers))
 
 @cache
 def kernel_routine(apart: int, target: Target) -> Routines:
-    """Return the routine that transforms the kernel, whose features may have either order.
+    """Return the routine that transforms a part of the kernel, with features in either order.
 
     Those of the faster order are `apart` elements from each other.
     """
-    parameters = (*named_parameters("from", "to", "begin end"), NUMBERS)
+    parameters = (*named_parameters("from", "to", "panels"), NUMBERS)
     name = f"winograd_kernel_{apart}"
     return winograd_routine(name, parameters, lambda r: _write_kernel(r, apart), target)
 
@@ -290,7 +290,7 @@ def _write_kernel(r: WinogradWriter, apart: int) -> None:
     n, math = r.n, r.math
     size = math.mul(n["steps"], n["width"])
     with (
-        r.body.loop(argument("%begin"), argument("%end")) as panel,
+        r.body.loop(0, argument("%panels")) as panel,
         r.body.loop(0, n["steps"]) as step,
     ):
         start = math.add(math.mul(panel, n["panel"]), math.mul(step, n["step"]))
