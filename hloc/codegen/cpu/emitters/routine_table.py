@@ -16,6 +16,7 @@ from hloc.codegen.cpu.emitters.convolution import (
     grouped_routine,
     padding_routine,
     winograd_planes,
+    winograd_products,
     winograd_routines,
 )
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
@@ -149,6 +150,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     feature_sums.listed_routines,
     filter_rows.listed_routines,
     winograd_planes.listed_routines,
+    winograd_products.listed_routines,
     winograd_routines.listed_routines,
     streaming_routines,
     inner_product_routines,

@@ -26,20 +26,26 @@ from hloc.codegen.cpu.emitters.convolution.winograd_planes import (
     from_planes_routine,
     to_planes_routine,
 )
+from hloc.codegen.cpu.emitters.convolution.winograd_products import products_routine
 from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
+    WINDOW,
     WinogradNumbers,
     direct_routine,
     input_routine,
     kernel_routine,
     output_routine,
 )
+from hloc.codegen.cpu.emitters.gemm import offset_table
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_schedule import modelled_schedule
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed, number_table
 from hloc.codegen.cpu.emitters.gemm.row_epilogue import row_epilogue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.llvm.routine import Routines
-from hloc.dtypes import F32
+from hloc.dtypes import F32, S64
 from hloc.ir.instruction import Instruction
 
 
@@ -75,11 +81,14 @@ class _Emission:
         found = found.in_panels(k.target)
         self.k, self.b, self.math, self.found, n = k, k.b, k.math, found, found.numbers
         self.lhs, self.rhs = (operand.pointer for operand in operands)
+        self.whole_rhs = self.rhs
         self.rhs = k.b.offset_pointer(self.rhs, found.first * F32.storage_bytes)
         self.out = (epilogue.sums if epilogue else k.output).pointer
         self.places = list(accumulate(found.sizes, initial=offset))
         pointers = [k.b.offset_pointer(k.scratch, place) for place in self.places[:-1]]
         self.kernel, self.tiles, self.sums, self.patch, self.lines_in, self.lines_out = pointers
+        tables = self.places[-1], self.places[-1] + S64.storage_bytes * found.block * n.tiles
+        self.offsets = [k.b.offset_pointer(k.scratch, place) for place in tables]
         functions = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
         self.finish = [f"ptr {x}" for x in functions]
         self.table = self._table(n)
@@ -88,6 +97,8 @@ class _Emission:
     def write(self) -> None:
         """Emit the loop over blocks and parts."""
         k, math, found = self.k, self.math, self.found
+        if found.is_in_panels:
+            self._fill_tables()
         with k.body.loop(k.begin, k.end) as number:
             block, part = math.div(number, found.parts), math.rem(number, found.parts)
             begin = math.mul(block, found.block)
@@ -102,7 +113,31 @@ class _Emission:
             with k.body.when(is_new):
                 unit = kernel_routine(found.apart, k.target)
                 self._call(unit, (rhs, kernel), found.panels, self.table)
-            self._part(begin, end, feature, (rhs, kernel))
+            self._part(begin, end, feature, (rhs, kernel), self._next(number, part))
+
+    def _fill_tables(self) -> None:
+        """Emit the offsets of tiles and of input features for the micro-kernel."""
+        k, n = self.k, self.found.numbers
+        unit = offset_table.table_routine(k.target)
+        sizes = (self.found.block * n.tiles, n.inputs), (n.inputs, 1)
+        for table, (size, step) in zip(self.offsets, sizes, strict=True):
+            axis = pointer_value(number_table(k, (size, step)))
+            self._call(unit, (table, axis), 1)
+
+    def _next(self, number: IndexValue, part: IndexValue) -> tuple[Value, IndexValue]:
+        """Return the part of the kernel that is transformed next, and how many rows it has."""
+        k, math, found, n = self.k, self.math, self.found, self.found.numbers
+        if found.apart > 1:
+            return self.rhs, 0
+        later = math.add(number, 1)
+        feature = math.mul(math.rem(math.add(part, 1), found.parts), n.outputs)
+        is_new = self.b.and_(
+            math.compare("LT", later, k.end),
+            math.compare("LT", math.sub(later, k.begin), found.parts),
+        )
+        rows = WINDOW * WINDOW * n.inputs
+        count = self.b.select(is_new, math.value(rows), math.value(0))
+        return self._moved(self.whole_rhs, feature, 1), count
 
     def _transform_input(self, begin: IndexValue, end: IndexValue) -> None:
         """Emit the transform of the tiles of a block, whose lines are transposed if necessary."""
@@ -121,15 +156,22 @@ class _Emission:
         end: IndexValue,
         feature: IndexValue,
         kernels: tuple[Value, Value],
+        later: tuple[Value, IndexValue],
     ) -> None:
         """Emit the gemms of a block and a part of the output features, and their results.
 
-        `kernels` are this part of the kernel, as it is and transformed.
+        `kernels` are this part of the kernel, as it is and transformed; `later` is the next part
+        that will be transformed, and how many rows it has.
         """
         k, found, target = self.k, self.found, self.k.target
         rhs, kernel = kernels
-        left, right, product = (IrArray(x, F32, (), ()) for x in (self.tiles, kernel, self.sums))
-        emit_packed(k, found.gemm, left, right, self.places[-1], whole=product)
+        if found.is_in_panels:
+            rows = self.math.mul(self.math.sub(end, begin), found.numbers.tiles)
+            self._multiply(kernel, rows, later)
+        else:
+            sides = (IrArray(x, F32, (), ()) for x in (self.tiles, kernel, self.sums))
+            left, right, product = sides
+            emit_packed(k, found.gemm, left, right, self.places[-1], whole=product)
         direct = direct_routine(target)
         k.use(direct)
         unit, pointer = output_routine(target), f"ptr @{direct.name}"
@@ -143,6 +185,19 @@ class _Emission:
         self._call(unit, arrays, *numbers, pointer, "ptr null", "ptr null")
         numbers = begin, end, feature, self.table
         self._call(to_planes_routine(target), (self.lines_out, self.out), *numbers, *self.finish)
+
+    def _multiply(self, kernel: Value, rows: IndexValue, later: tuple[Value, IndexValue]) -> None:
+        """Emit the products of some tiles by a part of the kernel in panels."""
+        k, gemm = self.k, self.found.gemm
+        schedule = modelled_schedule(gemm, k.target)
+        arithmetic = arithmetic_of(gemm, k.target)
+        routines = gemm_routines(arithmetic, schedule.tile, gemm.sources, schedule.forms, k.target)
+        for unit in routines.units:
+            k.use(unit)
+        following, following_rows = later
+        pointers = self.tiles, kernel, *self.offsets, following, self.sums
+        others = rows, following_rows, self.table, f"ptr @{routines.tiles}"
+        self._call(products_routine(k.target), pointers, *others)
 
     def _moved(self, pointer: Value, feature: IndexValue, step: int) -> Value:
         place = self.math.value(self.math.mul(feature, step))

@@ -19,10 +19,10 @@ from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
     WINDOW,
     WinogradNumbers,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tile_of
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PLACE
+from hloc.codegen.cpu.emitters.gemm.gemm_schedule import modelled_schedule
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
@@ -184,12 +184,13 @@ class Winograd:
         )
 
     def in_panels(self, target: Target) -> Winograd:
-        """Return the same with the transformed kernel in panels, if these fit the parts."""
-        n, arithmetic = self.numbers, arithmetic_of(self.gemm, target)
-        width = tile_of(self.gemm, arithmetic, target).vectors * lanes(arithmetic, target)
-        if not self.has_columns or n.outputs % width:
+        """Return the same with the transformed kernel in panels, if a micro-kernel reads these."""
+        n, schedule = self.numbers, modelled_schedule(self.gemm, target)
+        width, is_direct = schedule.width, schedule.rows in IN_PLACE
+        if not self.has_columns or not is_direct or n.outputs % width:
             return self
-        return replace(self, numbers=replace(n, panel=width, width=width))
+        found = replace(n, panel=width, width=width, height=schedule.tile.rows, deep=schedule.deep)
+        return replace(self, numbers=found)
 
 
 def winograd_of(inst: Instruction) -> Winograd | None:

@@ -73,6 +73,8 @@ class WinogradNumbers:
         panel, steps, step, width: the transformed kernel is panels of `steps` times `width`
             elements; panels are `panel` and steps `step` features apart in the kernel.
         kernel_matrix, input_matrix, sums_matrix: distances of transformed elements of a tile.
+        height, deep: tiles and input features that a micro-kernel multiplies at a time, if the
+            transformed kernel is in panels of its width.
     """
 
     inputs: int
@@ -105,6 +107,8 @@ class WinogradNumbers:
     kernel_matrix: int
     input_matrix: int
     sums_matrix: int
+    height: int = 0
+    deep: int = 0
 
 
 _FIELDS = tuple(field.name for field in fields(WinogradNumbers))
