@@ -22,7 +22,7 @@ from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PLACE
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import modelled_schedule
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_WORK, packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
@@ -41,16 +41,17 @@ _MULTIPLE = 16
 MIN_FEATURES = 32
 """Fewest input and output features for which the transforms pay."""
 
-MIN_TILES = 48
-"""Fewest tiles: the kernel is transformed once for all of them."""
-
-MIN_DEEP_TILES, DEEP_KERNEL = 192, 1 << 17
-"""The same for kernels of more than so many pairs of features, which no cache holds.
+FEWEST_TILES, FEWEST_OF_LARGE = ((1 << 14, 16), (1 << 16, 24)), 48
+"""Fewest tiles, by the most pairs of features of a kernel: it is transformed once for all of them.
 
 Time over that of a gemm without transforms, AVX-512: 0.62 for 8x56x56x64, 0.65 for 56x56x64 and
-28x28x128, 0.63 for 8x14x14x256, 0.88 for 14x14x256; 0.9 for 8x7x7x512 with 128 tiles. AVX2: 0.59,
-0.59, 0.62, 0.61, 0.85; 0.98.
+28x28x128, 0.63 for 8x14x14x256; 0.65 for 12x12x128, 0.75 for 8x8x128, 0.98 for 10x10x256, 0.85 for
+14x14x512, 0.80 for 8x7x7x512; with bf16 parts on matrix registers 0.76, 0.77, 0.94, 0.95 and 1.01
+for the latter five, 1.28 for 8x8x512. AVX2: 0.67, 0.84, 0.92, 0.82, 0.78; 1.17.
 """
+
+DEEP_KERNEL = 1 << 17
+"""Pairs of features above which no cache holds the kernel."""
 
 BLOCK_TILES = 96
 """Tiles of a block, or twice as many for such kernels: rows of the gemms."""
@@ -226,12 +227,13 @@ def _winograd(c: Convolution) -> Winograd | None:
     if not planes and out_feature != 1:
         return None
     rows, tiles = (-(-dims[place] // RESULTS) for place in labels.output_spatial)
-    images, is_deep = dims[labels.output_batch], inputs * features > DEEP_KERNEL
-    if images * rows * tiles < (MIN_DEEP_TILES if is_deep else MIN_TILES):
-        return None
-    fitting = -(-BLOCK_TILES * (2 if is_deep else 1) // tiles)
-    block = -(-images * rows // -(-images * rows // fitting))
+    images, pairs = dims[labels.output_batch], inputs * features
     part = PART if features % PART == 0 else features
+    count = images * rows * tiles
+    if count < _fewest_tiles(pairs) or count * inputs * part < MIN_WORK:
+        return None
+    fitting = -(-BLOCK_TILES * (2 if pairs > DEEP_KERNEL else 1) // tiles)
+    block = -(-images * rows // -(-images * rows // fitting))
     kernel_matrix, input_matrix, sums_matrix = (
         x + ALIGNMENT // F32.storage_bytes
         for x in (inputs * part, block * tiles * inputs, block * tiles * part)
@@ -273,6 +275,11 @@ def _winograd(c: Convolution) -> Winograd | None:
         sums_matrix=sums_matrix,
     )
     return Winograd(numbers, images, block, features, first, apart, planes)
+
+
+def _fewest_tiles(pairs: int) -> int:
+    """Return the fewest tiles for which a kernel of so many pairs of features is transformed."""
+    return next((tiles for most, tiles in FEWEST_TILES if pairs <= most), FEWEST_OF_LARGE)
 
 
 def _is_plain(d: WindowDimension) -> bool:
