@@ -23,6 +23,7 @@ class IndexMath:
         self.body = body
         self.fn = body.fn
         self._ranges: dict[str, range] = {}
+        self._divisions: dict[str, tuple[IndexValue, int]] = {}
 
     def bound(self, x: IndexValue, values: range) -> None:
         """Record the range of `x`: comparisons that it decides become constants."""
@@ -79,7 +80,11 @@ class IndexMath:
     def div(self, x: IndexValue, y: int) -> IndexValue:
         if isinstance(x, int):
             return x // y
-        return x if y == 1 else self._emit("div", x, y)
+        if y == 1:
+            return x
+        quotient = self._emit("div", x, y)
+        self._divisions[quotient.text] = x, y
+        return quotient
 
     def ceiling_div(self, x: IndexValue, y: IndexValue) -> IndexValue:
         """Return `x / y`, rounded up."""
@@ -168,11 +173,32 @@ class IndexMath:
     # ---- many dimensions
 
     def linear(self, index: Sequence[IndexValue], strides: Sequence[int]) -> IndexValue:
-        """Return the sum of index times stride."""
-        total: IndexValue = 0
+        """Return the sum of index times stride.
+
+        A position that `delinear` divided, and that is whole again with these strides, is not put
+        together: LLVM would not see that a kernel writes where it reads, and not vectorise it.
+        """
+        terms: list[tuple[IndexValue, int]] = []
         for position, stride in zip(index, strides, strict=True):
+            whole = self._whole(*terms[-1], position, stride) if terms else None
+            if whole is not None:
+                terms[-1] = whole, stride
+            elif position != 0:
+                terms.append((position, stride))
+        total: IndexValue = 0
+        for position, stride in terms:
             total = self.add(total, self.mul(position, stride))
         return total
+
+    def _whole(
+        self, quotient: IndexValue, step: int, remainder: IndexValue, stride: int
+    ) -> IndexValue | None:
+        """Return the position that was divided into two if it is whole with these strides."""
+        if isinstance(quotient, int) or isinstance(remainder, int):
+            return None
+        x, size = self._divisions.get(quotient.text, (0, 0))
+        is_whole = self.body.values.get(("rem", x, size)) == remainder and step == size * stride
+        return x if is_whole else None
 
     def delinear(self, position: IndexValue, dims: Sequence[int]) -> list[IndexValue]:
         """Return the index of element number `position` of a row-major array of `dims`."""
