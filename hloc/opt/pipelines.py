@@ -25,6 +25,7 @@ _EXPAND = (
     "sparse-convolution-expander",
     "sparse-product-rewriter",
     "dynamic-padder",
+    "complex-sum-rewriter",
 )
 """Expand opcodes without a kernel into opcodes that have one."""
 
@@ -174,6 +175,10 @@ ORDER: tuple[Before, ...] = (
     Before("dynamic-padder", "algebraic-simplifier", "rules take sizes for static"),
     Before("dynamic-padder", "fusion", "a dynamic size needs masks between the members"),
     Before("sparse-product-rewriter", "reduce-window-rewriter", "it counts rows by a running sum"),
+    Before("dynamic-padder", "complex-sum-rewriter", "sums of a dynamic size are static then"),
+    Before("complex-sum-rewriter", "algebraic-simplifier", "parts of complex numbers cancel"),
+    Before("complex-sum-rewriter", "reduce-window-rewriter", "running sums of floats are kept"),
+    Before("complex-sum-rewriter", "fusion", "sums of both parts become one kernel"),
     Before("call-inliner", "map-inliner", "a call in a mapped function is not elementwise"),
     Before("call-inliner", "algebraic-simplifier", "rules do not look through calls"),
     Before("reduce-scatter-creator", "all-reduce-combiner", "it knows sums of one operand"),

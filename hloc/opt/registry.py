@@ -20,6 +20,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "batch-norm-expander",
         "call-inliner",
         "collective-broadcast-expander",
+        "complex-sum-rewriter",
         "constant-folding",
         "copy-insertion",
         "dynamic-padder",

@@ -15,7 +15,7 @@ from hloc.codegen.builder.index import Index, physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.elements.elemental import ElementGenerator, Frame, Request, Rule, leaf_rule
-from hloc.dtypes import F32, F64, DType
+from hloc.dtypes import C128, F32, F64, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -98,10 +98,10 @@ def sum_dtypes(
 
 
 def _sum_dtype(name: str, dtype: DType, addends: int) -> DType:
-    if not dtype.is_float or not name:
+    if not name or not (dtype.is_float or dtype.is_complex):
         return dtype
     if name == "add" and addends > LONG_SUM:
-        return F64
+        return C128 if dtype.is_complex else F64
     return F32 if is_narrow_float(dtype) else dtype
 
 
@@ -110,17 +110,22 @@ def combine(
 ) -> list[Value]:
     """Return `computation(left, right)`; a plain sum or product may be reassociated.
 
-    Plain results of floats are combined in the type of `left`, which may be wider than theirs
-    (`sum_dtypes`).
+    Plain results of floats, and sums of complex numbers, are combined in the type of `left`, which
+    may be wider than theirs (`sum_dtypes`).
     """
     names = plain_results(computation)
-    free = [bool(name) and x.dtype.is_float for name, x in zip(names, left, strict=True)]
+    free = [_is_free(name, x.dtype) for name, x in zip(names, left, strict=True)]
     given = [] if all(free) else _narrowed(g.b, computation, [*left, *right])
     inlined = g.inline(computation, given) if given else left
     return [
         combined(g.b, name, x, y) if is_free else value
         for name, is_free, x, y, value in zip(names, free, left, right, inlined, strict=True)
     ]
+
+
+def _is_free(name: str, dtype: DType) -> bool:
+    """True if a plain result may be combined in a wider type."""
+    return bool(name) and (dtype.is_float or (dtype.is_complex and name == "add"))
 
 
 def _narrowed(b: ElementBuilder, computation: Computation, values: Sequence[Value]) -> list[Value]:
@@ -130,9 +135,12 @@ def _narrowed(b: ElementBuilder, computation: Computation, values: Sequence[Valu
 
 
 def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
-    """Return the plain reducer `name` of two real numbers, which may be reassociated."""
+    """Return the plain reducer `name` of two numbers, which may be reassociated.
+
+    Of complex numbers it is "add".
+    """
     dtype = left.dtype
-    if dtype.is_float:
+    if dtype.is_float or dtype.is_complex:
         saved, b.float_flags = b.float_flags, "reassoc contract"
         operate = {"add": b.fadd, "multiply": b.fmul}.get(name)
         value = operate(left, right) if operate else b.intrinsic(name, left, right)

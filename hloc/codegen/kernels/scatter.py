@@ -6,6 +6,7 @@ A window that is not completely in bounds is skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.index import Index, loop_order
@@ -16,7 +17,7 @@ from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.elements.remap import index_vector
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.dtypes import F64, S64
+from hloc.dtypes import C64, C128, F64, S64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM
 
@@ -30,33 +31,39 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     If many float updates may be added to one element, the sums are in f64 in scratch memory.
     """
     root = root_of(inst)
-    size_bytes = root.operands[0].array.elements * F64.storage_bytes
+    total = _total_dtype(root.operands[0].array.dtype)
+    size_bytes = root.operands[0].array.elements * total.storage_bytes
     if _is_long_sum(root) and size_bytes <= MAX_TOTAL_BYTES:
-        return KernelPlan(_emit_in_f64, scratch_bytes=size_bytes)
+        return KernelPlan(partial(_emit_in_f64, total), scratch_bytes=size_bytes)
     return KernelPlan(_emit)
+
+
+def _total_dtype(dtype: DType) -> DType:
+    return C128 if dtype.is_complex else F64
 
 
 def _is_long_sum(root: Instruction) -> bool:
     """True if more than `LONG_SUM` updates of f32 or narrower may be added to one element."""
     dtype, window = root.operands[0].array.dtype, root.attributes.update_window_dims
-    if len(root.operands) != 3 or plain_reducer(root.called[0]) != "add" or not dtype.is_float:
+    is_narrow = dtype is C64 or (dtype.is_float and dtype is not F64)
+    if len(root.operands) != 3 or plain_reducer(root.called[0]) != "add" or not is_narrow:
         return False
     updates = root.operands[2].array
     windows = prod(size for d, size in enumerate(updates.dims) if d not in window)
-    return dtype is not F64 and windows > LONG_SUM
+    return windows > LONG_SUM
 
 
-def _emit_in_f64(k: KernelContext) -> None:
-    """Sum in scratch memory, then round."""
+def _emit_in_f64(dtype: DType, k: KernelContext) -> None:
+    """Sum in scratch memory in `dtype`, whose parts are f64, then round."""
     operand, output = k.root.operands[0], k.output
-    total = k.scratch_array(0, F64, output.dims)
+    total = k.scratch_array(0, dtype, output.dims)
     order = list(range(len(output.dims)))
     with k.body.nest(output.dims, order) as at:
-        total.store(k.math, tuple(at), k.b.convert(k.read(operand, tuple(at)), F64))
+        total.store(k.math, tuple(at), k.b.convert(k.read(operand, tuple(at)), dtype))
 
     def add(k: KernelContext, target: Index, at: Sequence[IndexValue]) -> None:
         new = k.read(k.root.operands[2], tuple(at))
-        value = k.b.fadd(total.load(k.math, target), k.b.convert(new, F64))
+        value = k.b.fadd(total.load(k.math, target), k.b.convert(new, dtype))
         total.store(k.math, target, value)
 
     _each_update(k, [total], add)
