@@ -130,10 +130,37 @@ def _update_pairs(root: Instruction) -> frozenset[Pair]:
         same = same_storage(inst.shape, shape_at(root.shape, index))
         while inst.is_a("bitcast") and len(inst.users) == 1:
             inst = inst.operands[0]
-        once = len(inst.users) == 1 and sum(operand is inst for operand in root.operands) <= 1
-        if inst.is_a("parameter") and same and once:
+        once = sum(operand is inst for operand in root.operands) <= 1
+        if inst.is_a("parameter") and same and once and _is_read_in_place(inst, root):
             found.add((inst.attributes.number, index))
     return frozenset(found)
+
+
+def _is_read_in_place(array: Instruction, root: Instruction) -> bool:
+    """True if each element of `array` that `root` changes is read before, and none elsewhere."""
+    reads = [user for user in array.users if user is not root]
+    if len(array.users) == 1 or not reads:
+        return True
+    if not all(reads_updated_part(read, root) for read in reads):
+        return False
+    reached = _reached_at_same_index(root.operands[1])
+    return all(reached.get(read, False) for read in reads)
+
+
+def reads_updated_part(read: Instruction, update: Instruction) -> bool:
+    """True if slice `read` is the part of an array that dynamic-update-slice `update` changes."""
+    if not update.is_a("dynamic-update-slice") or read.operands[:1] != update.operands[:1]:
+        return False
+    if read.array.dims != update.operands[1].array.dims:
+        return False
+    if read.is_a("dynamic-slice"):
+        return read.operands[1:] == update.operands[2:]
+    if not read.is_a("slice"):
+        return False
+    starts = [start.attributes for start in update.operands[2:] if start.is_a("constant")]
+    return [(d.start, d.stride) for d in read.attributes.slice] == [
+        (int(start.literal.array), 1) for start in starts
+    ]
 
 
 def _reached_at_same_index(output: Instruction) -> dict[Instruction, bool]:

@@ -43,6 +43,7 @@ _OPCODES = frozenset(
         "reduce-window",
         "gather",
         "dynamic-slice",
+        "dynamic-update-slice",
         "fusion",
     }
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hloc.analysis.cost import elements_of
+from hloc.analysis.in_place import reads_updated_part
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import EXPENSIVE, Role, producer_of, role_of, weight_of
@@ -72,11 +73,11 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
         return Refusal("it is read at {} places of one array", (places,))
     if inst.opcode.name == "constant":
         return None
-    updates = [group.root for group in reads if group.root.opcode.name in _UPDATES]
-    if any(_changes_what_it_reads(inst, update) for update in updates):
+    updates = [group for group in reads if group.root.opcode.name in _UPDATES]
+    if any(_changes_what_it_reads(inst, group, reads[group]) for group in updates):
         return Refusal("a user changes its operand in place")
-    if any(_reads_array_it_updates(inst, update) for update in updates):
-        return Refusal("it reads an array in several places that a user changes in place")
+    if any(_reads_array_it_updates(inst, group.root) for group in updates):
+        return Refusal("it reads parts of an array of which a user changes another part in place")
     if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
         return Refusal("a branch for every element would slow its users down")
     return _why_not_worth_it(inst, reads)
@@ -104,14 +105,18 @@ def _has_room(inst: Instruction, group: Group, limits: Limits) -> bool:
     return sum(1 for operand in inst.operands if operand not in group.operands) <= room
 
 
-def _changes_what_it_reads(inst: Instruction, root: Instruction) -> bool:
+def _changes_what_it_reads(inst: Instruction, group: Group, maps: Maps) -> bool:
     """True if an in-place update would read its buffer elsewhere or compute it in the fusion.
 
-    Where updates follow one another, that buffer is the array before the first: to read that after
-    another update needs a copy, which a small array is worth.
+    It may read the part that it changes, each element before that is written: `maps` are those at
+    which `inst` is read. Where updates follow one another, that buffer is the array before the
+    first: to read that after another update needs a copy, which a small array is worth.
     """
+    root = group.root
     if inst is root.operands[0]:
         return True
+    if reads_updated_part(inst, root):
+        return maps.keys() != group.reads(root, root.operands[1]).keys()
     reads = {producer_of(operand) for operand in inst.operands}
     update = root
     for _ in range(_MAX_TRACED):
@@ -126,7 +131,7 @@ def _changes_what_it_reads(inst: Instruction, root: Instruction) -> bool:
 
 
 def _reads_array_it_updates(inst: Instruction, root: Instruction) -> bool:
-    """True if `inst` is the update of an array, computed from several reads of the same array.
+    """True if `inst` is the update of an array, computed from several other parts of the array.
 
     None of these reads could join the fusion, so each would be stored, as in a stencil with a
     fixed border. On its own `inst` is one array to store.
@@ -138,7 +143,7 @@ def _reads_array_it_updates(inst: Instruction, root: Instruction) -> bool:
     for member in members:
         for source in dict.fromkeys(map(producer_of, member.operands)):
             if source is array:
-                reads += 1
+                reads += not reads_updated_part(member, root)
             elif source not in members and role_of(source) is Role.LOOP:
                 members.append(source)
         if len(members) > _MAX_TRACED:

@@ -74,6 +74,32 @@ def test_dynamic_update_slice(aliased: tuple[int | None], row: int, column: int)
     check_root(text, arrays, aliased=aliased)
 
 
+@pytest.mark.parametrize("aliased", [(None,), (0,)])
+@pytest.mark.parametrize("size", [1, 3, 15, 16, 17, 31, 33, 40])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8", "c64"])
+def test_an_update_of_the_part_that_it_reads(
+    aliased: tuple[int | None], size: int, dtype: str
+) -> None:
+    """Rows of all lengths around those of vectors, where each element is read before written."""
+    part = f"{dtype}[3,{size}]"
+    text = f"""HloModule m
+f {{
+  x = {dtype}[5,50] parameter(0)
+  y = {part} parameter(1)
+  one = s32[] constant(1)
+  seven = s32[] constant(7)
+  s = {part} slice(x), slice={{[1:4],[7:{7 + size}]}}
+  u = {part} add(s, y)
+  ROOT r = {dtype}[5,50] dynamic-update-slice(x, u, one, seven)
+}}
+ENTRY e {{
+  p0 = {dtype}[5,50] parameter(0)
+  p1 = {part} parameter(1)
+  ROOT r = {dtype}[5,50] fusion(p0, p1), kind=kLoop, calls=f
+}}"""
+    check_root(text, random_arrays(text), aliased=aliased)
+
+
 def test_u32_index_clamps_high() -> None:
     root = "s32[2] dynamic-slice(p0, p1), dynamic_slice_sizes={2}"
     text = module_text(["s32[8]", "u32[]"], root)

@@ -63,6 +63,22 @@ def fusion(body: str, shape: str = "f32[8]") -> set[tuple[int, tuple[int, ...]]]
         # the update is read from the array that is written
         ("u = f32[2] slice(a), slice={[0:2]}\n"
          "ROOT r = f32[8] dynamic-update-slice(a, u, i)", set()),
+        # each element of the update is read at its own place
+        ("s = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}\n u = f32[2] negate(s)\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, i)", {(0, ())}),
+        ("c = s32[] constant(3)\n s = f32[2] slice(a), slice={[3:5]}\n u = f32[2] negate(s)\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, c)", {(0, ())}),
+        # in another order
+        ("s = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}\n"
+         "u = f32[2] reverse(s), dimensions={0}\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, i)", set()),
+        # also at the places of other elements
+        ("s = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}\n"
+         "v = f32[2] reverse(s), dimensions={0}\n u = f32[2] add(s, v)\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, i)", set()),
+        # a part of the same size that begins elsewhere
+        ("c = s32[] constant(3)\n s = f32[2] slice(a), slice={[2:4]}\n u = f32[2] negate(s)\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, c)", set()),
     ],
 )  # fmt: skip
 def test_fusions(body: str, expected: set[tuple[int, tuple[int, ...]]]) -> None:
