@@ -21,13 +21,13 @@ MOST_TABULATED = 8192
 TABLE_UNIT = 16
 """The size of a longer table is a multiple of this, which the lanes of every machine divide."""
 
-LEAST_CONVOLVED = 23
-"""Smallest prime factor for which a transform is done as a convolution (Bluestein).
+MOST_ODD = 255
+"""Largest odd factor of a pass; a transform with a larger one is done as a convolution (Bluestein).
 
-16 rows of 97: 8 us, not 29; of 1009: 0.15 ms, not 2.9.
+20 rows of 1,072 (67 * 16): 78 us in passes, 201 as a convolution; of 2,008 (251 * 8): 253 and 356.
 """
 
-MOST_CONVOLVED = 16384
+MOST_CONVOLVED = 1 << 17
 """Largest length of such a convolution, whose tables are constants of the program."""
 
 _ODD_PARTS = (1, 3, 5, 9, 15, 25)
@@ -58,7 +58,7 @@ def factors(n: int) -> list[int]:
 
 def is_convolved(n: int) -> bool:
     """True if a transform of length n is computed as a convolution, by two longer transforms."""
-    return n <= MOST_CONVOLVED and max(factors(n), default=1) >= LEAST_CONVOLVED
+    return n <= MOST_CONVOLVED and max(factors(n), default=1) > MOST_ODD
 
 
 @cache

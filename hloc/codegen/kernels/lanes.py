@@ -86,7 +86,7 @@ def lane_count(inst: Instruction, target: Target) -> int:
     widest = max(sizes, default=0)
     if not widest:
         return 0
-    if sizes[_WORD_BYTES] > (0 if _has_many_registers(target) else sizes[widest]):
+    if sizes[_WORD_BYTES] > (0 if has_many_registers(target) else sizes[widest]):
         widest = _WORD_BYTES
     count = target.vector_bytes // widest
     shortest = _shortest_row(inst) if has_masks(target) else 0
@@ -95,7 +95,7 @@ def lane_count(inst: Instruction, target: Target) -> int:
     return count
 
 
-def _has_many_registers(target: Target) -> bool:
+def has_many_registers(target: Target) -> bool:
     """True if the target has 32 vector registers."""
     return target.is_aarch64 or target.has("avx512vl")
 

@@ -1,4 +1,4 @@
-"""Transforms of lengths with a large prime factor, which are done as convolutions."""
+"""Transforms of lengths with a large odd factor: passes of any factor, and convolutions."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def transformed(x: np.ndarray, kind: str, n: int) -> np.ndarray:
 
 def _marks(n: int, rows: int) -> list[pytest.MarkDecorator]:
     # How many rows there are and what their length is are decided apart.
-    return [] if rows == 5 or n in (23, 2018) else [pytest.mark.slow]
+    return [] if rows == 5 or n in (23, 341, 2018) else [pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
     ("n", "rows"),
     [
         pytest.param(n, rows, marks=_marks(n, rows))
-        for n in (23, 46, 97, 254, 713, 1009, 2018)
+        for n in (17, 23, 46, 97, 251, 254, 289, 341, 713, 1004, 257, 1009, 2018)
         for rows in (1, 5, 20)
     ],
 )
 def test_all_kinds(n: int, rows: int) -> None:
-    assert is_convolved(n)
+    assert is_convolved(n) == (n in (257, 1009, 2018))
     rng = np.random.default_rng(n)
     x = rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))
     bound = 1e-6 * np.abs(np.fft.fft(x)).max()
@@ -52,7 +52,16 @@ def test_all_kinds(n: int, rows: int) -> None:
     assert np.abs(transformed(x, "FFT", n) - np.fft.fft(x)).max() < 1e-14 * bound / 1e-6
 
 
-@pytest.mark.parametrize("n", [23, 254, 1009, 10007])
+@pytest.mark.parametrize("n", [20011, 26778])
+def test_long_rows_with_a_large_prime_factor(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((2, n)) + 1j * rng.standard_normal((2, n))
+    wanted = np.fft.fft(x)
+    found = transformed(x.astype(np.complex64), "FFT", n)
+    assert np.abs(found - wanted).max() < 1e-6 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("n", [257, 1009, 10007])
 def test_length_of_the_convolution(n: int) -> None:
     length = convolved_length(n)
     assert 2 * n - 1 <= length < 4 * n

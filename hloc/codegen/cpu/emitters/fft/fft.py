@@ -4,7 +4,7 @@ Several rows are transformed at once, one per lane of a vector: they are interle
 memory, with real and imaginary parts in separate arrays, and run through Stockham's passes, one per
 factor of the length. A real row of even length is transformed as a complex row of half the length,
 from and to its spectrum.
-Lengths with a large prime factor are computed as convolutions by transforms of smoother lengths
+Lengths with a prime factor above 255 are computed as convolutions by transforms of smoother lengths
 (Bluestein); the longest of them, whose passes would be quadratic, are refused.
 """
 
@@ -23,9 +23,11 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.fft.fft_routines import (
+    RowForm,
     Rows,
     mirror_routine,
     multiply_routine,
+    odd_pass_routine,
     pairs_spectrum_routine,
     pass_routine,
     real_spectrum_routine,
@@ -38,6 +40,7 @@ from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.fft_plan import (
+    MOST_ODD,
     MOST_TABULATED,
     TABLE_UNIT,
     Axis,
@@ -297,7 +300,9 @@ class _Writer(RowCalls):
         for factor in factors(size):
             rest //= factor
             source, target = self.rows[half], self.rows[1 - half]
-            if factor > LARGEST:
+            if LARGEST < factor <= MOST_ODD:
+                self._odd_pass(factor, half, (done, rest), n // size)
+            elif factor > LARGEST:
                 self._long_pass(size, n // size, factor, (source, target), (done, rest))
             else:
                 self._pass(factor, self.inverse, half, (done, rest), self.table, n // size)
@@ -330,6 +335,23 @@ class _Writer(RowCalls):
             pass_routine(form, factor, inverse, rest == 1),
             pointers,
             *(done // together, rest, stride * together),
+        )
+
+    def _odd_pass(self, factor: int, half: int, steps: tuple[int, int], stride: int) -> None:
+        """Call a pass of an odd factor from rows number `half`, with vectors as wide as they fit.
+
+        `stride` is that of `_long_pass`.
+        """
+        done, rest = steps
+        widest = self.k.target.vector_bytes // self.part.storage_bytes
+        lanes = min(widest, 1 << (self.lanes * done).bit_length() - 1)
+        form = RowForm(self.part, lanes, self.k.target)
+        pointers = (
+            *self.parts_of(self.rows[half]), *self.parts_of(self.rows[1 - half]), *self.table
+        )  # fmt: skip
+        turn = done * stride
+        self.call(
+            odd_pass_routine(form), pointers, self.lanes * done, rest, factor, turn, rest * turn
         )
 
     def _convolved(self, size: int) -> Rows:
