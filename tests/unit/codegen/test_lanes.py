@@ -103,12 +103,13 @@ def test_complex_numbers(size: int, cpu: str) -> None:
     check(inside([kind, kind], members, f"{kind} divide(z, p1)"), cpu, tolerance=1e-4)
 
 
+@pytest.mark.parametrize("opcode", ["add", "multiply"])
 @pytest.mark.parametrize(("result", "dims"), [("40", "1"), ("64", "0")])
-def test_sums_of_complex_numbers(result: str, dims: str) -> None:
-    """Rows keep their sums in variables, which are not complex in lanes; columns in arrays."""
+def test_reductions_of_complex_numbers(opcode: str, result: str, dims: str) -> None:
+    """Sums are those of parts. Rows keep products in variables, which are not complex in lanes."""
     root = f"c64[{result}] reduce(p0, p1), dimensions={{{dims}}}, to_apply=f"
-    text = module_text(["c64[40,64]", "c64[]"], root, reducer("f", "add", "c64"))
-    check(text, "", is_final=dims == "0", tolerance=1e-4)
+    text = module_text(["c64[40,64]", "c64[]"], root, reducer("f", opcode, "c64"))
+    check(text, "", is_final=opcode == "add" or dims == "0", tolerance=1e-4)
 
 
 @PROCESSOR
