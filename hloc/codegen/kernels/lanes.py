@@ -16,7 +16,7 @@ from hloc.analysis.epilogue import product_in
 from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import LaneIndex, is_narrow_float
-from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64, DType, component_of
@@ -77,7 +77,8 @@ def lane_count(inst: Instruction, target: Target) -> int:
         members = [member for member in inst.called[0].instructions if member not in products]
     sizes: Counter[int] = Counter()
     for member in members:
-        if member.opcode.elemental is None and member.opcode.name not in _OPCODES:
+        has_lanes = member.opcode.elemental is not None or member.opcode.name in _OPCODES
+        if not has_lanes and not (member is root_of(inst) and pads_only(member)):
             return 0
         for shape in chain(
             array_leaves(member.shape), *(array_leaves(o.shape) for o in member.operands)
@@ -93,6 +94,11 @@ def lane_count(inst: Instruction, target: Target) -> int:
     while shortest and count > _FEWEST and shortest <= count // 2:
         count //= 2
     return count
+
+
+def pads_only(inst: Instruction) -> bool:
+    """True for a pad that keeps all elements of its operand."""
+    return inst.is_a("pad") and all(p.low >= 0 and p.high >= 0 for p in inst.attributes.padding)
 
 
 def has_many_registers(target: Target) -> bool:

@@ -52,6 +52,24 @@ def test_moves_elements(name: str) -> None:
     check_root(text, random_arrays(text), **bounds("exact"))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_pad(data: st.DataObject) -> None:
+    """Any padding around and between the elements, in parts as threads have them."""
+    rank = data.draw(st.integers(1, 3))
+    dims = data.draw(st.lists(st.sampled_from([1, 2, 5, 16, 33]), min_size=rank, max_size=rank))
+    amounts = st.tuples(st.sampled_from([0, 1, 3, 20]), st.sampled_from([0, 1, 17]))
+    padding = [(*data.draw(amounts), data.draw(st.sampled_from([0, 0, 1, 2]))) for _ in range(rank)]
+    sizes = [n + p[0] + p[1] + (n - 1) * p[2] for n, p in zip(dims, padding, strict=True)]
+    dtype = data.draw(st.sampled_from(["f32", "f64", "bf16", "s8", "c64", "pred"]))
+    layout = ",".join(map(str, data.draw(st.permutations(range(rank)))))
+    source = f"{dtype}[{','.join(map(str, dims))}]{{{layout}}}"
+    target = f"{dtype}[{','.join(map(str, sizes))}]{{{layout}}}"
+    written = "x".join("_".join(map(str, p)) for p in padding)
+    text = module_text([source, f"{dtype}[]"], f"{target} pad(p0, p1), padding={written}")
+    check_root(text, random_arrays(text), pieces=data.draw(st.integers(1, 3)))
+
+
 def _at(*indices: int) -> list[Array]:
     return [np.array(i, np.int32) for i in indices]
 

@@ -15,7 +15,7 @@ from hloc.codegen.cpu.emitters.convolution import (
 from hloc.codegen.cpu.emitters.fft import fft
 from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
 from hloc.codegen.cpu.emitters.linalg import lapack, linalg
-from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice, zeros
+from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice, pad, zeros
 from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_region
 from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
 from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
@@ -54,5 +54,6 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     concatenate.EMITTER,
     zeros.EMITTER,
     unrolled.EMITTER,
+    pad.EMITTER,
     loop.EMITTER,
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.movement.rows import write_row
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.dynamic_update_slice import first_element, is_in_place
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.lanes import lanes_of, mark_final
+from hloc.codegen.kernels.lanes import mark_final
 from hloc.codegen.kernels.unrolling import is_unrolled, write_elements
 from hloc.ir.instruction import Instruction
 
@@ -40,39 +41,10 @@ def _emit(k: KernelContext) -> None:
             lambda _, at, value: store(at, value),
         )
         return
-    _write_rows(k, update, store)
-    mark_final(k)
-
-
-def _write_rows(
-    k: KernelContext, update: Instruction, store: Callable[[Sequence[IndexValue], Value], None]
-) -> None:
-    """Write the update, several elements at a time if possible.
-
-    The last elements of a row that is no whole number of vectors are computed first, in a vector
-    that overlaps the one before, and written last: the update may read the elements that it
-    changes.
-    """
-    dims, lanes = update.array.dims, lanes_of(k)
-    *slow, last = loop_order(update.array)
-    size = dims[last]
-    if lanes is None or size < lanes.count:
-        k.is_final = False
-        with k.body.nest(dims, (*slow, last)) as at:
-            store(at, k.read(update, tuple(at)))
-        return
-    whole = size - size % lanes.count
+    dims, (*slow, _) = update.array.dims, loop_order(update.array)
     with k.body.nest(dims, slow) as at:
-        rest = list(at)
-        with lanes.inside():
-            if whole < size:
-                rest[last] = lanes.at(size - lanes.count)
-                value = k.read(update, tuple(rest))
-        with lanes.loop(0, whole, whole) as at[last]:
-            store(at, k.read(update, tuple(at)))
-        if whole < size:
-            with lanes.inside():
-                store(rest, value)
+        write_row(k, update, at, store)
+    mark_final(k)
 
 
 EMITTER = Emitter("dynamic-update-slice", plan, roots=("dynamic-update-slice",))
