@@ -71,6 +71,9 @@ def check(text: str, **options: Any) -> None:
         ([1025], 0),
         ([2111], 0),
         ([3, 7], 1),
+        ([40, 2], 1),
+        ([4, 7, 5], 1),
+        ([40, 12], 1),
         ([7, 100], 1),
         ([131, 5], 0),
         ([131, 17], 0),
@@ -85,7 +88,7 @@ def test_odd_sizes_in_both_directions(dims: list[int], dim: int, reverse: bool) 
     check(scan(dims, dim, low=low, high=high), pieces=2)
 
 
-@pytest.mark.parametrize("dims", [[1100], [3, 40], [40, 3], [40, 20], [130, 1040]])
+@pytest.mark.parametrize("dims", [[1100], [3, 40], [40, 3], [40, 20], [130, 1040], [7, 10]])
 @pytest.mark.parametrize(("more_low", "more_high"), [(1, -1), (3, 0), (0, -5), (-4, 0), (2, -7)])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_windows_that_leave_elements_out_or_begin_empty(
@@ -97,7 +100,7 @@ def test_windows_that_leave_elements_out_or_begin_empty(
     check(scan(dims, dim, low=high if reverse else low, high=low if reverse else high))
 
 
-@pytest.mark.parametrize("dims", [[4, 70], [70, 4], [70, 30]])
+@pytest.mark.parametrize("dims", [[4, 70], [70, 4], [70, 30], [4, 9, 5]])
 @pytest.mark.parametrize(
     ("opcode", "dtype", "rtol"),
     [
@@ -119,7 +122,7 @@ def test_windows_that_leave_elements_out_or_begin_empty(
     ],
 )
 def test_reducers(dims: list[int], opcode: str, dtype: str, rtol: float) -> None:
-    dim = dims.index(70)
+    dim = dims.index(max(dims))
     check(scan(dims, dim, dtype=dtype, opcode=opcode), rtol=rtol, atol=4 * rtol)
 
 

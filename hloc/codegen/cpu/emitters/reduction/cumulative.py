@@ -37,12 +37,20 @@ _ROWS = 64
 _STRIP = 1024
 """Columns of a strip."""
 
+_SHORT = 12
+"""Most elements of a scan that is unrolled, unless it is one of many columns.
+
+LLVM computes such scans side by side. Sums along `f32[2000,3]`: 3.6 us, not 29.
+"""
+
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a plain scan: a loop over rows, or over strips of columns."""
     problem = scan_problem(inst)
     if problem is None:
         return None
+    if problem.size <= _SHORT and problem.others and not problem.by_columns:
+        return KernelPlan(partial(_emit_short, problem), problem.sizes[0])
     return KernelPlan(partial(_emit, problem), prod(_units(problem)))
 
 
@@ -66,6 +74,20 @@ def _emit(problem: ScanProblem, k: KernelContext) -> None:
         strip = problem.others[-1]
         first, index[strip] = k.math.mul(index[strip], _STRIP), 0
         _Strip(k, problem, index, strip, first).write()
+
+
+def _emit_short(problem: ScanProblem, k: KernelContext) -> None:
+    """Write the loops over all scans, each of them unrolled."""
+    with k.body.nest(problem.dims, problem.others, (k.begin, k.end)) as index:
+        scan = _Scan(k, problem, index)
+        for number in range(problem.form.empty):
+            scan.store_empty(index, number, scan.start)
+        total, found = scan.start, []
+        for step in range(problem.size):
+            total = scan.folded(total, scan.read(index, step))
+            found.append(total)
+        for step in range(*problem.results):
+            scan.store(index, step, found[step])
 
 
 def _working_type(dtype: DType) -> DType:
