@@ -1,4 +1,4 @@
-"""Large transposes, which are written in tiles, move every element to its place."""
+"""Transposes move every element to its place: large ones in tiles, planes to few columns at once."""
 
 from typing import Any
 
@@ -35,6 +35,9 @@ ENTRY e {{
         ((70, 3, 65), (2, 1, 0)),
         ((65, 2, 71), (2, 0, 1)),
         ((66, 2, 3, 67), (1, 3, 2, 0)),
+        ((3, 97), (1, 0)),
+        ((2, 4, 5, 33), (1, 3, 2, 0)),
+        ((5, 2, 3, 33), (0, 2, 3, 1)),
     ],
 )
 def test_each_element_moves_to_its_place(

@@ -63,7 +63,7 @@ def read_across(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> A
     found: dict[int, dict[Instruction, None]] = {}
     members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
     for member in members:
-        for read, dim in _reads(member, shape):
+        for read, dim in strided_reads(member, shape):
             sizes = shape.dims[dim], shape.dims[order[-1]]
             if dim != order[-1] and min(sizes) >= _SMALLEST:
                 found.setdefault(dim, {})[read] = None
@@ -73,7 +73,7 @@ def read_across(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> A
     return Across(dim, tuple(found[dim]))
 
 
-def _reads(member: Instruction, shape: ArrayShape) -> Iterator[tuple[Instruction, int]]:
+def strided_reads(member: Instruction, shape: ArrayShape) -> Iterator[tuple[Instruction, int]]:
     """Yield the operands that `member` reads at its own index, and their fastest dimension."""
     if not isinstance(member.shape, ArrayShape) or member.array.dims != shape.dims:
         return
