@@ -33,12 +33,12 @@ def _marks(n: int, rows: int) -> list[pytest.MarkDecorator]:
     ("n", "rows"),
     [
         pytest.param(n, rows, marks=_marks(n, rows))
-        for n in (17, 23, 46, 97, 251, 254, 289, 341, 713, 1004, 257, 1009, 2018)
+        for n in (17, 23, 46, 97, 127, 254, 289, 341, 713, 1004, 251, 1009, 2018)
         for rows in (1, 5, 20)
     ],
 )
 def test_all_kinds(n: int, rows: int) -> None:
-    assert is_convolved(n) == (n in (257, 1009, 2018))
+    assert is_convolved(n) == (n in (251, 1009, 2018))
     rng = np.random.default_rng(n)
     x = rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))
     bound = 1e-6 * np.abs(np.fft.fft(x)).max()
@@ -61,7 +61,7 @@ def test_long_rows_with_a_large_prime_factor(n: int) -> None:
     assert np.abs(found - wanted).max() < 1e-6 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("n", [257, 1009, 10007])
+@pytest.mark.parametrize("n", [251, 1009, 10007])
 def test_length_of_the_convolution(n: int) -> None:
     length = convolved_length(n)
     assert 2 * n - 1 <= length < 4 * n

@@ -1,4 +1,4 @@
-"""Transposes move every element to its place: large ones in tiles, planes to few columns at once."""
+"""Transposes move every element to its place: in tiles, or few columns at once."""
 
 from typing import Any
 

@@ -216,20 +216,21 @@ class _OddTransform:
         """Return for results q, q + 1 ... what they share with results -q, -q - 1 ..., and not."""
         r, m, v = self.r, self.m, self.v
         zero = v.constant(0.0)
-        numbers = [m.add(q, number) for number in range(self.together)]
-        even = [_Slot(v, start) for _ in numbers]
-        odd = [_Slot(v, (zero, zero)) for _ in numbers]
-        places = [r.b.allocate(S64) for _ in numbers]
+        steps = [m.mul(m.add(q, number), self.root) for number in range(self.together)]
+        whole = m.mul(self.factor, self.root)
+        even = [_Slot(v, start) for _ in steps]
+        odd = [_Slot(v, (zero, zero)) for _ in steps]
+        places = [r.b.allocate(S64) for _ in steps]
         for place in places:
             r.b.store(place, 0, m.value(0))
         with r.body.loop(0, self.pairs) as k:
             pair, difference = (rows.load(r.at(k)) for rows in pairs)
-            for number, place, shared, own in zip(numbers, places, even, odd, strict=True):
-                at = m.add(r.b.load(place, S64, 0), number)
-                wrapped = m.sub(at, self.factor)
+            for step, place, shared, own in zip(steps, places, even, odd, strict=True):
+                at = m.add(r.b.load(place, S64, 0), step)
+                wrapped = m.sub(at, whole)
                 at = r.b.select(m.compare("GE", wrapped, 0), m.value(wrapped), m.value(at))
                 r.b.store(place, 0, at)
-                cosine, sine = table_entry(v, r.table, m.mul(at, self.root))
+                cosine, sine = table_entry(v, r.table, at)
                 shared.add((v.mul(pair[0], cosine), v.mul(pair[1], cosine)))
                 own.add((v.mul(difference[0], sine), v.mul(difference[1], sine)))
         turned = [(v.neg(imag), real) for real, imag in (slot.load() for slot in odd)]
