@@ -69,6 +69,21 @@ def random_matrix(rows: int, columns: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
 
 
+@pytest.mark.parametrize(("columns", "splits"), [(3, False), (16, True)])
+def test_columns_that_are_packed_one_by_one_stay_f32(columns: int, splits: bool) -> None:
+    """Splitting elements that do not lie side by side takes longer than it gains."""
+    text = f"""HloModule m
+ENTRY e {{
+  a = f32[64,100] parameter(0)
+  x = f32[{192 // columns},64,{columns}] parameter(1)
+  ROOT d = f32[100,{192 // columns},{columns}] dot(a, x), lhs_contracting_dims={{0}},
+    rhs_contracting_dims={{1}}
+}}"""
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, PackedGemm)
+    assert found.splits == splits
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
