@@ -57,9 +57,9 @@ def _evaluate_clz(inst: Instruction, operands: Operands, call: CallFunction) -> 
 
 
 def _zero_extended(b: ScalarBuilder, x: Value) -> Value:
-    """Emit the bits of `x` as an unsigned integer of at least 32 bits."""
+    """Emit the bits of `x` as an unsigned integer of at least 8 bits."""
     unsigned = x if x.dtype.is_unsigned else b.bitcast(x, unsigned_of(x.dtype))
-    return unsigned if x.dtype.bits >= 32 else b.convert(unsigned, DTYPES["u32"])
+    return unsigned if x.dtype.bits >= 8 else b.convert(unsigned, DTYPES["u8"])
 
 
 def _emit_popcnt(b: ScalarBuilder, x: Value) -> Value:
