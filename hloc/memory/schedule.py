@@ -294,7 +294,8 @@ def _readers(
 ) -> Iterator[Instruction]:
     """Yield the users of the array `inst`, through forwarding instructions.
 
-    Nothing may overwrite a constant or the parameters `kept`, so their readers do not matter.
+    Control flow that has the array in a tuple is a user. Nothing may overwrite a constant or the
+    parameters `kept`, so their readers do not matter.
     """
     source = inst
     while forwards(source):
@@ -313,7 +314,9 @@ def _readers(
             seen.add(user)
             if forwards(user):
                 stack.append(user)
-            elif not user.is_a("tuple"):
+            elif user.is_a("tuple"):
+                yield from (reader for reader in user.users if reader.opcode.control_flow)
+            else:
                 yield user
 
 

@@ -116,6 +116,39 @@ def test_a_reader_runs_before_the_update_in_place() -> None:
     assert order.index("r") < order.index("d")
 
 
+def test_a_loop_that_reads_an_array_runs_before_the_update_in_place() -> None:
+    order = order_of(
+        """HloModule m
+        condition {
+          s = (s32[], f32[8]) parameter(0)
+          n = s32[] get-tuple-element(s), index=0
+          ten = s32[] constant(10)
+          ROOT c = pred[] compare(n, ten), direction=LT
+        }
+        body {
+          s = (s32[], f32[8]) parameter(0)
+          n = s32[] get-tuple-element(s), index=0
+          x = f32[8] get-tuple-element(s), index=1
+          y = f32[1] dynamic-slice(x, n), dynamic_slice_sizes={1}
+          i = s32[1] convert(y)
+          k = s32[] reshape(i)
+          ROOT t = (s32[], f32[8]) tuple(k, x)
+        }
+        ENTRY e {
+          p = f32[8] parameter(0)
+          i = s32[] parameter(1)
+          a = f32[8] negate(p)
+          u = f32[2] slice(p), slice={[0:2]}
+          d = f32[8] dynamic-update-slice(a, u, i)
+          start = (s32[], f32[8]) tuple(i, a)
+          w = (s32[], f32[8]) while(start), condition=condition, body=body
+          n = s32[] get-tuple-element(w), index=0
+          ROOT t = (f32[8], s32[]) tuple(d, n)
+        }"""
+    )
+    assert order.index("w") < order.index("d")
+
+
 def test_a_reader_that_needs_the_update_stays_behind_it() -> None:
     order = order_of(
         """HloModule m
