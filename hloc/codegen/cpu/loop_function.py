@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from hloc.codegen.builder.loops import has_only_short_loops
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.plan.plan import (
     STOP_SLOT,
@@ -29,8 +30,14 @@ from hloc.lazy_dataclass import dataclass
 _MOST_LINES = 1200
 """Most lines of the kernels of such a loop."""
 
-_MOST_COPIED_LINES = 200
-"""Most lines of a kernel of which each of several steps has a copy."""
+_MOST_COPIED_LINES, _MOST_COPIED_NANOSECONDS = 200, 50
+"""Most lines of a kernel of which each of several steps has a copy; longest estimated time if it
+has loops that are not unrolled.
+
+A call takes some 2 ns, and the results of the kernels around it go through memory. LLVM takes as
+long for each copy as for the kernel: the gradient of a neural differential equation then compiles
+in half of the time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
     while pending:
         for step in plan.computations[pending.pop()]:
             if isinstance(step, LoopStep):
-                loop = _loop_function(plan, lines, step)
+                loop = _loop_function(plan, kernels, lines, step)
                 if loop is not None:
                     result[step] = loop
                     continue
@@ -81,7 +88,9 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
     return result
 
 
-def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunction | None:
+def _loop_function(
+    plan: Plan, kernels: Sequence[Kernel], lines: Sequence[int], step: LoopStep
+) -> LoopFunction | None:
     """Return the function of a loop, None if it has large kernels, or calls host or engine."""
     computations: list[int] = []
     calls: Counter[int] = Counter()
@@ -109,8 +118,16 @@ def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunc
         _shared_slots(plan),
         tuple(computations),
         tuple(sorted(calls)),
-        frozenset(k for k, n in calls.items() if n > 1 and lines[k] > _MOST_COPIED_LINES),
+        frozenset(k for k, n in calls.items() if n > 1 and _is_long(kernels[k])),
     )
+
+
+def _is_long(kernel: Kernel) -> bool:
+    """True if steps that share a kernel call it, instead of having a copy each."""
+    if kernel.text.count("\n") > _MOST_COPIED_LINES:
+        return True
+    is_slow = kernel.nanoseconds > _MOST_COPIED_NANOSECONDS
+    return is_slow and not has_only_short_loops(kernel.text)
 
 
 def _shared_slots(plan: Plan) -> frozenset[int]:

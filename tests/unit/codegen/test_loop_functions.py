@@ -471,3 +471,45 @@ def test_a_long_kernel_of_several_steps_is_called() -> None:
     x = real + 1j * imaginary
     (found,) = executable(x)
     np.testing.assert_allclose(found, np.linalg.matrix_power(x, 64), **bounds("f64 factors"))
+
+
+POWERS = """HloModule powers
+
+below {{
+  s = (s32[], f32[{0}], f32[{0},{0}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = (s32[], f32[{0}], f32[{0},{0}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[{0}] get-tuple-element(s), index=1
+  m = f32[{0},{0}] get-tuple-element(s), index=2
+  once = f32[{0}] dot(m, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  twice = f32[{0}] dot(m, once), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = (s32[], f32[{0}], f32[{0},{0}]) tuple(next, twice, m)
+}}
+ENTRY e {{
+  x = f32[{0}] parameter(0)
+  m = f32[{0},{0}] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[{0}], f32[{0},{0}]) tuple(zero, x, m)
+  w = (s32[], f32[{0}], f32[{0},{0}]) while(start), condition=below, body=step
+  ROOT r = f32[{0}] get-tuple-element(w), index=1
+}}
+"""
+
+
+@pytest.mark.parametrize(("n", "called"), [(8, 0), (40, 1)])
+def test_a_slow_kernel_of_several_steps_is_called(n: int, called: int) -> None:
+    """One of few lines, whose copies take long to vectorise; a fast one is inlined."""
+    executable = hloc.compile(POWERS.format(n))
+    (loop,) = _loops(executable)
+    assert len(loop.called) == called
+    random = np.random.default_rng(0)
+    x, m = random.uniform(0, 1, n), random.uniform(0, 1 / n, (n, n))
+    (found,) = executable(x.astype(np.float32), m.astype(np.float32))
+    np.testing.assert_allclose(found, np.linalg.matrix_power(m, 4) @ x, **bounds("f32 one sign"))
