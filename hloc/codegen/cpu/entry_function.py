@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
+from hloc.codegen.builder.loops import has_only_short_loops
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.cpu.loop_function import (
@@ -187,13 +188,18 @@ def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attribu
     used = {number: kernels[number] for number in loop.kernels}
     lines = list(dict.fromkeys(d for kernel in used.values() for d in kernel.declarations))
     lines += [_MEMCPY, ""]
-    lines += [inner_text(k, inlined=n not in loop.called) for n, k in used.items()]
-    head = f"({parameters_text(loop)}) {attributes} {{"
+    has_loops = not all(has_only_short_loops(kernel.text) for kernel in used.values())
+    lines += [
+        inner_text(kernel, inlined=number not in loop.called, noalias=has_loops)
+        for number, kernel in used.items()
+    ]
     for number in loop.computations:
-        name = f"define internal void @{_function_name(number)}{head}"
+        head = f"void @{_function_name(number)}({arguments_text(loop.slots)}) {attributes}"
         steps = plan.computations[number]
-        lines += _function(name.replace(" {", " alwaysinline {"), steps, kernels, {}, loop.slots)
-    lines += _function(f"define void @{loop.name}{head}", [loop.step], kernels, {}, loop.slots)
+        head = f"define internal {head} alwaysinline {{"
+        lines += _function(head, steps, kernels, {}, loop.slots)
+    head = f"define void @{loop.name}({parameters_text(loop)}) {attributes} {{"
+    lines += _function(head, [loop.step], kernels, {}, loop.slots)
     return "\n".join(lines) + "\n"
 
 

@@ -161,16 +161,21 @@ def parameters_text(loop: LoopFunction) -> str:
 
 
 def arguments_text(slots: Sequence[int]) -> str:
-    """Return the arguments of a call that passes the pointers on."""
+    """Return the pointers as arguments that are passed on, or as parameters of what is inlined."""
     return ", ".join(f"ptr %slot{slot}" for slot in slots)
 
 
-def inner_text(kernel: Kernel, *, inlined: bool) -> str:
-    """Return the definition of a kernel of a loop, with attributes for or against inlining."""
+def inner_text(kernel: Kernel, *, inlined: bool, noalias: bool) -> str:
+    """Return the definition of a kernel of a loop, with attributes for or against inlining.
+
+    Without `noalias`, LLVM keeps no record of what each inlined copy promised: straight code needs
+    none, since its places are constant offsets from the arguments of the loop's function.
+    """
     head, mark, rest = kernel.text.partition(" nounwind ")
     head = head.replace("define void", "define internal void", 1)
     # `optsize` suits a kernel that runs alone, not a loop around it.
     head = head.removesuffix(" optsize")
+    head = head if noalias else head.replace(" noalias", "")
     return f"{head} {'alwaysinline' if inlined else 'noinline'}{mark}{rest}"
 
 
