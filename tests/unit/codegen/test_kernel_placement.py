@@ -5,6 +5,7 @@ import pytest
 
 import hloc
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.options import CompileOptions
 from tests.tolerance import bounds
 
@@ -105,3 +106,17 @@ def test_a_tiny_kernel_that_may_run_often_is_optimised() -> None:
 def test_little_that_runs_outside_routines_is_part_of_the_control_flow() -> None:
     first, *_ = compiled(DOT.replace("SIZE", "256"), 2).units
     assert "define void @kernel_" in first.text
+
+
+@pytest.mark.parametrize(("rows", "level"), [(10, FINAL_WITH_SLOTS), (1000, 2)])
+def test_few_elements_are_joined_without_llvms_passes(rows: int, level: int) -> None:
+    text = f"""HloModule m
+    ENTRY e {{
+      x = f32[{rows},4] parameter(0)
+      y = f32[{rows},5] parameter(1)
+      ROOT c = f32[{rows},9] concatenate(x, y), dimensions={{1}}
+    }}"""
+    units = compiled(text, 2).units
+    assert [unit.level for unit in units if "define void @kernel_" in unit.text] == [level]
+    x, y = (np.arange(n * rows, dtype=np.float32).reshape(rows, n) for n in (4, 5))
+    np.testing.assert_array_equal(hloc.compile(text)(x, y)[0], np.concatenate((x, y), 1))
