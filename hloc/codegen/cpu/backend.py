@@ -58,7 +58,7 @@ The sum of two `f32[8]` then takes 20 ns longer to run, and 4 ms less to compile
 
 _FEW_NANOSECONDS, _SCALAR_FACTOR = 50, 4
 """Kernels that run once are not vectorised by LLVM if nothing else is, and their estimated times
-add up to at most this. Arithmetic is estimated for vectors; without, it takes as many times as long.
+add up to at most this. Arithmetic is estimated for vectors, and takes as many times as long alone.
 
 A conditional on 10 f32 then compiles in 0.6 of the time, an inner product of 100 in 0.7, and they
 run as fast.
