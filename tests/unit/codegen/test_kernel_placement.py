@@ -120,3 +120,25 @@ def test_few_elements_are_joined_without_llvms_passes(rows: int, level: int) -> 
     assert [unit.level for unit in units if "define void @kernel_" in unit.text] == [level]
     x, y = (np.arange(n * rows, dtype=np.float32).reshape(rows, n) for n in (4, 5))
     np.testing.assert_array_equal(hloc.compile(text)(x, y)[0], np.concatenate((x, y), 1))
+
+
+@pytest.mark.parametrize(("size", "features", "level"), [(4, 3, FINAL_WITH_SLOTS), (5, 7, 3)])
+def test_convolutions_of_few_elements_are_not_unrolled(
+    size: int, features: int, level: int
+) -> None:
+    """Both have too few positions for a gemm, and no routine for so many features."""
+    text = f"""HloModule m
+    ENTRY e {{
+      x = f32[1,{size},5,{features}] parameter(0)
+      w = f32[3,3,{features},{features}] parameter(1)
+      ROOT c = f32[1,{size - 2},3,{features}] convolution(x, w), window={{size=3x3}},
+        dim_labels=b01f_01io->b01f
+    }}"""
+    units = compiled(text, 2).units
+    assert [unit.level for unit in units if "define void @kernel_" in unit.text] == [level]
+    rng = np.random.default_rng(size)
+    x = rng.standard_normal((1, size, 5, features), np.float32)
+    w = rng.standard_normal((3, 3, features, features), np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))
+    wanted = np.einsum("bijfyx,yxfo->bijo", windows, w)
+    np.testing.assert_allclose(hloc.compile(text)(x, w)[0], wanted, **bounds("f32 program"))
