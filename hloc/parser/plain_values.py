@@ -156,7 +156,11 @@ def _shapes(rule: str, text: str, shape_of: Callable[[str, int], Shape]) -> Any:
     if rule == "parameters" and _flat_parameters(text, array, shape_of):
         return ()
     skeleton = array.sub(_MARK, text)
-    if _MARK in text or not _pattern(rule).fullmatch(skeleton):
+    if _MARK in text:
+        return None
+    # Compiling the pattern of nested tuples takes 2 ms; operands are arrays, almost always.
+    flat = f"{{{', '.join(_MARK * skeleton.count(_MARK))}}}"
+    if not (rule == "shapes" and skeleton == flat) and not _pattern(rule).fullmatch(skeleton):
         return None
     arrays = (shape_of(found.group(), found.start()) for found in array.finditer(text))
     whole = _nested(_all_signs(skeleton), arrays)
