@@ -120,8 +120,6 @@ def _is_known(inst: Instruction) -> bool:
 
 
 def _is_known_operand(inst: Instruction) -> bool:
-    if inst.opcode.name not in ("constant", "broadcast", "iota"):
-        return False
     if not isinstance(inst.shape, ArrayShape) or inst.shape.dynamic:
         return False
     if inst.opcode.name == "broadcast" and inst.shape.elements <= _SMALL:

@@ -176,11 +176,13 @@ class IndexMath:
         """Return the sum of index times stride.
 
         A position that `delinear` divided, and that is whole again with these strides, is not put
-        together: LLVM would not see that a kernel writes where it reads, and not vectorise it.
+        together: LLVM would not see that a kernel writes where it reads, and not vectorise it. GPUs
+        have no such vectors; there the parts show which elements lie side by side.
         """
+        joins = not self.body.b.target.is_gpu
         terms: list[tuple[IndexValue, int]] = []
         for position, stride in zip(index, strides, strict=True):
-            whole = self._whole(*terms[-1], position, stride) if terms else None
+            whole = self._whole(*terms[-1], position, stride) if terms and joins else None
             if whole is not None:
                 terms[-1] = whole, stride
             elif position != 0:
