@@ -85,9 +85,6 @@ def fill_domain(inst: Any, value: RawText, context: Any) -> None:
 # ---------------------------------------------------------------- literal of a custom-call
 
 
-_SHAPE_AND_DATA = re.compile(r"(\S+\[[\d,]*\](?:\{[^{}]*\})?) ([\s\S]*)")
-
-
 def read_custom_literal(inst: Any, _context: Any) -> RawText | None:
     """Return `s32[2]{0} {1, 2}`."""
     if not inst.HasField("literal"):
@@ -100,11 +97,19 @@ def fill_custom_literal(inst: Any, value: RawText | None, context: Any) -> None:
     """Write the literal in the text."""
     if value is None:
         return
-    found = _SHAPE_AND_DATA.fullmatch(value.text)
-    if found is None:
-        raise BadMessage("literal: a tuple cannot be written as a protocol buffer")
-    shape, data = context.grammar("shape", found.group(1)), found.group(2)
+    text, data = _shape_and_data(value.text)
+    shape = context.grammar("shape", text)
     fill_literal(inst.literal, parse_literal(SourceFile(data), data, 0, shape))
+
+
+def _shape_and_data(text: str) -> tuple[str, str]:
+    """Split `s32[2]{0} {1, 2}` at the first space that is not within a tuple shape."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == " " and not depth:
+            return text[:place], text[place + 1 :]
+    raise BadMessage(f"literal: expected a shape and values, found {text}")
 
 
 # ---------------------------------------------------------------- sparsity

@@ -82,7 +82,8 @@ ENTRY main {
   t = f32[8] custom-call(e, m), custom_call_target="t", custom_call_has_side_effect=true,
     output_to_operand_aliasing={{}: (0, {})}, literal=s32[2]{0} {1, 2}, backend_config={"a": 1},
     operand_layout_constraints={f32[8], f32[8,4]{0,1:T(4,128)(2,1)S(5)}}
-  ROOT out = (f32[8], f32[7]) tuple(t, w), frontend_attributes={k="v",j={"a":1}}
+  u = f32[8] custom-call(t), custom_call_target="u", literal=(s32[2]{0}, f32[]) ( {1, 2}, 3 )
+  ROOT out = (f32[8], f32[7]) tuple(u, w), frontend_attributes={k="v",j={"a":1}}
 }
 """
 )
