@@ -17,11 +17,17 @@ Index = tuple[IndexValue, ...]
 
 
 class IndexMath:
-    """Index arithmetic in `body`; equal expressions give the same value within a region."""
+    """Index arithmetic in `body`; equal expressions give the same value within a region.
+
+    Attributes:
+        joins: `linear` joins what `delinear` divided; not so on GPUs, where the parts show which
+            elements lie side by side.
+    """
 
     def __init__(self, body: Body) -> None:
         self.body = body
         self.fn = body.fn
+        self.joins = True
         self._ranges: dict[str, range] = {}
         self._divisions: dict[str, tuple[IndexValue, int]] = {}
 
@@ -176,13 +182,11 @@ class IndexMath:
         """Return the sum of index times stride.
 
         A position that `delinear` divided, and that is whole again with these strides, is not put
-        together: LLVM would not see that a kernel writes where it reads, and not vectorise it. GPUs
-        have no such vectors; there the parts show which elements lie side by side.
+        together: LLVM would not see that a kernel writes where it reads, and not vectorise it.
         """
-        joins = not self.body.b.target.is_gpu
         terms: list[tuple[IndexValue, int]] = []
         for position, stride in zip(index, strides, strict=True):
-            whole = self._whole(*terms[-1], position, stride) if terms and joins else None
+            whole = self._whole(*terms[-1], position, stride) if terms and self.joins else None
             if whole is not None:
                 terms[-1] = whole, stride
             elif position != 0:

@@ -41,6 +41,7 @@ class GpuContext(KernelContext):
         super().__init__(
             writer.inst, writer.aliased, name, writer.target, has_scratch=writer.has_scratch
         )
+        self.math.joins = False
         self.grid = grid
         self.block = block
         self.dynamic_shared_bytes = 0

@@ -66,14 +66,9 @@ class Target:
         return is_aarch64(self.triple)
 
     @property
-    def is_gpu(self) -> bool:
-        """True if threads of blocks run the code."""
-        return self.triple.startswith(("nvptx", "amdgcn"))
-
-    @property
     def has_libm(self) -> bool:
         """True if code can call the C library; GPUs have none."""
-        return not self.is_gpu
+        return not self.triple.startswith(("nvptx", "amdgcn"))
 
     @property
     def pointer_bits(self) -> PointerWidth:
