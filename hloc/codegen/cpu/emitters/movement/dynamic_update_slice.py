@@ -41,9 +41,9 @@ def _emit(k: KernelContext) -> None:
             lambda _, at, value: store(at, value),
         )
         return
-    dims, (*slow, _) = update.array.dims, loop_order(update.array)
+    dims, (*slow, last) = update.array.dims, loop_order(update.array)
     with k.body.nest(dims, slow) as at:
-        write_row(k, update, at, store)
+        write_row(k, update, last, at, store)
     mark_final(k)
 
 

@@ -104,7 +104,7 @@ class _Pad:
 
         operand = k.root.operands[0]
         if step == 1 and operand.array.dims[last] > 1:
-            write_row(k, operand, source, store)
+            write_row(k, operand, last, source, store)
             return
         k.is_final = False
         index = list(source)
