@@ -52,7 +52,7 @@ def test_moves_elements(name: str) -> None:
     check_root(text, random_arrays(text), **bounds("exact"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_pad(data: st.DataObject) -> None:
     """Any padding around and between the elements, in parts as threads have them."""
@@ -126,7 +126,7 @@ def test_u32_index_clamps_high() -> None:
     np.testing.assert_array_equal(found, [6, 7])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_reshape_and_transpose_of_any_layout(data: st.DataObject) -> None:
     """The generator finds every element of any array in any order of dimensions."""
