@@ -12,7 +12,8 @@ rows after another, packed for the first-level cache. The sums of every block of
 result. Where all of k is packed at once (`span`), a panel of rows goes through all blocks of k
 while its part of the result is in the cache. Rows that lie side by side in memory are packed a
 group of panels at a time, which reads whole cache lines of every step of k. Columns that lie in
-panels of all of k are read where they are, one panel after the other.
+panels of all of k are read where they are, one panel after the other. Columns of the form `AHEAD`
+are packed into one of two blocks while those in the other are multiplied (`packing_ahead`).
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ between their products, a few pieces at a time, and the processor does both at o
 
     pack(block, pieces)
 
-A piece is one unit of k of a panel. A record in memory tells what is packed, and
-which pieces are left.
+A piece is one unit of k of a panel. A record in memory tells what is packed, and which pieces are
+left. Of the `AHEAD_PARAMETERS` of micro-kernels, `ahead` points to the record and `ahead_rows` is
+the number of pieces after each pair of parts.
 """
 
 from __future__ import annotations
