@@ -185,20 +185,24 @@ def _waits(inst: Instruction) -> bool:
 
 
 def _final_copies(computation: Computation) -> dict[Instruction, int]:
-    """Return the root and the copies that only feed it; they run last."""
+    """Return the root and the copies that only feed it, maybe by bitcasts; they run last."""
     root = computation.root
-    found = {root: 2} if root.is_a("tuple", "copy") and not root.users else {}
+    found = {root: 2} if _is_final(root) and not root.users else {}
     stack = [root] if root in found else []
     while stack:
         inst = stack.pop()
-        if not inst.is_a("tuple"):
+        if inst.is_a("copy"):
             continue
         for operand in inst.operands:
-            if operand.is_a("tuple", "copy") and all(user in found for user in operand.users):
+            if _is_final(operand) and all(user in found for user in operand.users):
                 if operand not in found:
                     stack.append(operand)
                 found[operand] = 1
     return found
+
+
+def _is_final(inst: Instruction) -> bool:
+    return inst.is_a("tuple", "copy") or (inst.is_a("bitcast") and forwards(inst))
 
 
 def _readers_of_overwritten(

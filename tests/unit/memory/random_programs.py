@@ -1,12 +1,14 @@
 """Random modules of loops, branches, calls and updates, for tests of buffers.
 
-Arrays are f32[6]; the bodies permute, duplicate, hand on and update the leaves of their state.
+Arrays are f32[6,2,2]; the bodies permute, duplicate, hand on and update the leaves of their state,
+whose layouts differ.
 """
 
 import random
 from dataclasses import dataclass, field
 
-ARRAY = "f32[6]"
+ARRAY = "f32[6,2,2]"
+_LAYOUTS = ("{2,1,0}", "{0,2,1}", "{1,0,2}")
 
 
 @dataclass
@@ -21,9 +23,14 @@ class Writer:
         self.names += 1
         return f"{stem}{self.names}"
 
+    def tuple_shape(self, count: int, first: str = "") -> str:
+        """Return the shape of a tuple of arrays in any layouts, after one of `first`."""
+        elements = [ARRAY + self.rng.choice(_LAYOUTS) for _ in range(count)]
+        return "(" + ", ".join([first] * bool(first) + elements) + ")"
+
 
 def random_module(seed: int) -> str:
-    """Return the text of a module with 1 to 4 parameters of type f32[6]."""
+    """Return the text of a module with 1 to 4 parameters of type f32[6,2,2]."""
     w = Writer(random.Random(seed))
     count = w.rng.randint(1, 4)
     lines, arrays = [], []
@@ -37,8 +44,8 @@ def random_module(seed: int) -> str:
 
 
 def _finish(w: Writer, lines: list[str], results: list[str], head: str) -> None:
-    shapes = ", ".join([ARRAY] * len(results))
-    lines.append(f"ROOT {w.name('root')} = ({shapes}) tuple({', '.join(results)})")
+    shape = w.tuple_shape(len(results))
+    lines.append(f"ROOT {w.name('root')} = {shape} tuple({', '.join(results)})")
     w.done.append(f"{head} {{\n  " + "\n  ".join(lines) + "\n}\n")
 
 
@@ -65,11 +72,14 @@ def _instruction(w: Writer, lines: list[str], arrays: list[str], depth: int) -> 
         lines.append(f"{name} = {ARRAY} reverse({a}), dimensions={{0}}")
     elif kind == "constant":
         values = ", ".join(str(w.rng.randint(-2, 2)) for _ in range(6))
-        lines.append(f"{name} = {ARRAY} constant({{{values}}})")
+        lines.append(f"{name}.c = f32[6] constant({{{values}}})")
+        lines.append(f"{name} = {ARRAY} broadcast({name}.c), dimensions={{0}}")
     elif kind == "update":
         lines.append(f"{name}.i = s32[] constant({w.rng.randint(0, 4)})")
-        lines.append(f"{name}.u = f32[2] slice({b}), slice={{[1:3]}}")
-        lines.append(f"{name} = {ARRAY} dynamic-update-slice({a}, {name}.u, {name}.i)")
+        lines.append(f"{name}.z = s32[] constant(0)")
+        lines.append(f"{name}.u = f32[2,2,2] slice({b}), slice={{[1:3], [0:2], [0:2]}}")
+        starts = f"{name}.i, {name}.z, {name}.z"
+        lines.append(f"{name} = {ARRAY} dynamic-update-slice({a}, {name}.u, {starts})")
     elif kind == "barrier":
         lines.append(f"{name}.t = ({ARRAY}, {ARRAY}) tuple({a}, {b})")
         lines.append(f"{name}.o = ({ARRAY}, {ARRAY}) opt-barrier({name}.t)")
@@ -91,7 +101,7 @@ def _call(w: Writer, lines: list[str], arrays: list[str], depth: int) -> str:
         inner.append(f"{parameters[-1]} = {ARRAY} parameter({i})")
     results = _straight_line(w, inner, parameters, depth + 1)
     _finish(w, inner, results, body)
-    shape = "(" + ", ".join([ARRAY] * len(results)) + ")"
+    shape = w.tuple_shape(len(results))
     name = w.name("x")
     operands = ", ".join(w.rng.choice(arrays) for _ in range(2))
     lines.append(f"{name}.c = {shape} call({operands}), to_apply={body}")
@@ -106,19 +116,20 @@ def _conditional(w: Writer, lines: list[str], arrays: list[str], depth: int) -> 
     for _ in range(2):
         branch, inner = w.name("branch"), []
         state = w.name("state")
-        inner.append(f"{state} = ({ARRAY}, {ARRAY}) parameter(0)")
+        inner.append(f"{state} = {w.tuple_shape(2)} parameter(0)")
         parts = _parts(w, inner, state, 2)
         results = _straight_line(w, inner, parts, depth + 1)
         results = (results * count)[:count]
         _finish(w, inner, results, branch)
         branches.append(branch)
-    shape = "(" + ", ".join([ARRAY] * count) + ")"
+    shape = w.tuple_shape(count)
     name = w.name("x")
     pair = ", ".join(w.rng.choice(arrays) for _ in range(2))
     lines.append(f"{name}.t = ({ARRAY}, {ARRAY}) tuple({pair})")
     pair = ", ".join(w.rng.choice(arrays) for _ in range(2))
     lines.append(f"{name}.f = ({ARRAY}, {ARRAY}) tuple({pair})")
-    lines.append(f"{name}.h = f32[1] slice({w.rng.choice(arrays)}), slice={{[0:1]}}")
+    first = "{[0:1], [0:1], [0:1]}"
+    lines.append(f"{name}.h = f32[1,1,1] slice({w.rng.choice(arrays)}), slice={first}")
     lines.append(f"{name}.s = f32[] reshape({name}.h)")
     lines.append(f"{name}.z = f32[] constant(0)")
     lines.append(f"{name}.p = pred[] compare({name}.s, {name}.z), direction=GT")
@@ -141,7 +152,7 @@ def _parts(w: Writer, lines: list[str], state: str, count: int, first: int = 0) 
 def _loop(w: Writer, lines: list[str], arrays: list[str], depth: int) -> str:
     """A loop of 0 to 3 rounds over a counter and 1 to 4 arrays."""
     count = w.rng.randint(1, 4)
-    shape = "(s32[], " + ", ".join([ARRAY] * count) + ")"
+    shape = w.tuple_shape(count, first="s32[]")
     condition, body, name = w.name("condition"), w.name("body"), w.name("x")
     w.done.append(
         f"{condition} {{\n  s = {shape} parameter(0)\n"

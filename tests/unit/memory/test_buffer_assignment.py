@@ -155,7 +155,7 @@ def test_compiled_loops_equal_the_evaluator(seed: int) -> None:
     text = random_module(seed)
     module = hloc.parse(text)
     rng = np.random.default_rng(seed)
-    arrays = [rng.integers(-3, 4, 6).astype(np.float32) for _ in module.entry.parameters]
+    arrays = [rng.integers(-3, 4, (6, 2, 2)).astype(np.float32) for _ in module.entry.parameters]
     before = [array.copy() for array in arrays]
     expected = hloc.evaluate(module, *arrays)
     found = hloc.compile(module, opt_level=0)(*arrays)
@@ -163,6 +163,23 @@ def test_compiled_loops_equal_the_evaluator(seed: int) -> None:
         np.testing.assert_array_equal(x, y)
     for x, y in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(x, y, err_msg="an argument was overwritten")
+
+
+@pytest.mark.parametrize("opt_level", [0, 2])
+def test_arrays_of_two_layouts_change_places_in_a_loop(opt_level: int) -> None:
+    """The copies change layouts, so that kernels read and write bitcasts of the state."""
+    text = LOOP.replace("tuple(next, A, B)", "tuple(next, b, a)").replace("BODY", "")
+    rows, columns = "f32[8,2,2,17]{3,2,1,0}", "f32[8,2,2,17]{1,3,2,0}"
+    text = text.replace("(s32[], f32[100], f32[100])", f"(s32[], {rows}, {columns})")
+    for name, shape in (("a", rows), ("q", columns), ("b", columns), ("y", columns)):
+        text = text.replace(f"{name} = f32[100]", f"{name} = {shape}")
+    module = hloc.parse(text.replace("f32[100]", rows))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((8, 2, 2, 17), np.float32) for _ in range(2)]
+    expected = hloc.evaluate(module, *arrays)
+    found = hloc.compile(module, opt_level=opt_level)(*arrays)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def test_state_that_the_body_hands_on_costs_nothing() -> None:

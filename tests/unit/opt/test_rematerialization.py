@@ -121,7 +121,7 @@ def test_random_programs_keep_their_values(seed: int) -> None:
     module = hloc.parse(random_module(seed))
     copy, _ = limited(module, 1)
     rng = np.random.default_rng(seed)
-    arrays = [rng.integers(-3, 4, 6).astype(np.float32) for _ in module.entry.parameters]
+    arrays = [rng.integers(-3, 4, (6, 2, 2)).astype(np.float32) for _ in module.entry.parameters]
     expected = hloc.evaluate(module, *arrays)
     for x, y in zip(driver.compile_as_it_stands(copy)(*arrays), expected, strict=True):
         np.testing.assert_array_equal(x, y)
