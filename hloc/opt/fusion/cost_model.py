@@ -14,6 +14,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import EXPENSIVE, Role, producer_of, role_of, weight_of
 from hloc.opt.fusion.group import ROOT_INDEX, SCALAR, Group, Maps
+from hloc.opt.values import is_splat
 
 _KERNEL = 500
 _BYTES_PER_ADD = 4
@@ -134,11 +135,11 @@ def _reads_array_it_updates(inst: Instruction, root: Instruction) -> bool:
     """True if `inst` is the update of an array, computed from several other parts of the array.
 
     None of these reads could join the fusion, so each would be stored, as in a stencil with a
-    fixed border. On its own `inst` is one array to store.
+    fixed border. On its own `inst` is one array to store. Reads of a splat do join.
     """
-    if inst not in root.operands:
-        return False
     array = producer_of(root.operands[0])
+    if inst not in root.operands or is_splat(array):
+        return False
     members, reads = [inst], 0
     for member in members:
         for source in dict.fromkeys(map(producer_of, member.operands)):

@@ -188,6 +188,32 @@ def test_an_update_leaves_at_most_one_read_of_its_array_to_other_kernels(
     assert kinds == kernels
 
 
+def test_what_a_scatter_adds_to_zeros_is_computed_where_it_is_added() -> None:
+    """The gradient of a rectifier at gathered rows reads the zeros, too."""
+    text = """HloModule rows
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[100,32] parameter(0)
+  from = s32[500,1] parameter(1)
+  to = s32[500,1] parameter(2)
+  zero = f32[] constant(0)
+  zeros = f32[100,32] broadcast(zero), dimensions={}
+  positive = pred[100,32] compare(x, zeros), direction=GT
+  rectified = f32[100,32] select(positive, x, zeros)
+  rows = f32[500,32] gather(rectified, from), offset_dims={1}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=1, slice_sizes={1,32}
+  ROOT sums = f32[100,32] scatter(zeros, to, rows), update_window_dims={1},
+    inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
+}"""
+    module = parse(SourceFile(text, "rows"))
+    fused(module, module.entry.root)
+    assert all(i.array.dims != (500, 32) for i in module.entry.instructions)
+
+
 MOVES = """
 HloModule points
 
