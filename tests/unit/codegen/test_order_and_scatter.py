@@ -90,6 +90,29 @@ def test_scatter_of_rows() -> None:
     check_root(text, random_arrays(text))
 
 
+@pytest.mark.parametrize("rows_hit", [1, 50])
+@pytest.mark.parametrize("aliased", [(None,), (0,)])
+def test_sums_of_many_rows_are_in_f64_only_if_many_meet(
+    rows_hit: int, aliased: tuple[int | None]
+) -> None:
+    """5,000 rows in each element, or 100, which are a chain in f32."""
+    root = (
+        "f32[60,8] scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"
+    )
+    shapes = ["f32[60,8]", "s32[5000,1]", "f32[5000,8]"]
+    instruction = parse_text(module_text(shapes, root, reducer("add", "add", "f32"))).entry.root
+    random = np.random.default_rng(0)
+    operand, updates = random.random((60, 8), np.float32), random.random((5000, 8), np.float32)
+    places = (np.arange(5000, dtype=np.int32) % rows_hit)[:, None]
+    places[::1000] = 60  # out of bounds
+    total = operand.astype(np.float64 if rows_hit == 1 else np.float32)
+    inside = places[:, 0] < 60
+    np.add.at(total, places[inside, 0], updates[inside])
+    (found,) = run_instruction(instruction, [operand.copy(), places, updates], aliased=aliased)
+    np.testing.assert_array_equal(found, total.astype(np.float32))
+
+
 @pytest.mark.parametrize(
     ("operand", "updates", "window_dims"),
     [
@@ -99,8 +122,8 @@ def test_scatter_of_rows() -> None:
         ("f32[9,5,4,3]{1,2,3,0}", "f32[7,5,4,3]{1,2,3,0}", "1,2,3"),
         ("f32[9,5,6,3]", "f32[7,5,4,3]", "1,2,3"),
         ("f32[9,8,4,3]", "f32[7,5,4,3]", "1,2,3"),
-        ("f32[9,5,4,3]", "f32[2000,5,4,3]", "1,2,3"),
-        ("f32[9,5,4,3]{1,2,3,0}", "f32[2000,5,4,3]{1,2,3,0}", "1,2,3"),
+        ("f32[9,5,4,3]", "f32[5000,5,4,3]", "1,2,3"),
+        ("f32[9,5,4,3]{1,2,3,0}", "f32[5000,5,4,3]{1,2,3,0}", "1,2,3"),
         ("f32[9,5,4,3]", "f32[5,4,3,7]", "0,1,2"),
     ],
 )
