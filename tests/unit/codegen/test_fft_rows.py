@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.cpu.emitters.fft.fft_routines import RowForm
 from hloc.codegen.cpu.emitters.fft.first_pass import has_first_pass
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm
 from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import F32
 from tests.unit.codegen.test_convolved_fft import transformed

@@ -22,20 +22,18 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.fft.fft_routines import (
-    RowForm,
-    Rows,
+from hloc.codegen.cpu.emitters.fft.factor_pass import pass_routine
+from hloc.codegen.cpu.emitters.fft.first_pass import first_pass_routine, has_first_pass
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, Rows
+from hloc.codegen.cpu.emitters.fft.odd_pass import odd_pass_routine
+from hloc.codegen.cpu.emitters.fft.row_calls import RowCalls, RowPlace
+from hloc.codegen.cpu.emitters.fft.spectrum_routines import (
     mirror_routine,
     multiply_routine,
-    odd_pass_routine,
     pairs_spectrum_routine,
-    pass_routine,
     real_spectrum_routine,
-    table_entry,
-    table_routine,
 )
-from hloc.codegen.cpu.emitters.fft.first_pass import first_pass_routine, has_first_pass
-from hloc.codegen.cpu.emitters.fft.row_calls import RowCalls, RowPlace
+from hloc.codegen.cpu.emitters.fft.wave_table import table_entry, table_routine
 from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan

@@ -11,7 +11,8 @@ from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.cpu.emitters.fft.fft_routines import FROM_ROWS, TABLE, TO_ROWS, Rows
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import FROM_ROWS, TO_ROWS, Rows
+from hloc.codegen.cpu.emitters.fft.wave_table import TABLE
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.kernels.butterflies import Butterflies, Complex
 from hloc.codegen.kernels.vectors import Vectors

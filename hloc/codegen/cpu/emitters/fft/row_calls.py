@@ -8,9 +8,8 @@ from typing import TypeAlias
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.fft.fft_routines import (
-    RowForm,
-    Rows,
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, Rows
+from hloc.codegen.cpu.emitters.fft.row_transfer import (
     gather_routine,
     load_routine,
     scatter_routine,
