@@ -13,7 +13,7 @@ from math import prod
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
-from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_loops import nest_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, LINES, PANELS, gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     GemmSchedule,
@@ -25,6 +25,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     sums_row_bytes,
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, reads_parts
+from hloc.codegen.cpu.emitters.gemm.nest_form import NestForm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BLOCKS_AHEAD,
     COLUMN_PIECE,
