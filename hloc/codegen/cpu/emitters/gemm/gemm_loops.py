@@ -33,7 +33,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     LINES,
     PANELS,
 )
-from hloc.codegen.cpu.emitters.gemm.nest_columns import NestColumns
+from hloc.codegen.cpu.emitters.gemm.nest_columns import NestColumns, NextBlock
 from hloc.codegen.cpu.emitters.gemm.nest_form import NestForm
 from hloc.codegen.cpu.emitters.gemm.nest_operands import NestOperands, Pair
 from hloc.codegen.cpu.emitters.gemm.packing_ahead import BlockRecord
@@ -67,7 +67,8 @@ def _nest(form: NestForm, target: Target) -> Routines:
 
 def _write(w: RoutineWriter, form: NestForm) -> None:
     """Emit the tables, then the loop over gemms."""
-    o, record = NestOperands(w, form), BlockRecord.new(w)
+    o = NestOperands(w, form)
+    record = BlockRecord.new(w) if form.packs_ahead else None
     o.fill_tables()
     first, last = o.part("outer", o.n["products"])
     with w.body.loop(first, last) as number:
@@ -86,6 +87,7 @@ class _Gemm:
 
     Attributes:
         lhs, out: pointers to an operand and to the result, which begins at element `place`.
+        columns: what is done with columns; `next` packs the next ones, if they are packed ahead.
     """
 
     def __init__(
@@ -93,34 +95,35 @@ class _Gemm:
         operands: NestOperands,
         arrays: tuple[str, str, str],
         place: Value,
-        record: BlockRecord,
+        record: BlockRecord | None,
     ) -> None:
         self.o, self.n, self.math = operands, operands.n, operands.math
         self.lhs, rhs, self.out = arrays
         self.place = place
-        self.columns = NestColumns(operands, rhs, record)
+        self.columns = NestColumns(operands, rhs)
+        self.next = NextBlock(self.columns, record) if record else None
 
     def write(self) -> None:
         """Emit the loops over blocks of columns and of k."""
         n, math, form, body = self.n, self.math, self.o.form, self.o.body
         rows = self.o.part("row", n["rows"])
         first_column, last_column = self.o.part("column", n["columns"])
-        if form.packs_ahead:
-            self.columns.pack_first()
+        if self.next:
+            self.next.pack_first()
         with (
             body.loop(first_column, last_column, n["block"]) as first,
             body.loop(0, n["depth"], n["span"]) as start,
         ):
             columns = first, math.minimum(n["block"], math.sub(last_column, first))
             end = math.minimum(math.add(start, n["span"]), n["depth"])
-            if form.packs_ahead:
-                self.columns.pack_next(columns, start)
+            if self.next:
+                self.next.pack_next(columns, start)
             elif not form.is_packed:
                 with body.loop(start, end, n["deep"]) as step:
                     self.columns.pack_block(columns, step, start)
             self._all_rows(rows, columns, (start, end))
-            if form.packs_ahead:
-                self.columns.pack_rest()
+            if self.next:
+                self.next.pack_rest()
 
     def _all_rows(self, rows: Pair, columns: Pair, blocks: Pair) -> None:
         """Emit the loops over panels of rows; `rows` and `blocks` of k are starts and ends."""
@@ -184,8 +187,8 @@ class _Gemm:
         ahead: tuple[str, IndexValue, IndexValue] = ("null", 0, 0)
         if form.columns in (LINES, PANELS):
             ahead = self.columns.ahead(columns, row, block)
-        if form.packs_ahead:
-            ahead = (self.columns.record.place, 0, self.columns.share)
+        if self.next:
+            ahead = (self.next.record.place, 0, self.next.share)
         source = self._row_source(group, row, step)
         numbers = [self.o.units(steps), row_bytes, height]
         if not form.is_packed:

@@ -21,13 +21,11 @@ class NestColumns:
     Attributes:
         rhs: the pointer to the right-hand side.
         panels: memory of the block that is multiplied.
-        record: the block that is packed ahead; `share` pieces of it after each pair of parts.
     """
 
-    def __init__(self, operands: NestOperands, rhs: str, record: BlockRecord) -> None:
+    def __init__(self, operands: NestOperands, rhs: str) -> None:
         self.o, self.n, self.math = operands, operands.n, operands.math
         self.rhs, self.panels = rhs, operands.panels
-        self.record, self.share = record, Value(S64, "0")
 
     def pack_block(self, columns: Pair, step: IndexValue, start: IndexValue) -> None:
         """Pack some columns, the block of k from `step` on of those that begin at `start`."""
@@ -96,13 +94,26 @@ class NestColumns:
         count = b.select(is_needed, math.value(share), math.value(0))
         return place, n["ahead_row_bytes"], count
 
-    # ---------------------------------------------------------------- packing ahead
+
+class NextBlock:
+    """Emits the packing of the next block of columns, while those of this one are multiplied.
+
+    Attributes:
+        columns: of the gemm.
+        record: the block that is packed; `share` pieces of it after each pair of parts.
+    """
+
+    def __init__(self, columns: NestColumns, record: BlockRecord) -> None:
+        self.o, self.n, self.math = columns.o, columns.n, columns.math
+        self.columns, self.record, self.share = columns, record, Value(S64, "0")
 
     def pack_first(self) -> None:
         """Pack the first block of columns."""
         n, math = self.n, self.math
         first, last = self.o.part("column", n["columns"])
-        self.record.set_memory(self.panels, math.moved(self.panels, n["block_bytes"]))
+        self.record.set_memory(
+            self.columns.panels, math.moved(self.columns.panels, n["block_bytes"])
+        )
         self._begin_block((first, math.minimum(n["block"], math.sub(last, first))), 0)
         self.pack_rest()
 
@@ -120,7 +131,7 @@ class NestColumns:
         step = b.select(is_deepest, math.value(0), math.value(after))
         column = b.select(is_deepest, math.value(math.add(first, n["block"])), math.value(first))
         left = math.sub(math.maximum(last_column, column), column)
-        self.panels = self.record.exchange_memory()
+        self.columns.panels = self.record.exchange_memory()
         self._begin_block((column, math.minimum(n["block"], left)), step)
         tiles = math.mul(
             math.ceiling_div(math.sub(last_row, first_row), n["height"]),
@@ -141,5 +152,5 @@ class NestColumns:
         steps, _ = self.o.steps(step)
         units = math.mul(self.o.units(steps), MATRIX_UNITS)
         pieces = math.mul(math.ceiling_div(count, n["width"]), units)
-        begin = math.moved(self.rhs, math.mul(first, n["rhs_bytes"]))
+        begin = math.moved(self.columns.rhs, math.mul(first, n["rhs_bytes"]))
         self.record.begin(begin, self.o.entry(self.o.tables["right"], step), count, steps, pieces)
