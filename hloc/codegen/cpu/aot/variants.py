@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import llvmlite.binding as llvm
 
 from hloc.codegen.cpu.aot.cpuid import LEVELS, detection_text
-from hloc.codegen.cpu.entry_function import ENTRY
 from hloc.codegen.llvm.object_file import (
     code_level,
     optimize_module,
@@ -19,6 +18,7 @@ from hloc.codegen.llvm.object_file import (
     with_features,
 )
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
+from hloc.codegen.plan.pointer_table import ENTRY
 from hloc.errors import HloError, UnsupportedError
 
 CHOICE = "hloc.choice"
