@@ -1,0 +1,150 @@
+"""Vectors of output features of a direct convolution, summed in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from hloc.codegen.builder.index import Index
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS
+from hloc.codegen.cpu.emitters.convolution.convolution_loops import ConvolutionLoops
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+
+_REGISTERS = 8
+"""Vectors of output features that are summed in registers at a time."""
+
+_FEWEST_LANES = 4
+_CHAINS = 4
+"""Independent accumulators per register, to hide the latency of additions."""
+
+_FEWEST_IN_BLOCK = 64
+"""Fewest input features that are summed in registers before they are added to the f64 total of a
+long sum; fewer are summed in f64."""
+
+
+def lanes_of(loops: ConvolutionLoops) -> int:
+    """Return how many features are accumulated in registers, 0 for strips in memory.
+
+    Their kernel elements must be contiguous, with one input feature for all or one for each.
+    """
+    lhs, rhs, labels = loops.lhs, loops.rhs, loops.labels
+    span = loops.outputs // loops.groups
+    if span == 1:
+        if loops.inputs != 1 or lhs.strides[labels.input_feature] != 1:
+            return 0
+        span = loops.outputs
+    if (
+        not loops.is_plain()
+        or loops.batch_groups > 1
+        or rhs.strides[labels.kernel_output_feature] != 1
+    ):
+        return 0
+    if loops.is_long and loops.inputs < _FEWEST_IN_BLOCK:
+        return 0
+    lanes = min(span & -span, _REGISTERS * loops.k.target.vector_bits // loops.dtype.bits)
+    return lanes if lanes >= _FEWEST_LANES else 0
+
+
+class FeatureVectors:
+    """Writes a convolution whose sums of `lanes` features at a time LLVM keeps in registers."""
+
+    def __init__(self, loops: ConvolutionLoops, lanes: int) -> None:
+        self.loops, self.k, self.math, self.lanes = loops, loops.k, loops.math, lanes
+        self.dtype = loops.dtype
+        self.memory = REPRESENTATIONS[loops.dtype].memory
+        self.kind = f"<{lanes} x {self.memory}>"
+
+    def write(self, at: list[IndexValue], per_group: int) -> None:
+        """Run over the output features of the position `at`; `per_group` of them are a group."""
+        self.k.level = FINAL_WITH_SLOTS
+        m, fn, kind, loops = self.math, self.k.fn, self.kind, self.loops
+        is_one_register = self.lanes * self.dtype.bits <= self.k.target.vector_bits
+        chains = min(loops.inputs, _CHAINS) if is_one_register else 1
+        slots = [fn.allocate(kind) for _ in range(chains)]
+        total64 = _LongTotal(self.k, loops.inputs, self.lanes) if loops.is_long else None
+        with self.k.body.loop(0, loops.outputs, self.lanes) as first:
+            at[loops.strip] = first
+            group = None if per_group == 1 else m.div(first, per_group)
+            for slot in slots:
+                fn.line(f"store {kind} zeroinitializer, ptr {slot}")
+            if total64:
+                total64.clear()
+            for within in loops.window_elements():
+                position, inside = loops.position(at, within)
+                features = total64.blocks(slots[0]) if total64 else loops.channels()
+                with self.k.body.when(inside), features as channels:
+                    for number, channel in enumerate(channels):
+                        left, right = loops.operand_indices(at, position, within, channel, group)
+                        slot = slots[number % len(slots)]
+                        self._add(slot, left, right, is_shared=group is not None)
+            self._store(at, slots, total64)
+
+    def _store(self, at: list[IndexValue], slots: list[str], total64: _LongTotal | None) -> None:
+        """Store the sum of all slots to the result."""
+        fn, kind, output = self.k.fn, self.kind, self.k.output
+        place = self.math.value(self.math.linear(tuple(at), output.strides))
+        to = self.k.b.address(output.pointer, self.dtype, place)
+        if total64:
+            total64.move_to(slots[0])
+        total, *others = (fn.value(f"load {kind}, ptr {slot}") for slot in slots)
+        for other in others:
+            total = fn.value(f"fadd {kind} {total}, {other}")
+        fn.line(f"store {kind} {total}, ptr {to}, align {self.dtype.storage_bytes}")
+
+    def _add(self, slot: str, left: Index, right: Index, *, is_shared: bool) -> None:
+        """Add the products of some features; `is_shared` if they have one input feature."""
+        fn, kind = self.k.fn, self.kind
+        if is_shared:
+            one = self.loops.lhs.load(self.math, left).text
+            put = fn.value(f"insertelement {kind} poison, {self.memory} {one}, i64 0")
+            mask = f"<{self.lanes} x i32> zeroinitializer"
+            x = fn.value(f"shufflevector {kind} {put}, {kind} poison, {mask}")
+        else:
+            x = self._load(self.loops.lhs, left)
+        product = fn.value(f"fmul contract {kind} {x}, {self._load(self.loops.rhs, right)}")
+        total = fn.value(f"load {kind}, ptr {slot}")
+        added = fn.value(f"fadd contract {kind} {total}, {product}")
+        fn.line(f"store {kind} {added}, ptr {slot}")
+
+    def _load(self, array: IrArray, index: Index) -> str:
+        place = self.math.value(self.math.linear(index, array.strides))
+        at = self.k.b.address(array.pointer, array.dtype, place)
+        return self.k.fn.value(f"load {self.kind}, ptr {at}, align {array.dtype.storage_bytes}")
+
+
+class _LongTotal:
+    """The f64 totals of a long sum of f32, to which blocks of it are added."""
+
+    def __init__(self, k: KernelContext, inputs: int, lanes: int) -> None:
+        self.k, self.inputs = k, inputs
+        self.narrow, self.wide = f"<{lanes} x float>", f"<{lanes} x double>"
+        self.slot = self.k.fn.allocate(self.wide)
+
+    def clear(self) -> None:
+        """Set the totals to zero."""
+        self.k.fn.line(f"store {self.wide} zeroinitializer, ptr {self.slot}")
+
+    @contextmanager
+    def blocks(self, slot: str) -> Iterator[Sequence[IndexValue]]:
+        """Loop over the input features; the sums in `slot` are added to the totals per block."""
+        k, fn = self.k, self.k.fn
+        with k.body.loop(0, self.inputs, SUM_BLOCK) as first:
+            with k.body.loop(first, block_end(k, first, self.inputs, SUM_BLOCK)) as channel:
+                yield [channel]
+            block = fn.value(f"load {self.narrow}, ptr {slot}")
+            part = fn.value(f"fpext {self.narrow} {block} to {self.wide}")
+            total = fn.value(f"load {self.wide}, ptr {self.slot}")
+            fn.line(f"store {self.narrow} zeroinitializer, ptr {slot}")
+            total = fn.value(f"fadd {self.wide} {total}, {part}")
+            fn.line(f"store {self.wide} {total}, ptr {self.slot}")
+
+    def move_to(self, slot: str) -> None:
+        """Round the totals into `slot`."""
+        fn = self.k.fn
+        total = fn.value(f"load {self.wide}, ptr {self.slot}")
+        rounded = fn.value(f"fptrunc {self.wide} {total} to {self.narrow}")
+        fn.line(f"store {self.narrow} {rounded}, ptr {slot}")
