@@ -44,7 +44,7 @@ class Team:
     """The threads that share the kernels of a run.
 
     Attributes:
-        run: address of the function that distributes parts, see `codegen/cpu/split_kernel.py`.
+        run: address of the function that distributes parts, see `codegen/cpu/split_routine.py`.
         workers: number of threads, the caller included.
         worker_bytes: scratch memory of each thread but the caller's.
     """

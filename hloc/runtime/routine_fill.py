@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hloc.cache_directory import sealed, write_cached, write_whole
 from hloc.codegen.cpu.emitters.routine_table import all_routines
-from hloc.codegen.cpu.split_kernel import MOST_ARRAYS, split_routine
+from hloc.codegen.cpu.split_routine import MOST_ARRAYS, split_routine
 from hloc.codegen.cpu.subnormals import flushing_mode
 from hloc.codegen.cpu.thread_pool import NEEDED
 from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, process_count

@@ -20,7 +20,7 @@ from hloc.codegen.cpu.loop_function import (
     parameters_text,
 )
 from hloc.codegen.cpu.side_by_side import group_lines, group_name, groups_of
-from hloc.codegen.cpu.split_kernel import split_routine
+from hloc.codegen.cpu.split_routine import split_routine
 from hloc.codegen.cpu.step_writer import Called, StepWriter, function_name
 from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode
 from hloc.codegen.llvm.object_file import with_attributes

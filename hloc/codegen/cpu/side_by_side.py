@@ -1,7 +1,7 @@
 """Kernels side by side: independent kernels of a computation that threads run at the same time.
 
 Kernels that are too small to be divided, or cannot be, are the parts of one function; see
-`split_kernel` for how threads claim them:
+`split_routine` for how threads claim them:
 
     void beside_NUMBER(ptr %table, ptr %scratch, i64 %begin, i64 %end)
 

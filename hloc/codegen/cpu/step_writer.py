@@ -9,7 +9,8 @@ from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.cpu.loop_function import LoopFunction, arguments_text
 from hloc.codegen.cpu.side_by_side import group_name, group_scratch_bytes, group_split
-from hloc.codegen.cpu.split_kernel import Split, split_numbers, split_routine
+from hloc.codegen.cpu.split_kernel import Split
+from hloc.codegen.cpu.split_routine import split_numbers, split_routine
 from hloc.codegen.cpu.subnormals import FloatMode
 from hloc.codegen.plan.plan import (
     DEVICE_SLOT,

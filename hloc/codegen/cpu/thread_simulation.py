@@ -1,4 +1,4 @@
-"""Simulates a compiled program on any number of threads: a model of the pool and of `split_kernel`.
+"""Simulates a compiled program on any number of threads: models the pool and `split_routine`.
 
 The times of kernels are those of the cost model, on cores with nothing else to do. Threads claim
 parts as the code does, event by event; the rest are these constants, measured between two cores of
@@ -17,13 +17,8 @@ from hloc.analysis.run_counts import loop_trips
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.loop_function import loop_functions
 from hloc.codegen.cpu.side_by_side import group_split
-from hloc.codegen.cpu.split_kernel import (
-    MOST_RANGES,
-    PARTS_OF_SHARE,
-    Estimate,
-    Split,
-    moved_nanoseconds,
-)
+from hloc.codegen.cpu.split_kernel import Estimate, Split, moved_nanoseconds
+from hloc.codegen.cpu.split_routine import MOST_RANGES, PARTS_OF_SHARE
 from hloc.codegen.cpu.thread_pool import IDLE_NANOSECONDS, WAKE_NANOSECONDS
 from hloc.codegen.plan.plan import (
     BranchStep,
@@ -120,7 +115,7 @@ def simulate_threads(compiled: CpuModule, threads: int, trips: Mapping[str, int]
 
 
 class Ranges:
-    """The ranges of a kernel, from which threads claim parts as `split_kernel` writes it."""
+    """The ranges of a kernel, from which threads claim parts as `split_routine` writes it."""
 
     def __init__(self, extent: int, split: Split, shares: int) -> None:
         self.extent, self.grain = extent, split.grain

@@ -16,7 +16,7 @@ ARENA_SLOT, STOP_SLOT, THREADS_SLOT, DEVICE_SLOT, FIRST_SLOT = 0, 1, 2, 3, 4
 """Slots of the arena, the flag that ends loops early, the threads of a run, the state of the device
 in a run of several, and all that follows.
 
-For threads see `split_kernel`; a null pointer there means one thread. The state of a device begins
+For threads see `split_routine`; a null pointer there means one thread. The state of a device begins
 with its function `exchange` (`plan/exchange.py`), then the device's numbers; it is null for
 programs that need neither.
 """

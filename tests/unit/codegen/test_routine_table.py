@@ -4,7 +4,7 @@ import pytest
 
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.codegen.cpu.emitters.routine_table import MAKERS, all_routines
-from hloc.codegen.cpu.split_kernel import split_routine
+from hloc.codegen.cpu.split_routine import split_routine
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target, host_target, target_for

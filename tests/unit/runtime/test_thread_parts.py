@@ -3,7 +3,8 @@
 import ctypes
 from collections.abc import Callable
 
-from hloc.codegen.cpu.split_kernel import Split, split_numbers, split_routine
+from hloc.codegen.cpu.split_kernel import Split
+from hloc.codegen.cpu.split_routine import split_numbers, split_routine
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import host_target
 from hloc.runtime.arena import Threads

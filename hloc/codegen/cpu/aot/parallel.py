@@ -4,7 +4,7 @@
                             const PREFIX_threads *threads)
 
 An object starts no threads and keeps no state; the program decides how parts of a kernel reach its
-threads. See `codegen/cpu/split_kernel.py` for how the code uses them.
+threads. See `codegen/cpu/split_routine.py` for how the code uses them.
 """
 
 from __future__ import annotations
