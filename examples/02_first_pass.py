@@ -1,9 +1,11 @@
 """A pass of your own: x + (-y) becomes x - y. Written, run in a pipeline, checked, explained.
 
 python examples/02_first_pass.py
+hloc examples/modules/difference.hlo --plugin examples/02_first_pass.py --passes=subtraction-finder,dce
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,19 +18,12 @@ from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
+from hloc.opt.registry import register_pass
 
-TEXT = """
-HloModule difference
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[4] parameter(1)
-  minus_y = f32[4] negate(y)
-  ROOT difference = f32[4] add(x, minus_y)
-}
-"""
+MODULE = Path(__file__).with_name("modules") / "difference.hlo"
 
 
+@register_pass
 @dataclass(frozen=True)
 class SubtractionFinder:
     """Write `add(x, negate(y))` as `subtract(x, y)`.
@@ -61,8 +56,8 @@ def negated_summand(inst: Instruction) -> Instruction | None:
 
 def main() -> None:
     """Run the pass, show what it did, and check the answer."""
-    module = hloc.parse(TEXT)
-    before = hloc.parse(TEXT)
+    module = hloc.load(str(MODULE))
+    before = hloc.load(str(MODULE))
 
     # The pipeline checks that `run` told the truth about having changed something.
     pipeline = Pipeline((SubtractionFinder(), DeadCodeElimination()), check_changed=True)
