@@ -39,7 +39,6 @@ from tests.unit.opt.random_modules import RandomModule
 
 CASES: dict[str, Callable[[Draft], str]] = {**elementwise.CASES, **structured.CASES}
 
-WITHOUT_ROUNDING = frozenset({EXACT, TABLE})
 MODERATE = 64.0
 
 DYNAMIC = frozenset({"dynamic-reshape"})

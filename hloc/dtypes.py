@@ -133,7 +133,7 @@ PRED, S8, S16, S32, S64 = (DTYPES[n] for n in ("pred", "s8", "s16", "s32", "s64"
 U8, U16, U32, U64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 F16, BF16, F32, F64 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64"))
 C64, C128 = DTYPES["c64"], DTYPES["c128"]
-TOKEN, OPAQUE = DTYPES["token"], DTYPES["opaque"]
+TOKEN = DTYPES["token"]
 
 _PARTS, _COMPLEX = {C64: F32, C128: F64}, {F32: C64, F64: C128}
 

@@ -56,30 +56,22 @@ class Schedule:
         return iter(self.orders)
 
 
-def schedule_module(
+def schedules(
     module: Module,
     scratch_bytes: Callable[[Instruction], int] = no_scratch,
     heuristics: Sequence[Heuristic] = HEURISTICS,
-) -> Schedule:
-    """Return a schedule; a module marked `is_scheduled` keeps its order except for late copies.
+) -> list[Schedule]:
+    """Return the best schedule, then those of single heuristics that differ from it.
 
-    Takes, per computation, the heuristic order with the lowest peak of live bytes, the first one
-    on a tie. Expects `copy-insertion`. Cost: O(n log n) in the instructions.
+    The best one takes, per computation, the heuristic order with the lowest peak of live bytes, the
+    first one on a tie. A module marked `is_scheduled` keeps its order except for late copies.
+    Expects `copy-insertion`. Cost: O(n log n) in the instructions.
 
     Args:
         module: not changed.
         scratch_bytes: scratch bytes that an instruction needs while it runs.
         heuristics: to choose from.
     """
-    return schedules(module, scratch_bytes, heuristics)[0]
-
-
-def schedules(
-    module: Module,
-    scratch_bytes: Callable[[Instruction], int] = no_scratch,
-    heuristics: Sequence[Heuristic] = HEURISTICS,
-) -> list[Schedule]:
-    """Return the schedule of `schedule_module`, then those of single heuristics that differ."""
     dataflow = analyse_dataflow(module)
     peaks: dict[Computation, int] = {}
     best: dict[Computation, Order] = {}

@@ -13,7 +13,7 @@ from hloc.ir.traversal import post_order
 from hloc.memory.schedule import (
     HEURISTICS,
     Heuristic,
-    schedule_module,
+    schedules,
     store_schedule,
 )
 from hloc.options import CompileOptions
@@ -22,7 +22,7 @@ from tests.unit.memory.random_programs import random_module
 
 def order_of(text: str) -> list[str]:
     module = hloc.parse(text)
-    schedule = schedule_module(module, heuristics=("post-order",))
+    schedule = schedules(module, heuristics=("post-order",))[0]
     return [inst.name for inst in schedule.order(module.entry)]
 
 
@@ -30,7 +30,7 @@ def test_operands_come_first_in_random_programs() -> None:
     for seed in range(30):
         module = hloc.parse(random_module(seed))
         lower(module, CompileOptions())
-        schedule = schedule_module(module)
+        schedule = schedules(module)[0]
         for computation in schedule:
             seen = set()
             for inst in schedule.order(computation):
@@ -54,7 +54,7 @@ def test_every_heuristic_keeps_all_dependencies(heuristic: Heuristic) -> None:
                     computation.set_control_predecessors(
                         order[after], [*order[after].control_predecessors, order[before]]
                     )
-        schedule = schedule_module(module, heuristics=(heuristic,))
+        schedule = schedules(module, heuristics=(heuristic,))[0]
         for computation in schedule:
             seen = set()
             for inst in schedule.order(computation):
@@ -80,7 +80,7 @@ def test_the_order_with_the_lowest_peak_is_taken() -> None:
     )
     dataflow = analyse_dataflow(module)
     facts = memory_facts(module.entry, dataflow, {})
-    order = schedule_module(module).order(module.entry)
+    order = schedules(module)[0].order(module.entry)
     assert peak_of(order, facts).size_bytes == 400 + 40 + 40
     worst = sorted(order, key=lambda inst: (inst.opcode.name != "reverse", order.index(inst)))
     worst.sort(key=lambda inst: not inst.is_a("parameter", "constant"))
@@ -90,12 +90,12 @@ def test_the_order_with_the_lowest_peak_is_taken() -> None:
 def test_an_instruction_added_to_a_stored_schedule_runs_right_before_its_user() -> None:
     module = hloc.parse(random_module(7))
     lower(module, CompileOptions())
-    store_schedule(module, schedule_module(module))
+    store_schedule(module, schedules(module)[0])
     entry = module.entry
     user = next(i for i in reversed(entry.instructions) if i.operands and not i.is_a("tuple"))
     copy = entry.add(opcode_row("negate"), user.operands[0].shape, [user.operands[0]])
     entry.set_operands(user, [copy, *user.operands[1:]])
-    order = schedule_module(module).order(entry)
+    order = schedules(module)[0].order(entry)
     assert order.index(copy) < order.index(user)
     assert set(order) == set(entry.instructions)
 
@@ -194,10 +194,10 @@ def test_a_copy_waits_for_its_user() -> None:
 def test_a_stored_schedule_is_kept() -> None:
     module = hloc.parse(random_module(7))
     lower(module, CompileOptions())
-    schedule = schedule_module(module)
+    schedule = schedules(module)[0]
     store_schedule(module, schedule)
     again = hloc.parse(str(module))
     assert again.config.is_scheduled
-    found = schedule_module(again)
+    found = schedules(again)[0]
     names = {c.name: [i.name for i in found.order(c)] for c in found}
     assert names == {c.name: [i.name for i in schedule.order(c)] for c in schedule}
