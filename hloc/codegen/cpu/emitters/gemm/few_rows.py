@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import BF16, F16, F32, F64, DType
 from hloc.lazy_dataclass import dataclass
@@ -42,6 +44,14 @@ class FewRows:
     def pieces(self) -> int:
         """Number of pieces that threads share: iterations of the outermost loop, or columns."""
         return self.outer[0].size if self.outer else -(-self.column.size // self.COLUMN_PIECE)
+
+    def part_of_columns(self, k: KernelContext) -> tuple[IndexValue, IndexValue]:
+        """Return the first column and the number of columns of the part that a call computes."""
+        if self.outer:
+            return 0, self.column.size
+        first = k.math.mul(k.begin, self.COLUMN_PIECE)
+        stop = k.math.minimum(self.column.size, k.math.mul(k.end, self.COLUMN_PIECE))
+        return first, k.math.sub(stop, first)
 
     @property
     def repeated_bytes(self) -> int:

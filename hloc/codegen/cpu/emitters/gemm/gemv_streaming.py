@@ -104,12 +104,7 @@ def emit_gemv_streaming(
     routines = stream_routines(p.row.size, unroll, has_rest, p.sources, p.result, k.target)
     k.use(routines)
     sums = "null" if p.is_resident else k.b.offset_pointer(k.scratch, scratch_offset).text
-    first: IndexValue = 0
-    columns: IndexValue = p.column.size
-    if not p.outer:
-        first = k.math.mul(k.begin, p.COLUMN_PIECE)
-        stop = k.math.minimum(p.column.size, k.math.mul(k.end, p.COLUMN_PIECE))
-        columns = k.math.sub(stop, first)
+    first, columns = p.part_of_columns(k)
     whole = k.math.mul(k.math.div(columns, COLUMN_MULTIPLE), COLUMN_MULTIPLE)
     numbers = (
         p.depth.size,

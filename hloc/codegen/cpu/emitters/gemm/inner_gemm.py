@@ -137,12 +137,7 @@ def emit_inner(
     """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    first: IndexValue = 0
-    columns: IndexValue = p.column.size
-    if not p.outer:
-        first = k.math.mul(k.begin, p.COLUMN_PIECE)
-        stop = k.math.minimum(p.column.size, k.math.mul(k.end, p.COLUMN_PIECE))
-        columns = k.math.sub(stop, first)
+    first, columns = p.part_of_columns(k)
     start = (0, k.math.mul(first, p.column.rhs), k.math.mul(first, p.column.out))
     with outer_loops(k, p.outer, start, shared=True) as at:
         places = [
