@@ -28,13 +28,12 @@ from hloc.codegen.cpu.emitters.convolution.winograd_planes import (
 )
 from hloc.codegen.cpu.emitters.convolution.winograd_products import products_routine
 from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
-    WINDOW,
-    WinogradNumbers,
     direct_routine,
     input_routine,
     kernel_routine,
     output_routine,
 )
+from hloc.codegen.cpu.emitters.convolution.winograd_writer import WINDOW, WinogradNumbers
 from hloc.codegen.cpu.emitters.gemm import offset_table
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_schedule import modelled_schedule

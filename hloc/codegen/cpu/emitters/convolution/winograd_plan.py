@@ -13,7 +13,7 @@ from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     convolution_of,
 )
 from hloc.codegen.cpu.emitters.convolution.winograd_planes import MARGIN
-from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
+from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     RESULTS,
     SIZE,
     WINDOW,

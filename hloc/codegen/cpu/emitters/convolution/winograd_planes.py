@@ -16,7 +16,7 @@ from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
+from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     NUMBERS,
     RESULTS,
     SIZE,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
+from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     NUMBERS,
     SIZE,
     WinogradWriter,

@@ -23,95 +23,24 @@ Source: A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
 from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.routine_writer import (
-    RoutineWriter,
-    argument,
-    named_parameters,
-    routine_unit,
+from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
+    NUMBERS,
+    RESULTS,
+    SIZE,
+    WINDOW,
+    Block,
+    WinogradWriter,
+    winograd_routine,
 )
-from hloc.codegen.cpu.emitters.vector_loads import load_lanes, store_lanes, vector_type
-from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
+from hloc.codegen.cpu.emitters.routine_writer import argument, named_parameters
+from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, PRED, S64
-from hloc.lazy_dataclass import dataclass
-
-RESULTS, WINDOW = 2, 3
-"""Positions of a tile, and elements of the window, along each of two dimensions."""
-
-SIZE = RESULTS + WINDOW - 1
-"""Elements of a transformed tile along each dimension."""
-
-NUMBERS = "ptr noalias readonly %numbers"
-
-_Block = list[list[str]]
-"""Vectors of features by line and column."""
-
-
-@dataclass(frozen=True, slots=True)
-class WinogradNumbers:
-    """Sizes and strides, in elements.
-
-    Attributes:
-        inputs: input features.
-        outputs: output features of a call.
-        lines, columns: spatial sizes of the result.
-        rows, tiles: rows of tiles of an image, and tiles of a row.
-        lhs_lines, lhs_columns: spatial sizes of the input.
-        low_lines, low_columns: padding before it.
-        lhs_image, lhs_line, lhs_column, lhs_feature: strides of the input.
-        out_image, out_line, out_column, out_feature: strides of the result.
-        rhs_line, rhs_column, rhs_input, rhs_output: strides of the kernel.
-        patch_lines: lines from the patches of a row of tiles to those of the next, where these are
-            copied (`winograd_planes`).
-        panel, steps, step, width: the transformed kernel is panels of `steps` times `width`
-            elements; panels are `panel` and steps `step` features apart in the kernel.
-        kernel_matrix, input_matrix, sums_matrix: distances of transformed elements of a tile.
-        height, deep: tiles and input features that a micro-kernel multiplies at a time, if the
-            transformed kernel is in panels of its width.
-    """
-
-    inputs: int
-    outputs: int
-    lines: int
-    columns: int
-    rows: int
-    tiles: int
-    lhs_lines: int
-    lhs_columns: int
-    low_lines: int
-    low_columns: int
-    lhs_image: int
-    lhs_line: int
-    lhs_column: int
-    lhs_feature: int
-    out_image: int
-    out_line: int
-    out_column: int
-    out_feature: int
-    rhs_line: int
-    rhs_column: int
-    rhs_input: int
-    rhs_output: int
-    patch_lines: int
-    panel: int
-    steps: int
-    step: int
-    width: int
-    kernel_matrix: int
-    input_matrix: int
-    sums_matrix: int
-    height: int = 0
-    deep: int = 0
-
-
-_FIELDS = tuple(field.name for field in fields(WinogradNumbers))
 
 
 @cache
@@ -161,130 +90,7 @@ def listed_routines(target: Target) -> Iterator[Routines]:
         yield routine(target)
 
 
-def winograd_routine(
-    name: str, parameters: tuple[str, ...], write: Callable[[WinogradWriter], None], target: Target
-) -> Routines:
-    return routine_unit(
-        name, parameters, lambda w: write(WinogradWriter(w)), target, FINAL_WITH_SLOTS
-    )
-
-
-class WinogradWriter:
-    """Writes one routine: loops over rows of tiles, and vectors of features."""
-
-    def __init__(self, w: RoutineWriter) -> None:
-        self.w, self.fn, self.body, self.math = w, w.fn, w.body, w.math
-        self.n = {name: w.offset("%numbers", place) for place, name in enumerate(_FIELDS)}
-        self.lanes = w.b.target.vector_bits // F32.bits
-        self.kind = vector_type(F32, self.lanes)
-
-    @contextmanager
-    def rows_of_tiles(self) -> Iterator[tuple[IndexValue, IndexValue, IndexValue]]:
-        """Run the region for rows of tiles; yield image, row in the image, row in the call."""
-        math, fn, rows = self.math, self.fn, self.n["rows"].text
-        begin = argument("%begin")
-        with self.body.loop(begin, argument("%end")) as number:
-            text = math.value(number).text
-            image, row = (Value(S64, fn.index_arithmetic(x, text, rows)) for x in ("div", "rem"))
-            yield image, row, math.sub(number, begin)
-
-    def start(self, array: str, image: IndexValue, row: IndexValue) -> IndexValue:
-        """Return where a row of tiles begins in `lhs` or `out`."""
-        math = self.math
-        line = math.mul(math.mul(row, RESULTS), self.n[f"{array}_line"])
-        return math.add(math.mul(image, self.n[f"{array}_image"]), line)
-
-    def finish(
-        self, start: IndexValue, lines: IndexValue, sizes: tuple[IndexValue, IndexValue]
-    ) -> None:
-        """Call the epilogue, if there is one, for some lines of so many rows and columns."""
-        math, fn = self.math, self.fn
-        is_finished = Value(PRED, fn.value("icmp ne ptr %finish, null"))
-        with self.body.when(is_finished), self.body.loop(0, lines) as line:
-            place = math.add(start, math.mul(line, self.n["out_line"]))
-            texts = ", ".join([f"i64 {math.value(x).text}" for x in (place, *sizes)])
-            fn.line(f"call void %finish(ptr %context, {texts})")
-
-    def are_inside(self, place: IndexValue, size: IndexValue, count: int) -> Value:
-        """Return whether `count` places from `place` on are within `size`."""
-        math = self.math
-        is_before_end = math.compare("LE", place, math.sub(size, count))
-        return self.w.b.and_(math.compare("GE", place, 0), is_before_end)
-
-    def lines_of(self, row: IndexValue) -> IndexValue:
-        """Return how many lines of the result a row of tiles has."""
-        return self.math.minimum(
-            self.math.sub(self.n["lines"], self.math.mul(row, RESULTS)), RESULTS
-        )
-
-    def steps(self, pointer: str, step: IndexValue, count: int) -> list[str]:
-        """Return addresses that are `step` elements apart, each an origin of its own to LLVM."""
-        places = [self.math.value(self.math.mul(step, i)) for i in range(count)]
-        return [self.w.b.moved(pointer_value(pointer), F32, place).text for place in places]
-
-    def load_block(
-        self, lines: Sequence[str], place: IndexValue, step: IndexValue, apart: int = 1
-    ) -> _Block:
-        """Load a vector of features of each column of some lines, as many columns as lines."""
-        places = self._along(self.math.mul(place, apart), step, len(lines))
-        return [[self.load(self.address(line, x), apart) for x in places] for line in lines]
-
-    def store_block(
-        self, block: _Block, lines: Sequence[str], place: IndexValue, step: IndexValue
-    ) -> None:
-        """Store such vectors."""
-        places = self._along(place, step, len(lines))
-        for line, values in zip(lines, block, strict=True):
-            for x, value in zip(places, values, strict=True):
-                self.store(self.address(line, x), value)
-
-    def _along(self, place: IndexValue, step: IndexValue, count: int) -> list[IndexValue]:
-        return [self.math.add(place, self.math.mul(step, i)) for i in range(count)]
-
-    def address(self, pointer: str, place: IndexValue) -> str:
-        return self.w.b.address(pointer_value(pointer), F32, self.math.value(place))
-
-    def load(self, address: str, apart: int = 1) -> str:
-        """Load a vector of elements that are `apart` elements from each other."""
-        if apart == 1:
-            return load_lanes(self.w, address, F32, self.lanes, "")
-        fn, vector = self.fn, "poison"
-        for lane in range(self.lanes):
-            element = fn.value(f"load float, ptr {self.address(address, lane * apart)}")
-            text = f"insertelement {self.kind} {vector}, float {element}, i64 {lane}"
-            vector = fn.value(text)
-        return vector
-
-    def store(self, address: str, value: str) -> None:
-        store_lanes(self.w, address, F32, self.lanes, "", value)
-
-    def add(self, x: str, y: str) -> str:
-        return self.fn.value(f"fadd {self.kind} {x}, {y}")
-
-    def sub(self, x: str, y: str) -> str:
-        return self.fn.value(f"fsub {self.kind} {x}, {y}")
-
-    def times(self, x: str, factor: float) -> str:
-        numbers = ", ".join([f"float {factor}"] * self.lanes)
-        return self.fn.value(f"fmul {self.kind} {x}, <{numbers}>")
-
-    def kernel(self, g: Sequence[str]) -> list[str]:
-        """Return G g: four elements for three of the kernel."""
-        ends = self.add(g[0], g[2])
-        middle = self.add(ends, g[1]), self.sub(ends, g[1])
-        return [g[0], *(self.times(x, 0.5) for x in middle), g[2]]
-
-    def input(self, d: Sequence[str]) -> list[str]:
-        """Return B' d: four elements for four of the input."""
-        middle = self.add(d[1], d[2]), self.sub(d[2], d[1])
-        return [self.sub(d[0], d[2]), *middle, self.sub(d[1], d[3])]
-
-    def output(self, m: Sequence[str]) -> list[str]:
-        """Return A' m: two elements for four sums."""
-        return [self.add(self.add(m[0], m[1]), m[2]), self.sub(self.sub(m[1], m[2]), m[3])]
-
-
-def _in_both(transform: Callable[[Sequence[str]], list[str]], block: _Block) -> _Block:
+def _in_both(transform: Callable[[Sequence[str]], list[str]], block: Block) -> Block:
     """Return `block` with its columns and then its lines transformed."""
     columns = [transform(column) for column in zip(*block, strict=True)]
     return [transform(line) for line in zip(*columns, strict=True)]
@@ -351,20 +157,26 @@ def _find_patch(
     is_part = r.w.b.not_(is_whole)
     with r.body.when(is_part):
         found("%patch", math.mul(n["inputs"], SIZE), n["inputs"])
-        size = math.value(math.mul(n["inputs"], F32.storage_bytes)).text
-        with r.body.loop(0, SIZE) as line, r.body.loop(0, SIZE) as column:
-            place = math.add(math.mul(line, SIZE), column)
-            to = pointer_value(r.address("%patch", math.mul(place, n["inputs"])))
-            is_inside = r.w.b.and_(
-                r.are_inside(math.add(y, line), n["lhs_lines"], 1),
-                r.are_inside(math.add(x, column), n["lhs_columns"], 1),
-            )
-            with r.body.when(is_inside):
-                at = math.add(math.mul(line, n["lhs_line"]), math.mul(column, n["lhs_column"]))
-                r.w.b.copy(to, pointer_value(r.address(source, at)), size)
-            is_outside = r.w.b.not_(is_inside)
-            with r.body.when(is_outside):
-                r.w.b.clear(to, size)
+        _copy_patch(r, source, (y, x))
+
+
+def _copy_patch(r: WinogradWriter, source: str, corner: tuple[IndexValue, IndexValue]) -> None:
+    """Copy the patch that begins at `corner`, with zeros outside the input."""
+    n, math, (y, x) = r.n, r.math, corner
+    size = math.value(math.mul(n["inputs"], F32.storage_bytes)).text
+    with r.body.loop(0, SIZE) as line, r.body.loop(0, SIZE) as column:
+        place = math.add(math.mul(line, SIZE), column)
+        to = pointer_value(r.address("%patch", math.mul(place, n["inputs"])))
+        is_inside = r.w.b.and_(
+            r.are_inside(math.add(y, line), n["lhs_lines"], 1),
+            r.are_inside(math.add(x, column), n["lhs_columns"], 1),
+        )
+        with r.body.when(is_inside):
+            at = math.add(math.mul(line, n["lhs_line"]), math.mul(column, n["lhs_column"]))
+            r.w.b.copy(to, pointer_value(r.address(source, at)), size)
+        is_outside = r.w.b.not_(is_inside)
+        with r.body.when(is_outside):
+            r.w.b.clear(to, size)
 
 
 def _write_output(r: WinogradWriter) -> None:
@@ -397,7 +209,7 @@ def _write_output(r: WinogradWriter) -> None:
         r.finish(start, lines, (n["columns"], n["outputs"]))
 
 
-def _check(r: WinogradWriter, check: str, results: _Block) -> None:
+def _check(r: WinogradWriter, check: str, results: Block) -> None:
     """Add zero to `check` for finite results, NaN for others."""
     total = r.fn.value(f"load {r.kind}, ptr {check}")
     for line in results:
@@ -418,12 +230,13 @@ def _repair(r: WinogradWriter, check: str, image: IndexValue, row: IndexValue) -
 
 
 def _write_direct(r: WinogradWriter) -> None:
-    n, math, fn = r.n, r.math, r.fn
+    """Write the sums over the windows of a row of tiles, element by element."""
+    n, math = r.n, r.math
     image, row = argument("%image"), argument("%row")
     out = r.start("out", image, row)
     lhs = math.mul(image, n["lhs_image"])
     first = math.sub(math.mul(row, RESULTS), n["low_lines"])
-    held = fn.allocate("float")
+    held = r.fn.allocate("float")
     with r.body.loop(0, r.lines_of(row)) as line, r.body.loop(0, n["columns"]) as column:
         place = math.add(math.mul(line, n["out_line"]), math.mul(column, n["out_column"]))
         to = pointer_value(r.address("%out", math.add(out, place)))
@@ -440,18 +253,26 @@ def _write_direct(r: WinogradWriter) -> None:
                     math.mul(source_y, n["lhs_line"]), math.mul(source_x, n["lhs_column"])
                 )
                 at = math.add(math.add(lhs, at), feature)
-                fn.line(f"store float 0.0, ptr {held}")
+                r.fn.line(f"store float 0.0, ptr {held}")
                 with r.body.when(is_inside):
-                    element = fn.value(f"load float, ptr {r.address('%lhs', at)}")
-                    fn.line(f"store float {element}, ptr {held}")
-                element = fn.value(f"load float, ptr {held}")
-                factors = math.add(math.mul(y, n["rhs_line"]), math.mul(x, n["rhs_column"]))
-                factors = math.add(factors, math.mul(feature, n["rhs_input"]))
-                with r.body.loop(0, n["outputs"]) as output:
-                    at = math.add(factors, math.mul(output, n["rhs_output"]))
-                    factor = fn.value(f"load float, ptr {r.address('%rhs', at)}")
-                    product = fn.value(f"fmul contract float {element}, {factor}")
-                    slot = r.address(to.text, output)
-                    total = fn.value(f"load float, ptr {slot}")
-                    total = fn.value(f"fadd contract float {total}, {product}")
-                    fn.line(f"store float {total}, ptr {slot}")
+                    element = r.fn.value(f"load float, ptr {r.address('%lhs', at)}")
+                    r.fn.line(f"store float {element}, ptr {held}")
+                element = r.fn.value(f"load float, ptr {held}")
+                _add_products(r, element, (y, x, feature), to.text)
+
+
+def _add_products(
+    r: WinogradWriter, element: str, at: tuple[IndexValue, IndexValue, IndexValue], to: str
+) -> None:
+    """Add the products of an element and the kernel at a position and input feature to a line."""
+    n, math, fn, (y, x, feature) = r.n, r.math, r.fn, at
+    factors = math.add(math.mul(y, n["rhs_line"]), math.mul(x, n["rhs_column"]))
+    factors = math.add(factors, math.mul(feature, n["rhs_input"]))
+    with r.body.loop(0, n["outputs"]) as output:
+        place = math.add(factors, math.mul(output, n["rhs_output"]))
+        factor = fn.value(f"load float, ptr {r.address('%rhs', place)}")
+        product = fn.value(f"fmul contract float {element}, {factor}")
+        slot = r.address(to, output)
+        total = fn.value(f"load float, ptr {slot}")
+        total = fn.value(f"fadd contract float {total}, {product}")
+        fn.line(f"store float {total}, ptr {slot}")
