@@ -50,12 +50,12 @@ def describe_pass(name: str) -> str:
     """
     cls = pass_class(name)
     shown = canonical_name(name)
-    aliases = sorted(alias for alias, target in ALIASES.items() if target == shown)
+    aliases = _aliases(shown)
     lines = [shown + (f"  (also {', '.join(aliases)})" if aliases else ""), ""]
     if is_in_library(shown):
         lines += ["  library pass: runs only when --passes names it", ""]
     lines += [f"  {line}".rstrip() for line in _documentation(cls)]
-    options = [field for field in dataclasses.fields(cls) if field.init]
+    options = _options(cls)
     if options:
         lines += ["", "  options:"]
     for field in options:
@@ -67,14 +67,23 @@ def describe_pass(name: str) -> str:
 def pass_data(name: str) -> dict[str, Any]:
     """Return the JSON of a pass; errors as for `describe_pass`."""
     cls, shown = pass_class(name), canonical_name(name)
-    options = [field for field in dataclasses.fields(cls) if field.init]
     return {
         "name": shown,
-        "aliases": sorted(alias for alias, target in ALIASES.items() if target == shown),
+        "aliases": _aliases(shown),
         "library": is_in_library(shown),
         "text": "\n".join(_documentation(cls)),
-        "options": {option.name.replace("_", "-"): str(option.default) for option in options},
+        "options": {o.name.replace("_", "-"): str(o.default) for o in _options(cls)},
     }
+
+
+def _aliases(name: str) -> list[str]:
+    """Return the other names of a pass."""
+    return sorted(alias for alias, target in ALIASES.items() if target == name)
+
+
+def _options(cls: type) -> list[dataclasses.Field[Any]]:
+    """Return the fields of a pass that are its options."""
+    return [field for field in dataclasses.fields(cls) if field.init]
 
 
 def _first_line(documented: object) -> str:
@@ -117,14 +126,11 @@ def describe_opcode(name: str) -> str:
     Raises:
         HloError: there is no such opcode.
     """
-    if name not in OPCODES:
-        raise HloError(f"there is no opcode {name!r}{did_you_mean(name, OPCODES)}")
-    row = OPCODES[name]
+    row = _row(name)
     lines = [row.name, f"  {row.reads}"]
     operands = "any number" if row.arity is None else str(row.arity)
     lines.append(f"  operands: {operands}")
-    fields = attribute_fields(row.attributes) if row.attributes else ()
-    lines += [f"  attribute: {_attribute(field)}" for field in fields]
+    lines += [f"  attribute: {_attribute(field)}" for field in _fields(row)]
     for role in row.calls:
         kind = "list of computations" if role.many else "computation"
         lines.append(f"  attribute: {role.name}  {kind}{', optional' if role.optional else ''}")
@@ -142,22 +148,29 @@ def describe_opcode(name: str) -> str:
 
 def opcode_data(name: str) -> dict[str, Any]:
     """Return the JSON of an opcode; errors as for `describe_opcode`."""
-    if name not in OPCODES:
-        raise HloError(f"there is no opcode {name!r}{did_you_mean(name, OPCODES)}")
-    row = OPCODES[name]
-    fields = attribute_fields(row.attributes) if row.attributes else ()
+    row = _row(name)
     return {
         "name": row.name,
         "reads": row.reads,
         "operands": row.arity,
         "attributes": [
             {"name": f.name, "kind": f.kind, "required": f.required, "choices": list(f.choices)}
-            for f in fields
+            for f in _fields(row)
         ],
         "calls": [role.name for role in row.calls],
         "refusal": row.refusal,
         "example": example_of(name).text(),
     }
+
+
+def _row(name: str) -> Opcode:
+    if name not in OPCODES:
+        raise HloError(f"there is no opcode {name!r}{did_you_mean(name, OPCODES)}")
+    return OPCODES[name]
+
+
+def _fields(row: Opcode) -> tuple[AttributeField, ...]:
+    return attribute_fields(row.attributes) if row.attributes else ()
 
 
 def _attribute(field: AttributeField) -> str:
