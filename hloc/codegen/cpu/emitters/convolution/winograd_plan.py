@@ -204,28 +204,10 @@ def winograd_of(inst: Instruction) -> Winograd | None:
 
 @lru_cache(REMEMBERED)
 def _winograd(c: Convolution) -> Winograd | None:
+    if not _is_supported(c):
+        return None
     labels, dims = c.dims, c.result.dims
-    if len(c.window) != 2 or not all(map(_is_plain, c.window)) or c.groups * c.batch_groups > 1:
-        return None
-    if not c.lhs.dtype is c.rhs.dtype is c.result.dtype is F32:
-        return None
-    lhs, rhs, out = (layout_strides(x) for x in (c.lhs, c.rhs, c.result))
     inputs, features = c.lhs.dims[labels.input_feature], dims[labels.output_feature]
-    is_whole = inputs % _MULTIPLE == features % _MULTIPLE == 0
-    if not is_whole or min(inputs, features) < MIN_FEATURES:
-        return None
-    rhs_input, rhs_output = rhs[labels.kernel_input_feature], rhs[labels.kernel_output_feature]
-    apart = min(rhs_input, rhs_output)
-    is_plane = (rhs_input, rhs_output) in ((features * apart, apart), (apart, inputs * apart))
-    if apart not in KERNEL_STEPS or not is_plane:
-        return None
-    (in_line, in_column), (out_line, out_column) = labels.input_spatial, labels.output_spatial
-    lhs_feature, out_feature = lhs[labels.input_feature], out[labels.output_feature]
-    planes = lhs_feature != 1
-    if planes and not lhs[in_column] == out[out_column] == 1:
-        return None
-    if not planes and out_feature != 1:
-        return None
     rows, tiles = (-(-dims[place] // RESULTS) for place in labels.output_spatial)
     images, pairs = dims[labels.output_batch], inputs * features
     part = PART if features % PART == 0 else features
@@ -234,15 +216,57 @@ def _winograd(c: Convolution) -> Winograd | None:
         return None
     fitting = -(-BLOCK_TILES * (2 if pairs > DEEP_KERNEL else 1) // tiles)
     block = -(-images * rows // -(-images * rows // fitting))
+    rhs, lhs = layout_strides(c.rhs), layout_strides(c.lhs)
+    along = [rhs[place] for place in labels.kernel_spatial]
+    first = sum((WINDOW - 1) * x for x, d in zip(along, c.window, strict=True) if d.reversal)
+    apart = min(rhs[labels.kernel_input_feature], rhs[labels.kernel_output_feature])
+    planes = lhs[labels.input_feature] != 1
+    numbers = _numbers(c, part, block)
+    return Winograd(numbers, images, block, features, first, apart, planes)
+
+
+def _is_supported(c: Convolution) -> bool:
+    """True for types, windows, features and layouts that the routines take."""
+    labels = c.dims
+    if len(c.window) != 2 or not all(map(_is_plain, c.window)) or c.groups * c.batch_groups > 1:
+        return False
+    if not c.lhs.dtype is c.rhs.dtype is c.result.dtype is F32:
+        return False
+    inputs, features = c.lhs.dims[labels.input_feature], c.result.dims[labels.output_feature]
+    is_whole = inputs % _MULTIPLE == features % _MULTIPLE == 0
+    if not is_whole or min(inputs, features) < MIN_FEATURES:
+        return False
+    lhs, rhs, out = (layout_strides(x) for x in (c.lhs, c.rhs, c.result))
+    rhs_steps = rhs[labels.kernel_input_feature], rhs[labels.kernel_output_feature]
+    apart = min(rhs_steps)
+    if apart not in KERNEL_STEPS:
+        return False
+    if rhs_steps not in ((features * apart, apart), (apart, inputs * apart)):
+        return False
+    if lhs[labels.input_feature] != 1:
+        return lhs[labels.input_spatial[1]] == out[labels.output_spatial[1]] == 1
+    return out[labels.output_feature] == 1
+
+
+def _numbers(c: Convolution, part: int, block: int) -> WinogradNumbers:
+    """Return the arguments of the routines for `part` features and `block` rows of tiles."""
+    labels, dims = c.dims, c.result.dims
+    lhs, rhs, out = (layout_strides(x) for x in (c.lhs, c.rhs, c.result))
+    inputs = c.lhs.dims[labels.input_feature]
+    (in_line, in_column), (out_line, out_column) = labels.input_spatial, labels.output_spatial
+    rows, tiles = (-(-dims[place] // RESULTS) for place in labels.output_spatial)
+    rhs_input, rhs_output = rhs[labels.kernel_input_feature], rhs[labels.kernel_output_feature]
+    apart = min(rhs_input, rhs_output)
+    rhs_line, rhs_column = (
+        -rhs[place] if d.reversal else rhs[place]
+        for place, d in zip(labels.kernel_spatial, c.window, strict=True)
+    )
+    low_lines, low_columns = (d.pad_low for d in c.window)
     kernel_matrix, input_matrix, sums_matrix = (
         x + ALIGNMENT // F32.storage_bytes
         for x in (inputs * part, block * tiles * inputs, block * tiles * part)
     )
-    along = [rhs[place] for place in labels.kernel_spatial]
-    first = sum((WINDOW - 1) * x for x, d in zip(along, c.window, strict=True) if d.reversal)
-    rhs_line, rhs_column = (-x if d.reversal else x for x, d in zip(along, c.window, strict=True))
-    low_lines, low_columns = (d.pad_low for d in c.window)
-    numbers = WinogradNumbers(
+    return WinogradNumbers(
         inputs=inputs,
         outputs=part,
         lines=dims[out_line],
@@ -256,11 +280,11 @@ def _winograd(c: Convolution) -> Winograd | None:
         lhs_image=lhs[labels.input_batch],
         lhs_line=lhs[in_line],
         lhs_column=lhs[in_column],
-        lhs_feature=lhs_feature,
+        lhs_feature=lhs[labels.input_feature],
         out_image=out[labels.output_batch],
         out_line=out[out_line],
         out_column=out[out_column],
-        out_feature=out_feature,
+        out_feature=out[labels.output_feature],
         rhs_line=rhs_line,
         rhs_column=rhs_column,
         rhs_input=rhs_input,
@@ -274,7 +298,6 @@ def _winograd(c: Convolution) -> Winograd | None:
         input_matrix=input_matrix,
         sums_matrix=sums_matrix,
     )
-    return Winograd(numbers, images, block, features, first, apart, planes)
 
 
 def _fewest_tiles(pairs: int) -> int:
