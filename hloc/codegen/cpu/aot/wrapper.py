@@ -129,15 +129,30 @@ def _constants(constants: tuple[ConstantArray, ...]) -> Iterator[str]:
 
 def _function(head: str, plan: Plan, interface: Interface) -> Iterator[str]:
     """Yield the function that fills the table and calls the function `%entry` with it."""
+    yield f"{head} nounwind {{"
+    yield "start:"
+    yield f"  %table = alloca [{plan.table.size} x ptr], align 16"
+    yield from _checks(plan, interface)
+    yield "call:"
+    yield from _filled_table(plan, interface)
+    for alias in plan.assignment.aliases:
+        if alias.how == "in place" and alias.size_bytes:  # a copy onto itself does no harm
+            yield (
+                f"  call void @llvm.memcpy.p0.p0.i64(ptr %outputs.{alias.output}, "
+                f"ptr %inputs.{alias.parameter}, i64 {alias.size_bytes}, i1 false)"
+            )
+    yield "  call void %entry(ptr %table)"
+    yield "  ret i32 0"
+    yield "}"
+
+
+def _checks(plan: Plan, interface: Interface) -> Iterator[str]:
+    """Yield the checks of the arguments; they end with a branch to `call`."""
     table = plan.table
-    needs_temp = interface.temp_bytes > 0 and not interface.static_temp
     arrays = [
         name for name, count in (("inputs", table.parameters), ("outputs", table.outputs)) if count
     ]
-    yield f"{head} nounwind {{"
-    yield "start:"
-    yield f"  %table = alloca [{table.size} x ptr], align 16"
-    if needs_temp:
+    if interface.temp_bytes > 0 and not interface.static_temp:
         address = f"i{interface.pointer_bits}"
         yield f"  %address = ptrtoint ptr %temp to {address}"
         yield f"  %low = and {address} %address, {interface.alignment - 1}"
@@ -158,7 +173,11 @@ def _function(head: str, plan: Plan, interface: Interface) -> Iterator[str]:
     yield f"  br i1 {result}, label %no.lists, label %call"
     yield "no.lists:"
     yield f"  ret i32 {BAD_ARRAYS}"
-    yield "call:"
+
+
+def _filled_table(plan: Plan, interface: Interface) -> Iterator[str]:
+    """Yield the stores of all pointers of the table."""
+    table = plan.table
     fixed = {ARENA_SLOT: "%temp", STOP_SLOT: "@hloc.never", THREADS_SLOT: "%threads"}
     if _owns_temp(interface):
         fixed[ARENA_SLOT] = "@hloc.temp"
@@ -175,15 +194,6 @@ def _function(head: str, plan: Plan, interface: Interface) -> Iterator[str]:
             yield f"  %at.{name}.{i} = getelementptr ptr, ptr %{name}, i64 {i}"
             yield f"  %{name}.{i} = load ptr, ptr %at.{name}.{i}"
             yield from _store(first + i, f"%{name}.{i}")
-    for alias in plan.assignment.aliases:
-        if alias.how == "in place" and alias.size_bytes:  # a copy onto itself does no harm
-            yield (
-                f"  call void @llvm.memcpy.p0.p0.i64(ptr %outputs.{alias.output}, "
-                f"ptr %inputs.{alias.parameter}, i64 {alias.size_bytes}, i1 false)"
-            )
-    yield "  call void %entry(ptr %table)"
-    yield "  ret i32 0"
-    yield "}"
 
 
 def _store(slot: int, pointer: str) -> Iterator[str]:
