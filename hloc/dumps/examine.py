@@ -125,30 +125,10 @@ def examine(module: DumpModule, on_file: Callable[[str], None] = lambda name: No
         on_file: called with the name of each stage before it is read.
     """
     reader = _Reader(on_file)
-    first: Module | None = None
-    last: Module | None = None
-    source = ""
-    changes: list[PassChange] = []
-    made_by: dict[Instruction, str | None] = {}
-    for file in module.stages:
-        if last is not None and _same_text(source, file.path):
-            continue
-        found = reader.module(file)
-        if found is None:
-            continue
-        if last is None:
-            first = found
-        else:
-            how = file.how if file in module.passes else ""
-            match = match_modules(last, found)
-            made_by = _makers(last, found, match, made_by, how)
-            change = _change(last, found, match, source, file) if how else None
-            if change is not None:
-                changes.append(change)
-        source, last = file.path, found
-    memory = reader.memory(module)
+    first, last, changes, made_by = _stages(module, reader)
     final = last if module.after is not None or module.passes else None
     compared = first if module.before is not None or module.passes else None
+    memory = reader.memory(module)
     times, times_of = reader.times(module)
     findings = Findings(
         name=module.name,
@@ -176,6 +156,34 @@ def examine(module: DumpModule, on_file: Callable[[str], None] = lambda name: No
         unreadable=tuple(reader.faults),
     )
     return Examined(findings, compared, final)
+
+
+def _stages(
+    module: DumpModule, reader: _Reader
+) -> tuple[Module | None, Module | None, list[PassChange], dict[Instruction, str | None]]:
+    """Read all stages: return the first and the last, what changed, and what made instructions."""
+    first: Module | None = None
+    last: Module | None = None
+    source = ""
+    changes: list[PassChange] = []
+    made_by: dict[Instruction, str | None] = {}
+    for file in module.stages:
+        if last is not None and _same_text(source, file.path):
+            continue
+        found = reader.module(file)
+        if found is None:
+            continue
+        if last is None:
+            first = found
+        else:
+            how = file.how if file in module.passes else ""
+            match = match_modules(last, found)
+            made_by = _makers(last, found, match, made_by, how)
+            change = _change(last, found, match, source, file) if how else None
+            if change is not None:
+                changes.append(change)
+        source, last = file.path, found
+    return first, last, changes, made_by
 
 
 class _Reader:
