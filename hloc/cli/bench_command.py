@@ -22,7 +22,7 @@ from hloc.jax.xla_program import need_xla
 from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
-from hloc.report.kernel_times import kernel_data, kernel_lines
+from hloc.report.kernel_times import KernelTime, kernel_data, kernel_lines
 from hloc.report.module_facts import headline
 from hloc.report.run_report import Timing
 from hloc.report.simulated_threads import simulated_data, simulated_lines
@@ -57,6 +57,27 @@ class Measured:
         return Timing(tuple(sorted(s for stretch in self.stretches for s in stretch.seconds)))
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `hloc bench` measured.
+
+    Attributes:
+        inputs: what the arguments are, in words.
+        engines: hloc, and XLA if asked.
+        counted: events of a run of hloc, by name; `missing` says why there are none.
+        profile: the kernels, slowest first, and how many were not timed.
+        simulated: runs on other numbers of threads.
+    """
+
+    inputs: str
+    flops: int
+    engines: list[Measured]
+    counted: dict[str, float]
+    missing: str
+    profile: tuple[list[KernelTime], int] | None
+    simulated: list[SimulatedRun]
+
+
 def bench_file(arguments: Namespace, talk: Talk) -> int:
     """`hloc bench FILE [-O2] [--against=xla] [--threads=N] [--profile] [--counters] ...`."""
     a = arguments
@@ -69,6 +90,16 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
     module = read_module(file)
     if is_partitioned(module):
         raise HloError("hloc bench runs a module on one device; see hloc run --devices")
+    found = _measured(module, a, options, talk)
+    if a.format == "json":
+        talk.product(json_report("bench", {"file": shown_name(file), **_data(found, a)}))
+    else:
+        talk.page("\n".join(_lines(found, a, shown_name(file), module)))
+    return Exit.OK
+
+
+def _measured(module: Module, a: Namespace, options: CompileOptions, talk: Talk) -> Report:
+    """Run hloc, and XLA if asked, in turn, and what else the command line asks for."""
     given = inputs_of(a, module)
     arrays, text = given.arrays(module), module.to_text("default", large_constants=True)
     flops = driver.flops_of(module)
@@ -82,43 +113,51 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
         engines: dict[str, Runs] = {f"hloc -O{options.opt_level}": ours}
         if a.against:
             engines["XLA"] = lambda count: child.seconds("bench", text, arrays, count)
-        found = in_turn(engines, a.repeat or STRETCHES)
+        engines_found = in_turn(engines, a.repeat or STRETCHES)
     counted, missing = _counted(ours) if a.counters else ({}, "")
-    profile = None
+    profile, simulated = None, []
     if a.profile or a.simulate_threads:
         optimised = clone_module(module)
         driver.optimise(optimised, options)
-        if a.profile:
-            profile = cpu_profile(optimised, options)
-    simulated: list[SimulatedRun] = []
-    if a.simulate_threads:
-        simulated = _simulated(module, optimised, options, a.simulate_threads)
-    if a.format == "json":
-        data = {
-            "file": shown_name(file),
-            "inputs": given.describe(module),
-            "threads": a.threads,
-            "flops": flops,
-            "engines": [_data(one) for one in found],
-        }
-        kernels = {} if profile is None else {"kernels": kernel_data(*profile)}
-        named = {name.replace(" ", "_"): count for name, count in counted.items()}
-        counters = {"counters": named or None} if a.counters else {}
-        threads = {"simulated_threads": simulated_data(simulated)} if simulated else {}
-        talk.product(json_report("bench", {**data, **counters, **kernels, **threads}))
-        return Exit.OK
-    cores = plural(a.threads, "thread") if a.threads else "all cores"
-    lines = [f"{shown_name(file)}: {headline(module, flops)}, {given.describe(module)}, {cores}"]
-    lines += _table(found, flops)
-    lines += _ratio(found)
+        profile = cpu_profile(optimised, options) if a.profile else None
+        if a.simulate_threads:
+            simulated = _simulated(module, optimised, options, a.simulate_threads)
+    inputs = given.describe(module)
+    return Report(inputs, flops, engines_found, counted, missing, profile, simulated)
+
+
+def _data(found: Report, a: Namespace) -> dict[str, object]:
+    """Return the JSON of a report."""
+    data: dict[str, object] = {
+        "inputs": found.inputs,
+        "threads": a.threads,
+        "flops": found.flops,
+        "engines": [_engine_data(one) for one in found.engines],
+    }
     if a.counters:
-        lines.append(f"no hardware counters: {missing}" if missing else _counter_line(counted))
-    if profile is not None:
-        lines += kernel_lines(*profile)
-    if simulated:
-        lines += simulated_lines(simulated)
-    talk.page("\n".join(lines))
-    return Exit.OK
+        named = {name.replace(" ", "_"): count for name, count in found.counted.items()}
+        data["counters"] = named or None
+    if found.profile is not None:
+        data["kernels"] = kernel_data(*found.profile)
+    if found.simulated:
+        data["simulated_threads"] = simulated_data(found.simulated)
+    return data
+
+
+def _lines(found: Report, a: Namespace, name: str, module: Module) -> list[str]:
+    """Return the lines of a report."""
+    cores = plural(a.threads, "thread") if a.threads else "all cores"
+    lines = [f"{name}: {headline(module, found.flops)}, {found.inputs}, {cores}"]
+    lines += _table(found.engines, found.flops)
+    lines += _ratio(found.engines)
+    if a.counters:
+        missing = f"no hardware counters: {found.missing}"
+        lines.append(missing if found.missing else _counter_line(found.counted))
+    if found.profile is not None:
+        lines += kernel_lines(*found.profile)
+    if found.simulated:
+        lines += simulated_lines(found.simulated)
+    return lines
 
 
 def in_turn(engines: dict[str, Runs], stretches: int) -> list[Measured]:
@@ -198,7 +237,7 @@ def _ratio(found: Sequence[Measured]) -> list[str]:
     ]
 
 
-def _data(one: Measured) -> dict[str, object]:
+def _engine_data(one: Measured) -> dict[str, object]:
     timing = one.all
     return {
         "name": one.name,
