@@ -28,7 +28,7 @@ from benchmarks import harness
 
 TIME_LIMIT_SECONDS = 300
 NOISE = 1.05
-"""Ratio of times on all cores and on one up to which they count as equal."""
+"""Times on all cores and on one whose ratio is at most this count as equal."""
 
 
 def main() -> None:

@@ -114,7 +114,7 @@ def main() -> None:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """Keep so many processes busy meanwhile."""
+    """Keep `count` processes busy while the block runs."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield

@@ -1,7 +1,7 @@
 """A pass of your own: x + (-y) becomes x - y. Written, run in a pipeline, checked, explained.
 
 python examples/02_first_pass.py
-hloc examples/modules/difference.hlo --plugin examples/02_first_pass.py --passes=subtraction-finder,dce
+hloc FILE --plugin examples/02_first_pass.py --passes=subtraction-finder,dce
 """
 
 from dataclasses import dataclass

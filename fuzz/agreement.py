@@ -2,8 +2,8 @@
 
 - exact: bits are equal, signs of zero too; any NaN is as good as another.
 - values: equal numbers, where the sign of zero is open (maxima of arrays, in any order).
-- ulps: functions of floats, within so many units of the last place of the element type.
-- complex: functions of complex numbers, within so many units of the larger part, infinite and NaN
+- ulps: functions of floats, within some units of the last place of the element type.
+- complex: functions of complex numbers, within some units of the larger part, infinite and NaN
   numbers as such.
 - power N: as complex; the rounding of an angle of up to N is magnified.
 - table N: sums of products, within `hloc/report/tolerance.py`; products of up to N may cancel.

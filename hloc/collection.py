@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _PROMOTED_FROM_MODULES = 10
-"""Imported modules from which on the objects of a block are taken to stay."""
+"""A block that imports at least this many modules is taken to create objects that stay."""
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def _arguments(words: Sequence[str]) -> Namespace:
         "--jax",
         nargs=REMAINDER,
         metavar="SCRIPT.py",
-        help="run a script, with what stands behind it, and stop at each of JAX's compilations",
+        help="run a script with its arguments, and stop at each of JAX's compilations",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="echo commands of a script")
     parser.add_argument("--keep-going", action="store_true", help="go on after a fault")

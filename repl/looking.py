@@ -140,7 +140,7 @@ def computations_table(module: Module, word: str) -> Table:
 def _callers(computation: Computation) -> str:
     names = [f"{caller.name} ({caller.opcode.name})" for caller in computation.callers]
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return ", ".join(names[:2]) + more if names else "nobody"
+    return ", ".join(names[:2]) + more if names else "nothing"
 
 
 def facts_of(inst: Instruction) -> Table:

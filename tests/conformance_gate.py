@@ -43,7 +43,7 @@ class Group:
     Attributes:
         name: on the command line.
         share: its part of the whole time.
-        stride: every so many modules.
+        stride: every how many modules one is taken.
         adapter: what the tool drives, a file beside this one; "" for its own for hloc.
     """
 

@@ -18,7 +18,7 @@ Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
 ParallelFor = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, ctypes.c_int)
 
 Share: TypeAlias = Callable[[int, Callable[[int], None]], None]
-"""Calls the function for each of so many parts."""
+"""Calls the function for each part."""
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(

@@ -12,8 +12,8 @@ from hloc.ops.folding import recognised_reducer
 from hloc.shapes import ArrayShape
 
 MOST_READS, MOST_POOLED = 32, 256
-"""Limits on reads per element and on elements per window up to which folding every window
-is better than doubling steps, which are also more accurate for long sums."""
+"""Most reads per element and elements per window for which folding every window is better than
+doubling steps, which are also more accurate for long sums."""
 
 LEAST_BYTES = 32
 """Minimum bytes of channels: they fill a vector on machines without partial vector loads."""

@@ -119,7 +119,7 @@ def _order_fault(module: Module, order: Sequence[Instruction]) -> str:
         if inst not in wanted:
             return f"{inst!r} is no instruction of {module.entry.name}"
         if inst in done:
-            return f"{inst.name} stands there twice"
+            return f"{inst.name} occurs twice"
         for operand in (*inst.operands, *inst.control_predecessors):
             if operand not in done:
                 return f"{inst.name} stands before its operand {operand.name}"

@@ -91,6 +91,6 @@ VERBS: dict[str, Callable[[Session, str], Results]] = {
     "where": lambda session, rest: iter((whereabouts(_here(session)),)),
     "end": _end,
 }
-"""What may stand behind `ptx` instead of the name of an instruction."""
+"""What may follow `ptx` instead of the name of an instruction."""
 
 USAGE = " | ".join(("ptx [%name]", *VERBS))

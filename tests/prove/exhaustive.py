@@ -14,7 +14,7 @@ from hloc.prove.equivalence import same_values
 from hloc.shapes import ArrayShape
 
 MAX_BITS = 17
-"""Bits of all parameters together up to which every combination is tried."""
+"""Every combination is tried of parameters that together have at most this many bits."""
 
 
 def parameter_bits(computation: Computation) -> int:

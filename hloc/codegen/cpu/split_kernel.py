@@ -141,7 +141,7 @@ def estimate_of(inst: Instruction) -> Estimate:
 
 
 def moved_nanoseconds(size_bytes: int) -> int:
-    """Estimate the time in which one thread reads or writes so many bytes."""
+    """Estimate the time in which one thread reads or writes `size_bytes`."""
     return (
         min(size_bytes, _CACHED_BYTES) // _CACHED_BYTES_PER_NANOSECOND
         + max(size_bytes - _CACHED_BYTES, 0) // _BYTES_PER_NANOSECOND

@@ -58,7 +58,8 @@ _MOST_TRIPS = 3
 """Iterations of a loop that are simulated; the others take as long as the last of them."""
 
 Cost: TypeAlias = Callable[[int, int, float], float]
-"""Nanoseconds of the iterations from one number to another where memory is so much slower."""
+"""Nanoseconds of the iterations from a first to a last one; the third argument says how much slower
+memory is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def copy_lines(
         first: offset of the first element in `target`.
         size_bytes: bytes of `target` that are cleared.
         splits: the copy holds f32 in parts of bf16: `PART_STEPS` of each part, one after the other.
-            Lines are multiples of so many.
+            Lines are multiples of `PART_STEPS`.
     """
     lines = lines_of(source.dims, source.strides, target.strides)
     loops = len(lines.axes)

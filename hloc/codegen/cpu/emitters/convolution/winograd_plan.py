@@ -301,7 +301,7 @@ def _numbers(c: Convolution, part: int, block: int) -> WinogradNumbers:
 
 
 def _fewest_tiles(pairs: int) -> int:
-    """Return the fewest tiles for which a kernel of so many pairs of features is transformed."""
+    """Return the fewest tiles for which a kernel with `pairs` pairs of features is transformed."""
     return next((tiles for most, tiles in FEWEST_TILES if pairs <= most), FEWEST_OF_LARGE)
 
 

@@ -128,7 +128,7 @@ class WinogradWriter:
     def finish(
         self, start: IndexValue, lines: IndexValue, sizes: tuple[IndexValue, IndexValue]
     ) -> None:
-        """Call the epilogue, if there is one, for some lines of so many rows and columns."""
+        """Call the epilogue, if any, for some lines; `sizes` are their rows and columns."""
         math, fn = self.math, self.fn
         is_finished = Value(PRED, fn.value("icmp ne ptr %finish, null"))
         with self.body.when(is_finished), self.body.loop(0, lines) as line:

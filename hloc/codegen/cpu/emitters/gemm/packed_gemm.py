@@ -121,8 +121,8 @@ SPLIT_BYTES = PARTS * BF16.storage_bytes
 """Bytes of an f32 in parts of bf16."""
 
 SPLIT_DEPTH, MAX_SPLIT_BLOCKS = 128, 1024
-"""Most steps of k of a block of such elements, for gemms of at most so many blocks: longer sums are
-as accurate as others only with longer blocks.
+"""Most steps of k of a block of such elements, for gemms of at most this many blocks: longer sums
+are as accurate as others only with longer blocks.
 
 Time relative to 256 steps: 0.94 for 128x3072x768, 0.92 for 1024x1024x1024 and 128x768x3072.
 """

@@ -62,7 +62,7 @@ Time of parts over that of f32: 0.64 for 128x3072x768, 0.68 for 512x768x192, 0.7
 
 
 SINGLE_SPLIT, LEAST_RUN = 900, 8
-"""The same for elements that are packed one by one, since fewer than so many are contiguous.
+"""The same for elements that are packed one by one, since fewer than `LEAST_RUN` are contiguous.
 
 Time of parts over that of f32, columns in runs of 3: 3.6 for 64x192x64, 1.5 for 256x192x64, 0.96
 for 1024x192x64; in runs of 12: 0.88 for 64x768x128.
