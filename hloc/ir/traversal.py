@@ -21,27 +21,26 @@ def post_order_from(
     """
     order: list[Instruction] = []
     seen = set(without)
-    for root in roots:
-        entered: list[Instruction] = []
-        stack: list[Instruction | None] = [root]  # None: what the last one entered needs is done
-        while stack:
-            inst = stack.pop()
+    entered: list[tuple[Instruction | None, Iterator[Instruction]]] = []
+    inst, needed = None, iter(roots)  # no instruction needs the roots
+    while True:
+        for before in needed:
+            if before in seen:
+                continue
+            seen.add(before)
+            needs = before.operands
+            if before.control_predecessors:
+                needs = (*reversed(before.control_predecessors), *needs)
+            if needs:
+                entered.append((inst, needed))
+                inst, needed = before, iter(needs)
+                break
+            order.append(before)
+        else:
             if inst is None:
-                order.append(entered.pop())
-            elif inst not in seen:
-                seen.add(inst)
-                if not inst.operands and not inst.control_predecessors:
-                    order.append(inst)
-                    continue
-                entered.append(inst)
-                stack.append(None)
-                for operand in reversed(inst.operands):
-                    if operand not in seen:
-                        stack.append(operand)
-                for predecessor in inst.control_predecessors:
-                    if predecessor not in seen:
-                        stack.append(predecessor)
-    return order
+                return order
+            order.append(inst)
+            inst, needed = entered.pop()
 
 
 def post_order(computation: Computation) -> list[Instruction]:
