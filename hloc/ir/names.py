@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import lru_cache
 
 from hloc.dtypes import DTYPES
 from hloc.lazy_dataclass import dataclass
@@ -22,6 +23,19 @@ def is_other_token(name: str) -> bool:
     return name in KEYWORDS or name in DTYPES
 
 
+@lru_cache(1 << 14)
+def _parts(name: str) -> tuple[str, int, str]:
+    """Return stem and number of `name`, and the name without leading zeros of the number.
+
+    Passes ask for the same names again: `param_0`, `add.5` of each copy of it.
+    """
+    stem, _, digits = name.rpartition(".")
+    if stem and digits.isdigit() and digits.isascii() and len(digits) < 19:
+        number = int(digits)
+        return stem, number, f"{stem}.{number}"
+    return name, 0, name
+
+
 @dataclass(slots=True)
 class NameUniquer:
     """Makes names unique; a clash gets the smallest free number after a dot."""
@@ -34,24 +48,20 @@ class NameUniquer:
 
         `add.5` is number 5 of `add`, and a name without a number is number 0.
         """
-        stem, _, digits = name.rpartition(".")
-        numbered = bool(stem) and digits.isdigit() and digits.isascii() and len(digits) < 19
-        if not numbered:
-            stem, digits = name, "0"
-        number = int(digits)
+        stem, number, plain = _parts(name)
         used = self._used.get(stem)
         if used is None:
             self._used[stem] = {number}
-        elif number not in used:
+            return plain
+        if number not in used:
             used.add(number)
-        else:
-            number = self._next.get(stem, 0)
-            while number in used:
-                number += 1
-            used.add(number)
-            self._next[stem] = number + 1
-            return f"{stem}.{number}"
-        return f"{stem}.{number}" if numbered else stem
+            return plain
+        number = self._next.get(stem, 0)
+        while number in used:
+            number += 1
+        used.add(number)
+        self._next[stem] = number + 1
+        return f"{stem}.{number}"
 
     def copy(self) -> NameUniquer:
         """Return an independent copy."""
