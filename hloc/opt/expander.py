@@ -48,8 +48,8 @@ def expand_all(
     when: Callable[[Instruction], bool | str],
 ) -> None:
     """Replace the instructions of `opcodes` that fulfil `when`, for the pass `name`."""
-    for inst in each_instruction(module, context):
-        wanted = inst.opcode.name in opcodes and when(inst)
+    for inst in each_instruction(module, context, *opcodes):
+        wanted = when(inst)
         if isinstance(wanted, str):
             context.remark("missed", name, inst, wanted)
         elif wanted:

@@ -31,7 +31,7 @@ class ShardingRemover(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
-        for inst in each_instruction(module, context):
+        for inst in each_instruction(module, context, "custom-call"):
             if _is_annotation(inst) and (inst.users or inst.is_root):
                 with context.rewriting(module, self.name):
                     inst.computation.replace(inst, inst.operands[0])
@@ -39,8 +39,7 @@ class ShardingRemover(RewritingPass):
 
 def _is_annotation(inst: Instruction) -> bool:
     return (
-        inst.opcode.name == "custom-call"
-        and inst.attributes.custom_call_target in TARGETS
+        inst.attributes.custom_call_target in TARGETS
         and len(inst.operands) == 1
         and inst.shape == inst.operands[0].shape
         and not inst.control_predecessors

@@ -19,7 +19,7 @@ class SortSimplifier(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
-        for inst in each_instruction(module, context):
+        for inst in each_instruction(module, context, "sort"):
             if not _sorts_nothing(inst) or not (inst.users or inst.is_root):
                 continue
             with context.rewriting(module, self.name):
@@ -30,7 +30,7 @@ class SortSimplifier(RewritingPass):
 
 
 def _sorts_nothing(inst: Instruction) -> bool:
-    if inst.opcode.name != "sort" or inst.control_predecessors:
+    if inst.control_predecessors:
         return False
     (dim,) = inst.attributes.dimensions
     shape = inst.operands[0].array

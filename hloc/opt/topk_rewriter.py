@@ -25,8 +25,8 @@ class TopkRewriter(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite in every computation."""
-        for inst in each_instruction(module, context):
-            found = _reads(inst) if inst.is_a("sort") else None
+        for inst in each_instruction(module, context, "sort"):
+            found = _reads(inst)
             if found is None:
                 continue
             if not context.fast_math and _orders_zeros(inst):

@@ -16,9 +16,8 @@ def each_instruction(module: Module, context: PassContext, *opcodes: str) -> Ite
     Passes may change computations during the walk: each is a snapshot taken when it is reached.
     """
     for computation in live_computations(module):
-        for inst in computation.instructions:
-            if opcodes and inst.opcode.name not in opcodes:
-                continue
+        insts = computation.instructions
+        for inst in [i for i in insts if i.opcode.name in opcodes] if opcodes else insts:
             if context.spent:
                 return
             context.at = inst

@@ -8,11 +8,11 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.traversal import live_computations
 from hloc.literal import MAX_EMPTY_GROUPS, Literal, empty_groups
 from hloc.ops.builder import Builder
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass
-from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
 
@@ -27,10 +27,12 @@ class ZeroSizedElimination(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
         effectful = effectful_computations(module)
-        for inst in each_instruction(module, context):
-            if _is_empty(inst) and not has_side_effect(inst, effectful):
-                with context.rewriting(module, self.name):
-                    inst.computation.replace(inst, _empty(inst.computation, inst.array))
+        for computation in live_computations(module):
+            for inst in filter(_is_empty, computation.instructions):
+                context.at = inst
+                if not has_side_effect(inst, effectful) and not context.spent:
+                    with context.rewriting(module, self.name):
+                        computation.replace(inst, _empty(computation, inst.array))
 
 
 def _empty(computation: Computation, shape: ArrayShape) -> Instruction:

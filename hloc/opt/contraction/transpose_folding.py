@@ -12,6 +12,9 @@ from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
+_FOLDS = ("dot", "convolution", "transpose")
+"""A transpose of the result folds into its operand, one of an operand into its user."""
+
 
 class TransposeFolding(RewritingPass):
     """Fold transposed operands into dots and convolutions: `dot(transpose(x), y)` reads `x`.
@@ -26,7 +29,7 @@ class TransposeFolding(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fold in every computation."""
-        for inst in each_instruction(module, context):
+        for inst in each_instruction(module, context, *_FOLDS):
             change = self._change(inst, context)
             if change is not None:
                 with context.rewriting(module, self.name):
@@ -41,7 +44,7 @@ class TransposeFolding(RewritingPass):
         self, inst: Instruction, context: PassContext
     ) -> tuple[list[Instruction], Any] | None:
         """Return operands and attributes with transposes folded, None if none folds."""
-        if not inst.is_a("dot", "convolution") or len(inst.operands) != 2:
+        if inst.is_a("transpose") or len(inst.operands) != 2:
             return None
         folded = [operand.is_a("transpose") for operand in inst.operands]
         if inst.is_a("dot"):
