@@ -19,6 +19,17 @@ def without_channel(inst: Instruction) -> Any:
     return replace(attributes, channel_id=1)
 
 
+def inputs(inst: Instruction) -> Hashable:
+    """Return opcode and operands, which tell most instructions of a computation apart."""
+    return _inputs(inst, [operand.uid for operand in inst.operands])
+
+
+def _inputs(inst: Instruction, operands: list[int]) -> tuple[str | int, ...]:
+    if inst.opcode.commutative:
+        operands.sort()
+    return (inst.opcode.name, *operands)
+
+
 class Structures:
     """Keys that are equal for instructions of equal value, if their operands are merged."""
 
@@ -27,19 +38,16 @@ class Structures:
         self._of: dict[tuple[Computation, int], int] = {}
 
     def key(self, inst: Instruction) -> Hashable:
-        return self._key(inst, [operand.uid for operand in inst.operands])
+        return self._key(inst, inputs(inst))
 
     def kind(self, inst: Instruction) -> Hashable:
         """Return what is left of the key without the operands."""
-        return self._key(inst, [])
+        return self._key(inst, (inst.opcode.name,))
 
-    def _key(self, inst: Instruction, operands: list[int]) -> Hashable:
-        if inst.opcode.commutative:
-            operands.sort()
+    def _key(self, inst: Instruction, inputs: Hashable) -> Hashable:
         return (
-            inst.opcode.name,
+            inputs,
             inst.shape,
-            tuple(operands),
             without_channel(inst),
             tuple([self.structure(called) for called in inst.called]) if inst.called else (),
             inst.common.result_accuracy,
@@ -54,7 +62,7 @@ class Structures:
             rows: list[Hashable] = []
             for inst in post_order(computation):
                 places[inst] = len(rows)
-                rows.append(self._key(inst, [places[o] for o in inst.operands]))
+                rows.append(self._key(inst, _inputs(inst, [places[o] for o in inst.operands])))
             text = (places[computation.root], tuple(rows))
             found = self._numbers.setdefault(text, len(self._numbers))
             self._of[computation, computation.version] = found

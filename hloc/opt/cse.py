@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.divergence import fixed_collectives
-from hloc.analysis.structures import Structures
+from hloc.analysis.structures import Structures, inputs
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -43,12 +43,9 @@ class CommonSubexpressionElimination(RewritingPass):
         context: PassContext,
         fixed: frozenset[Instruction],
     ) -> None:
-        first: dict[Hashable, Instruction] = {}
-        order = post_order(computation)
-        ordered = {p for inst in order for p in inst.control_predecessors}
-        for inst in order:
-            if context.spent:
-                return
+        values = _Values(structures)
+        ordered = {p for inst in computation.controlled for p in inst.control_predecessors}
+        for inst in post_order(computation):
             if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
                 continue
             if inst in fixed:
@@ -56,10 +53,35 @@ class CommonSubexpressionElimination(RewritingPass):
             if not inst.users and not inst.is_root:
                 continue  # otherwise the next run would swap the two
             context.at = inst
-            same = first.setdefault(structures.key(inst), inst)
+            same = values.first(inst)
             if same is not inst:
+                if context.spent:
+                    return
                 with context.rewriting(computation.module, self.name):
                     computation.replace(inst, same)
+
+
+class _Values:
+    """The values of a computation, each with the first instruction that computes it.
+
+    Most differ from all others in opcode or operands: shapes, attributes and called computations
+    are looked at only where these are equal.
+    """
+
+    def __init__(self, structures: Structures) -> None:
+        self._structures = structures
+        self._alone: dict[Hashable, Instruction | None] = {}
+        self._first: dict[Hashable, Instruction] = {}
+
+    def first(self, inst: Instruction) -> Instruction:
+        """Return the first instruction with the value of `inst`, which may be `inst`."""
+        other = self._alone.setdefault(inputs(inst), inst)
+        if other is inst:
+            return inst
+        if other is not None:
+            self._first[self._structures.key(other)] = other
+            self._alone[inputs(inst)] = None
+        return self._first.setdefault(self._structures.key(inst), inst)
 
 
 def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
