@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
@@ -33,7 +34,10 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
     before = context.rewrites
     allowed = _AllowedRules(rules, context)
     for computation in live_computations(module):
-        _Rewriter(computation, allowed, context, pass_name, effectful, fixed).run()
+        candidates = allowed.candidates(computation)
+        if candidates:
+            rewriter = _Rewriter(computation, allowed, context, pass_name, effectful, fixed)
+            rewriter.run(candidates)
     return context.rewrites > before
 
 
@@ -61,10 +65,14 @@ class _AllowedRules:
             found = self._kept[key] = tuple([pair for pair in known if self._may_fire(pair[0])])
         return found
 
-    def candidates(self, insts: list[Instruction]) -> list[Instruction]:
-        """Return those of `insts` for whose opcode there are rules."""
+    def candidates(self, computation: Computation) -> list[Instruction]:
+        """Return the instructions for whose opcode there are rules, operands before users."""
         if self.rules.for_any:
-            return insts
+            return post_order(computation)
+        found = self._with_rules(computation.instructions)
+        return found if len(found) < 2 else self._with_rules(post_order(computation))
+
+    def _with_rules(self, insts: Iterable[Instruction]) -> list[Instruction]:
         return [inst for inst in insts if inst.opcode.name in self.rules.by_opcode]
 
     def _may_fire(self, rule: Rule) -> bool:
@@ -93,25 +101,30 @@ class _Rewriter:
         self.pinned = set(computation.controlled).union(fixed)
         for inst in computation.controlled:
             self.pinned.update(inst.control_predecessors)
-        self.worklist = deque(rules.candidates(post_order(computation)))
-        self.queued = set(self.worklist)
+        self.has_dynamic = computation.derived(_has_dynamic)
+        self.worklist: deque[Instruction] = deque()
+        self.queued: set[Instruction] = set()
         self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(computation) + 10)
 
-    def run(self) -> None:
+    def run(self, candidates: list[Instruction]) -> None:
+        """Apply rules to `candidates`, and then to what that changes."""
+        self.worklist.extend(candidates)
+        self.queued.update(candidates)
         while self.worklist and not self.context.spent:
             inst = self.worklist.popleft()
             self.queued.discard(inst)
-            rules = self.rules.of(inst)
-            if rules and inst in self.computation and self._may_change(inst):
-                self._try_rules(inst, rules)
+            if inst in self.computation and self._may_change(inst):
+                self._try_rules(inst)
 
     def _may_change(self, inst: Instruction) -> bool:
         if not inst.users and not inst.is_root:
             return False
-        return inst not in self.pinned and not _is_dynamic(inst)
+        if self.has_dynamic and any(map(_is_dynamic, (inst, *inst.operands))):
+            return False
+        return inst not in self.pinned
 
-    def _try_rules(self, inst: Instruction, rules: tuple[tuple[Rule, Matcher], ...]) -> None:
-        for rule, matches in rules:
+    def _try_rules(self, inst: Instruction) -> None:
+        for rule, matches in self.rules.of(inst):
             found = matches(inst)
             if found is None or (rule.when is not None and not rule.when(inst, found)):
                 continue
@@ -183,12 +196,12 @@ class _Rewriter:
             self._queue(next(iter(operand.users)))
 
 
+def _has_dynamic(computation: Computation) -> bool:
+    return any(map(_is_dynamic, computation.instructions))
+
+
 def _is_dynamic(inst: Instruction) -> bool:
-    for part in (inst, *inst.operands):
-        shape = part.shape
-        if isinstance(shape, ArrayShape) and shape.dynamic:
-            return True
-    return False
+    return isinstance(inst.shape, ArrayShape) and bool(inst.shape.dynamic)
 
 
 def _newer_than(new: Instruction, uid: int) -> list[Instruction]:
