@@ -145,6 +145,9 @@ def matcher(pattern: P, opcode: Opcode, kinds: tuple[str, ...]) -> Matcher | Non
         [(place, o.bind, o.when) for place, o in zip(order, pattern.operands, strict=True)]
         for order in possible
     ]
+    names = {bind: place for place, bind, when in steps[0] if bind and not when}
+    if len(names) == count:
+        return partial(_match_any_operands, pattern, names)
     return partial(_match_flat, pattern, steps)
 
 
@@ -153,6 +156,22 @@ def _match_alone(pattern: P, inst: Instruction) -> dict[str, Instruction] | None
     if pattern.when is not None and not pattern.when(inst):
         return None
     return {pattern.bind: inst} if pattern.bind else {}
+
+
+def _match_any_operands(
+    pattern: P, names: dict[str, int], inst: Instruction
+) -> dict[str, Instruction] | None:
+    """Match a pattern that only names its operands, if the opcodes are known to match.
+
+    `names` has the places of the operands.
+    """
+    if pattern.when is not None and not pattern.when(inst):
+        return None
+    operands = inst.operands
+    found = {name: operands[place] for name, place in names.items()}
+    if pattern.bind:
+        found[pattern.bind] = inst
+    return found
 
 
 def _match_flat(

@@ -18,8 +18,10 @@ x, y = P(bind="x"), P(bind="y")
 
 
 def _moves_nothing(inst: Instruction, found: Found) -> bool:
-    dims = inst.attributes.dimensions
-    return dims == tuple(range(len(dims))) and inst.shape == found["x"].shape
+    dims, operand = inst.attributes.dimensions, found["x"]
+    if len(dims) != inst.array.rank:
+        return False
+    return dims == tuple(range(len(dims))) and inst.shape == operand.shape
 
 
 def _merged_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
