@@ -152,6 +152,8 @@ def _assignment(
 def _eq(cls: Any) -> Any:
     names = [name for field, name in _numbered(dataclasses.fields(cls)) if field.compare]
     lines = [
+        "if other is self:",
+        "    return True",
         "if other.__class__ is self.__class__:",
         f"    return {_tuple('self', names)} == {_tuple('other', names)}",
         "return NotImplemented",
