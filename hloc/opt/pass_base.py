@@ -134,18 +134,17 @@ class PassContext:
 class _Rewriting:
     """The block of `PassContext.rewriting`; a generator would take three times as long."""
 
-    __slots__ = ("_acting", "_by", "_context")
+    __slots__ = ("_before", "_by", "_context", "_log")
 
     def __init__(self, context: PassContext, module: Module, by: str) -> None:
-        self._context, self._by = context, by
-        self._acting = module.log.acting(by)
+        self._context, self._log, self._by = context, module.log, by
 
     def __enter__(self) -> None:
         self._context.rule = self._by
-        self._acting.__enter__()
+        self._before, self._log.by = self._log.by, self._by
 
     def __exit__(self, fault: type[BaseException] | None, *where: object) -> None:
-        self._acting.__exit__()
+        self._log.by = self._before
         if fault is None:
             self._context.rule = ""
             self._context.count(self._by)
