@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from hloc.analysis.rows import row_work
 from hloc.ir.clone import add_parameter, copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import opcode_row
+from hloc.ir.opcode import Opcode, opcode_row
 from hloc.opt.fusion.outline_fusion import add_fusion
 from hloc.opt.fusion.region import Form, Kernel, Region, outputs_of
 from hloc.opt.make import make
@@ -51,7 +49,8 @@ class _Body:
         self.computation = outside.module.add_computation("fused_computation")
         self.operands: list[Instruction] = []
         self.inner: dict[Instruction, Instruction] = {}
-        self.known: dict[Hashable, Instruction] = {}
+        self.known: dict[tuple[Opcode | Instruction, ...], list[Instruction]] = {}
+        """The members by opcode and operands."""
 
     def add(self, kernel: Kernel) -> None:
         """Copy the members of a kernel, after the kernels that it reads."""
@@ -87,11 +86,13 @@ class _Body:
         return self.inner[outside]
 
     def _copy(self, inst: Instruction, operands: list[Instruction]) -> Instruction:
-        key = (inst.opcode.name, inst.shape, tuple(o.uid for o in operands), inst.attributes)
-        same = None if inst.called else self.known.get(key)
-        if same is None:
-            same = self.known[key] = copy_instruction(inst, self.computation, operands)
-        return same
+        alike = self.known.setdefault((inst.opcode, *operands), [])
+        for same in alike:
+            if not inst.called and same.shape == inst.shape and same.attributes == inst.attributes:
+                return same
+        copy = copy_instruction(inst, self.computation, operands)
+        alike.append(copy)
+        return copy
 
     def finish(self, outputs: list[Instruction]) -> None:
         """Set the results of the body to the counterparts of `outputs`."""

@@ -54,13 +54,16 @@ class Kernel:
     shape: ArrayShape
     rows: Rows | None
     reduces: int
-    _accesses: dict[Rows, dict[Instruction, Access] | None] = field(default_factory=dict)
+    _accesses: list[tuple[Rows, dict[Instruction, Access] | None]] = field(default_factory=list)
 
     def access(self, rows: Rows) -> dict[Instruction, Access] | None:
         """Return how the members are read if the kernel runs by `rows`; None if it cannot."""
-        if rows not in self._accesses:
-            self._accesses[rows] = accesses(self.order, self.outputs, rows)
-        return self._accesses[rows]
+        for known, access in self._accesses:
+            if known == rows:
+                return access
+        access = accesses(self.order, self.outputs, rows)
+        self._accesses.append((rows, access))
+        return access
 
     def reads_at(self, value: Instruction, rows: Rows) -> Access:
         """Return how operand `value` is read, 0 if it is not."""
