@@ -28,6 +28,18 @@ def opcode_spelled(name: str) -> str:
 Dimensions: TypeAlias = Sequence[int]
 
 
+def make(
+    computation: Computation, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any
+) -> Instruction:
+    """Add an instruction whose shape the caller knows; attributes by the field names of the row.
+
+    Nothing is checked: passes have verified modules to start from, and tests verify what they make.
+    """
+    row = opcode_row(opcode)
+    record = row.attributes(**attributes) if row.attributes is not None else None
+    return computation.add(row, shape, operands, record)
+
+
 @dataclass(frozen=True, slots=True)
 class Builder:
     """Adds instructions to one computation; every opcode is a method that returns the instruction.
@@ -99,14 +111,14 @@ class Builder:
             dtype = dtype_of_numpy(array.dtype)
         assert dtype is not None, f"no HLO type for {array.dtype}"
         literal = literal_of(array.astype(dtype.numpy, copy=False), dtype)
-        return self.instruction("constant", (), shape=literal.shape, literal=literal)
+        return make(self.computation, "constant", literal.shape, literal=literal)
 
     def splat(self, value: Any, shape: ArrayShape) -> Instruction:
         """Add an array of `shape` with `value` in every element: a scalar, broadcast if need be."""
         scalar = self.constant(value, shape.dtype)
         if not shape.dims and shape == scalar.shape:
             return scalar
-        return self.instruction("broadcast", (scalar,), shape=shape, dimensions=())
+        return make(self.computation, "broadcast", shape, scalar, dimensions=())
 
     def iota(self, dtype: DType, dims: Dimensions, iota_dimension: int = 0) -> Instruction:
         """Add an iota of `dtype` and sizes `dims` that counts along `iota_dimension`."""

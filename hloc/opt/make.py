@@ -9,14 +9,8 @@ import numpy as np
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
+from hloc.ops.builder import make as make
 from hloc.shapes import ArrayShape, Shape
-
-
-def make(
-    computation: Computation, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any
-) -> Instruction:
-    """Add an instruction; attributes by the field names of the row."""
-    return Builder(computation).instruction(opcode, operands, shape=shape, **attributes)
 
 
 def like(
