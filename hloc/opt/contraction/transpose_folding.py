@@ -12,9 +12,6 @@ from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
-_FOLDS = ("dot", "convolution", "transpose")
-"""A transpose of the result folds into its operand, one of an operand into its user."""
-
 
 class TransposeFolding(RewritingPass):
     """Fold transposed operands into dots and convolutions: `dot(transpose(x), y)` reads `x`.
@@ -29,7 +26,7 @@ class TransposeFolding(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fold in every computation."""
-        for inst in each_instruction(module, context, *_FOLDS):
+        for inst in each_instruction(module, context, "dot", "convolution", "transpose"):
             change = self._change(inst, context)
             if change is not None:
                 with context.rewriting(module, self.name):

@@ -64,21 +64,26 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
         reads: for each group, the index maps at which it reads `inst`, and the number of elements.
         limits: bounds of a group.
     """
-    if not all(_has_room(inst, group, limits) for group in reads):
-        return Refusal(
-            "a fusion would pass {} operands or {} instructions",
-            (limits.max_operands, limits.max_instructions),
-        )
-    places = max(len(maps) for maps in reads.values())
+    for group in reads:
+        if not _has_room(inst, group, limits):
+            return Refusal(
+                "a fusion would pass {} operands or {} instructions",
+                (limits.max_operands, limits.max_instructions),
+            )
+    places = max(map(len, reads.values()))
     if places > _MAX_MAPS:
         return Refusal("it is read at {} places of one array", (places,))
     if inst.opcode.name == "constant":
         return None
     updates = [group for group in reads if group.root.opcode.name in _UPDATES]
-    if any(_changes_what_it_reads(inst, group, reads[group]) for group in updates):
-        return Refusal("a user changes its operand in place")
-    if any(_reads_array_it_updates(inst, group.root) for group in updates):
-        return Refusal("it reads parts of an array of which a user changes another part in place")
+    for group in updates:
+        if _changes_what_it_reads(inst, group, reads[group]):
+            return Refusal("a user changes its operand in place")
+    for group in updates:
+        if _reads_array_it_updates(inst, group.root):
+            return Refusal(
+                "it reads parts of an array of which a user changes another part in place"
+            )
     if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
         return Refusal("a branch for every element would slow its users down")
     return _why_not_worth_it(inst, reads)
@@ -160,12 +165,13 @@ def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
 
 
 def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal | None:
-    elements = elements_of(inst.shape)
-    all_reads = [read for maps in reads.values() for read in maps.values()]
-    asked = sum(read.asked for read in all_reads)
-    computed = sum(read.computed for read in all_reads)
-    weight = weight_of(inst)
-    times_made = len(all_reads)
+    elements, weight = elements_of(inst.shape), weight_of(inst)
+    asked = computed = times_made = 0
+    for maps in reads.values():
+        for read in maps.values():
+            asked += read.asked
+            computed += read.computed
+            times_made += 1
     if weight and len(reads) > _MAX_COPIES:
         return Refusal("{} kernels read it", (len(reads),))
     if weight >= EXPENSIVE and (asked > elements or times_made > 1 or _in_a_loop(reads)):

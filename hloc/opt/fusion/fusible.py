@@ -34,27 +34,31 @@ def is_one_step(computation: Computation) -> bool:
 
 def role_of(inst: Instruction) -> Role:
     """Return how `inst` may take part in fusions."""
-    name = inst.opcode.name
-    if name == "get-tuple-element":
+    opcode, shape = inst.opcode, inst.shape
+    name = opcode.name
+    if name == "get-tuple-element" or opcode.side_effect or inst.control_predecessors:
         return Role.NONE
-    if not inst.shape.is_static_data or inst.control_predecessors or inst.opcode.side_effect:
+    if not shape.is_static_data:
         return Role.NONE
     for operand in inst.operands:
         if not operand.shape.is_static_data:
             return Role.NONE
+    is_array = isinstance(shape, ArrayShape)
+    if opcode.elementwise:
+        return Role.LOOP if is_array and _is_elementwise(inst) else Role.NONE
+    if opcode.data_movement:
+        if forwards(inst):
+            return Role.VIEW if _same_elements(inst) else Role.NONE
+        return Role.LOOP if is_array else Role.NONE
     if name == "constant":
-        is_array = isinstance(inst.shape, ArrayShape)
         return Role.LOOP if is_array and inst.array.is_scalar else Role.NONE
     if name == "reduce":
         return Role.REDUCE
     if name == "reduce-window":
         return Role.SCAN if plain_scan(inst) is not None else Role.NONE
     if name in ("dynamic-update-slice", "scatter"):
-        return Role.UPDATE if isinstance(inst.shape, ArrayShape) else Role.NONE
-    moves = inst.opcode.data_movement
-    if moves and forwards(inst):
-        return Role.VIEW if _same_elements(inst) else Role.NONE
-    if isinstance(inst.shape, ArrayShape) and (moves or name == "iota" or _is_elementwise(inst)):
+        return Role.UPDATE if is_array else Role.NONE
+    if is_array and (name == "iota" or _is_elementwise(inst)):  # a bitcast-convert
         return Role.LOOP
     return Role.NONE
 

@@ -94,7 +94,7 @@ def _join(
     result = inst.computation.root
     outside = [user for user in inst.users if not of.get(user)]
     is_output = outside == [result] and result.opcode.name == "tuple"
-    if inst.is_root or (outside and not (is_constant or is_output)):
+    if inst is result or (outside and not (is_constant or is_output)):
         if role is Role.LOOP and context.remarks is not None:
             text = _kept_apart_by(outside)
             if text:
