@@ -23,7 +23,7 @@ from hloc.errors import printable
 from hloc.private_files import UnsafeFileError, check_folder, read_like, read_private
 
 _OURS = re.compile(
-    r"(?:grammar|kernel|object|program|tuning|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
+    r"(?:grammar|index|kernel|object|program|tuning|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
 )
 INSTALLED_FILES = Path(__file__).parent / "prebuilt"
 """Files built when hloc was installed; they may be missing and are only read."""
@@ -180,7 +180,7 @@ def cached_sizes() -> list[int]:
 
 
 def cached_kinds() -> dict[str, int]:
-    """Return the number of cached files of each kind: grammars, kernels, objects, programs."""
+    """Return the number of cached files of each kind: grammars, indices, objects, programs ..."""
     found = Counter(os.path.basename(path).split("-")[0] for _, path in _files())
     return dict(sorted(found.items()))
 

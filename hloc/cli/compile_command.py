@@ -62,7 +62,7 @@ from hloc.report.run_report import (
     run_executable,
 )
 from hloc.report.source_input import need_files, read_snapshots, read_source, shown_name
-from hloc.report.text import size_text
+from hloc.report.text import plural, size_text
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
@@ -299,9 +299,7 @@ class _Job:
         started = time.perf_counter()
         executable = driver.load_compiled(compiled)
         seconds = time.perf_counter() - started
-        processes: int = getattr(compiled, "processes", 1)
-        note = f"in {processes} processes" if processes > 1 else ""
-        self._stages.append(StageTime("llvm", seconds, note))
+        self._stages.append(StageTime("llvm", seconds, _code_text(compiled)))
         return executable
 
     # ---- run
@@ -425,3 +423,14 @@ def _buffers_text(compiled: Any) -> str:
     report = compiled.buffers
     sizes = f"temp {size_text(report.arena_bytes)}, constants {size_text(report.constant_bytes)}"
     return f"{sizes}, {report.in_place:,} in place"
+
+
+def _code_text(compiled: Any) -> str:
+    """Return `in 2 processes, 46 of 47 kernels from the cache`."""
+    code = getattr(compiled, "code", None)  # of a CPU; other targets compile kernels elsewhere
+    if code is None:
+        return ""
+    parts = [f"in {code.processes} processes"] if code.processes > 1 else []
+    if code.kept:
+        parts.append(f"{code.kept:,} of {plural(code.functions, 'kernel')} from the cache")
+    return ", ".join(parts)

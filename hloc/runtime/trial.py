@@ -44,8 +44,8 @@ class Trial:
         """
         names = [kernel.name for kernel in kernels]
         symbols = frozenset(name for kernel in kernels for name in routine_names(kernel))
-        objects, _ = cached_objects(units, machine, symbols.union(names))
-        self._code = load_functions(objects, machine, names, ALLOWED_SYMBOLS)
+        made = cached_objects(units, machine, symbols.union(names))
+        self._code = load_functions(made.objects, machine, names, ALLOWED_SYMBOLS)
         self._extents = [kernel.extent for kernel in kernels]
         rng, inst = np.random.default_rng(0), request.inst
         given = [random_array(rng, s) for o in inst.operands for s in array_leaves(o.shape)]

@@ -230,12 +230,16 @@ def has_only_short_loops(text: str) -> bool:
     return text.count(" = phi i64 [") == text.count(_SHORT_LOOP)
 
 
+UNROLL_REQUEST = ("!3 = distinct !{!3, !4}", '!4 = !{!"llvm.loop.unroll.full"}')
+"""The metadata that `unrolled_text` refers to; a unit has it once."""
+
+
 def unrolled_text(text: str) -> str:
-    """Return LLVM text whose short loops LLVM unrolls, which keeps accumulators in registers."""
-    if _SHORT_LOOP not in text:
-        return text
-    request = '!3 = distinct !{!3, !4}\n!4 = !{!"llvm.loop.unroll.full"}\n'
-    return text.replace(f"{_SHORT_LOOP}\n", ", !llvm.loop !3\n") + request
+    """Return LLVM text whose short loops LLVM unrolls, which keeps accumulators in registers.
+
+    Unless that is `text` itself, it needs `UNROLL_REQUEST`.
+    """
+    return text.replace(f"{_SHORT_LOOP}\n", ", !llvm.loop !3\n")
 
 
 def _text(index: IndexValue) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.builder.loops import has_only_short_loops, unrolled_text
+from hloc.codegen.builder.loops import UNROLL_REQUEST, has_only_short_loops, unrolled_text
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, needs_defusion, plan_kernel, routine_names
 from hloc.codegen.cpu.kernel_tuning import KernelTuning
@@ -24,8 +24,8 @@ from hloc.codegen.cpu.split_kernel import worker_bytes
 from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode, asks_to_flush, flushing_mode
 from hloc.codegen.cpu.weight_panels import lay_out_weights
 from hloc.codegen.kernels.context import root_of
-from hloc.codegen.llvm.compile_pool import Unit, process_count
-from hloc.codegen.llvm.object_cache import cached_objects
+from hloc.codegen.llvm.compile_pool import Function, Unit, function_units, process_count
+from hloc.codegen.llvm.object_cache import MachineCode, cached_objects
 from hloc.codegen.llvm.object_file import (
     assembly_text,
     link_object,
@@ -49,7 +49,6 @@ from hloc.memory.usage import buffers_text
 from hloc.options import CompileOptions
 from hloc.shapes import data_leaves
 
-_KERNELS_PER_UNIT = 32
 _TINY_NANOSECONDS = 6
 """Kernels that run once skip LLVM's passes if their estimated time is at most this.
 
@@ -109,7 +108,7 @@ class CpuModule:
         boundary: parameters and results behind the declared ones, for dynamic sizes.
         units: LLVM texts, that of the control flow first.
         assignment_seconds: time for the schedule and the buffer assignment.
-        processes: number of processes in which LLVM compiled.
+        code: the objects, none until they are needed.
         tuning: what autotuning found about kernels.
     """
 
@@ -124,9 +123,8 @@ class CpuModule:
     assignment_seconds: float = 0.0
     target: str = "cpu"
     stages: tuple[Stage, ...] = STAGES
-    processes: int = 1
     tuning: tuple[KernelTuning, ...] = ()
-    _objects: tuple[bytes, ...] = field(default=())
+    code: MachineCode = MachineCode(())
 
     @property
     def buffers(self) -> BufferReport:
@@ -148,7 +146,7 @@ class CpuModule:
 
     def objects(self) -> tuple[bytes, ...]:
         """Return the objects of all units, which refer to each other."""
-        if not self._objects:
+        if not self.code.objects:
             functions = frozenset(
                 name for kernel in self.kernels for name in (kernel.name, *routine_names(kernel))
             )
@@ -158,10 +156,8 @@ class CpuModule:
             splits = split_routines(self.arranged, self.kernels, loops, mode)
             functions |= {symbol for routine in splits for symbol in routine.symbols}
             processes = process_count(self.options.threads)
-            self._objects, self.processes = cached_objects(
-                self.units, self.machine, functions, processes
-            )
-        return self._objects
+            self.code = cached_objects(self.units, self.machine, functions, processes)
+        return self.code.objects
 
     def stage(self, name: str) -> str | bytes:
         """Return the form called `name`: text, or bytes for `object`.
@@ -282,12 +278,12 @@ class CpuBackend:
             )
             for i, choice in enumerate(choices)
         ]
-        mode = _float_mode(machine, options)
-        text = _unit_text(kernels)
-        text = text if mode is None else with_attributes(text, ATTRIBUTE)
         level = _llvm_level(kernels[0], request.inst, max(options.opt_level, 1))
         routines = dict.fromkeys(routine for kernel in kernels for routine in kernel.routines)
-        units = (Unit(text, level), *(Unit(r.source, r.level, r.name) for r in routines))
+        units = (
+            *_kernel_units(kernels, level, machine, _float_mode(machine, options)),
+            *(Unit(r.source, r.level, r.name) for r in routines),
+        )
         return kernels, units
 
     def _emitted(
@@ -301,7 +297,7 @@ class CpuBackend:
             kernels=kernels,
             units=units,
             machine=machine,
-            _objects=(),
+            code=MachineCode(()),
         )
 
 
@@ -361,7 +357,6 @@ def _units(
     loops = loop_functions(plan, kernels)
     attributes = f'nounwind "prefer-vector-width"="{machine.vector_bits}"'
     loop_texts = [loop_text(plan, kernels, loop, attributes) for loop in loops.values()]
-    texts = [(text, _loop_level(text, level)) for text in loop_texts]
     inlined = only_inlined(plan, loops)
     by_level: dict[int, list[Kernel]] = {}
     runs_once, without_vectors = _called_once(plan), 0.0
@@ -384,40 +379,58 @@ def _units(
     inside = {number for loop in loops.values() for number in loop.computations}
     side_by_side = arranged(plan, kernels, inside)
     entry = entry_text(side_by_side, kernels, loops, mode, beside)
-    texts += [
-        (_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)
-        for llvm_level, part in sorted(by_level.items(), reverse=True)
-        for i in range(0, len(part), _KERNELS_PER_UNIT)
-    ]
-    texts = [_unrolled(text, level) for text, level in texts]
-    if mode is not None:
-        texts = [(with_attributes(text, ATTRIBUTE), level) for text, level in texts]
     routines = dict.fromkeys(routines for kernel in kernels for routines in kernel.routines)
     routines |= dict.fromkeys(split_routines(side_by_side, kernels, loops, mode))
     return side_by_side, (
         Unit(without_scalable(entry, machine), 0),
-        *(Unit(without_scalable(text, machine), llvm_level) for text, llvm_level in texts),
+        *(_loop_unit(text, level, machine, mode) for text in loop_texts),
+        *(
+            unit
+            for llvm_level, part in sorted(by_level.items(), reverse=True)
+            for unit in _kernel_units(part, llvm_level, machine, mode)
+        ),
         *(Unit(r.source, r.level, r.name) for r in routines),
     )
 
 
-def _loop_level(text: str, level: int) -> int:
-    if level != 2:
+def _loop_unit(text: str, level: int, machine: Target, mode: FloatMode | None) -> Unit:
+    """Return the unit of a loop."""
+    if level == 2:
+        level = ONLY_SHORT_LOOPS if has_only_short_loops(text) else SHORT_LOOPS
+    level = _straight_level(text, level)
+    text, metadata = _finished(text, level, machine, mode)
+    return Unit("\n".join([text, *metadata]), level)
+
+
+def _kernel_units(
+    kernels: Sequence[Kernel], level: int, machine: Target, mode: FloatMode | None
+) -> list[Unit]:
+    """Return the units of kernels with the same level."""
+    level = _straight_level("\n".join(kernel.text for kernel in kernels), level)
+    functions = []
+    for kernel in kernels:
+        text, metadata = _finished(kernel.text, level, machine, mode)
+        declarations, calls = (*kernel.declarations, *metadata), tuple(routine_names(kernel))
+        functions.append(Function(kernel.name, text, declarations, calls))
+    return function_units(functions, level)
+
+
+def _straight_level(text: str, level: int) -> int:
+    """Return the level of a text; if it is long and has no short loops, SLP vectors do not pay."""
+    if level not in (SHORT_LOOPS, ONLY_SHORT_LOOPS) or unrolled_text(text) != text:
         return level
-    return ONLY_SHORT_LOOPS if has_only_short_loops(text) else SHORT_LOOPS
+    return 2 if text.count("\n") > _MOST_STRAIGHT_LINES else level
 
 
-def _unrolled(text: str, level: int) -> tuple[str, int]:
-    """Return a unit, with short loops unrolled if `level` does that, and its level.
-
-    For a long text without such loops, SLP vectorisation does not pay.
-    """
-    if level not in (SHORT_LOOPS, ONLY_SHORT_LOOPS):
-        return text, level
-    result = unrolled_text(text)
-    if result == text and text.count("\n") > _MOST_STRAIGHT_LINES:
-        return result, 2
-    return result, level
+def _finished(
+    text: str, level: int, machine: Target, mode: FloatMode | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return functions with all attributes, short loops unrolled at some levels; their metadata."""
+    metadata: tuple[str, ...] = ()
+    if level in (SHORT_LOOPS, ONLY_SHORT_LOOPS) and (unrolled := unrolled_text(text)) != text:
+        text, metadata = unrolled, UNROLL_REQUEST
+    text = text if mode is None else with_attributes(text, ATTRIBUTE)
+    return without_scalable(text, machine), metadata
 
 
 def _float_mode(machine: Target, options: CompileOptions) -> FloatMode | None:
@@ -457,8 +470,3 @@ def _is_tiny(kernel: Kernel, inst: Instruction) -> bool:
 def _scalar_nanoseconds(kernel: Kernel) -> int:
     """Return the estimated time of a kernel if LLVM does not vectorise it."""
     return kernel.estimate.moving + _SCALAR_FACTOR * kernel.estimate.computing
-
-
-def _unit_text(kernels: Sequence[Kernel]) -> str:
-    declarations = dict.fromkeys(d for kernel in kernels for d in kernel.declarations)
-    return "\n".join([*declarations, "", *(kernel.text for kernel in kernels)])

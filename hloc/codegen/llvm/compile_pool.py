@@ -25,6 +25,8 @@ from hloc.lazy_dataclass import dataclass
 VARIABLE = "HLOC_COMPILE_PROCESSES"
 """Environment variable for the number of processes, this one included; 1 for no helpers."""
 
+_FUNCTIONS_PER_UNIT = 32
+
 _HELPER_SECONDS = 0.1
 """Least work per helper, which takes 0.1 s to start."""
 
@@ -36,17 +38,35 @@ _SECONDS_PER_BYTE = {
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """LLVM text of a function that may be compiled with any others.
+
+    Attributes:
+        name: its symbol.
+        declarations: declarations, constants and metadata that it needs, one per entry.
+        calls: the symbols in other units that it needs, besides those of the C library.
+    """
+
+    name: str
+    text: str
+    declarations: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """LLVM text that is compiled on its own, and the level of its optimisation.
 
     Attributes:
         source: the text, or a function that writes it.
         routine: the name of a routine, "" for a unit of one program.
+        functions: those that the text consists of, if others may be compiled instead.
     """
 
     source: str | Callable[[], str]
     level: int
     routine: str = ""
+    functions: tuple[Function, ...] = ()
 
     @property
     def text(self) -> str:
@@ -57,6 +77,21 @@ class Unit:
     def seconds(self) -> float:
         """Estimate of LLVM's compile time."""
         return len(self.text) * _SECONDS_PER_BYTE[self.level]
+
+
+def function_units(functions: Sequence[Function], level: int) -> list[Unit]:
+    """Return units of functions with the same level, in their order."""
+    parts = [
+        tuple(functions[i : i + _FUNCTIONS_PER_UNIT])
+        for i in range(0, len(functions), _FUNCTIONS_PER_UNIT)
+    ]
+    return [Unit(functions_text(part), level, functions=part) for part in parts]
+
+
+def functions_text(functions: Sequence[Function]) -> str:
+    """Return the text of a unit of functions."""
+    declarations = dict.fromkeys(d for function in functions for d in function.declarations)
+    return "\n".join([*declarations, "", *(function.text for function in functions)])
 
 
 def process_count(threads: int = 0) -> int:

@@ -5,10 +5,13 @@ Only symbols on the allowlist may be undefined, so generated code can call nothi
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from functools import cache
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from hloc.address_space import LLVM_BYTES, LLVM_BYTES_PER_CHARACTER, require_space
@@ -167,6 +170,21 @@ def compile_object(
     data: bytes = machine.emit_object(optimize_module(parse_module(text), machine, level))
     check_symbols(data, also=also)
     return data
+
+
+def object_digest(text: str, target: Target, level: int) -> str:
+    """Return a digest of all that the result of `compile_object` depends on."""
+    options = llvm_options(level, target.triple)
+    digest = hashlib.sha256(f"{machine_text(target)}\0{level}\0{options}\0".encode())
+    digest.update(text.encode())
+    return digest.hexdigest()
+
+
+@cache
+def machine_text(target: Target) -> str:
+    """Return a text that differs for machines and versions of LLVM that make different code."""
+    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info)
+    return f"{target}\0{versions}"
 
 
 def optimized_text(text: str, target: Target, level: int) -> str:

@@ -84,7 +84,7 @@ def test_nobody_writes_the_text_of_what_is_installed(
     monkeypatch.setattr(object_cache, "INSTALLED_FILES", tmp_path)
     cache_directory.cache_clear()
     fill_directory(tmp_path, host_target(), [UNIT])
-    (made,), _ = cached_objects([Unit(refuse, 1, "f")], host_target(), frozenset())
+    (made,) = cached_objects([Unit(refuse, 1, "f")], host_target(), frozenset()).objects
     cache_directory.cache_clear()
     assert made[:4] == b"\x7fELF"
 
