@@ -6,6 +6,7 @@ import pytest
 import hloc
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.dtypes import Array
 from hloc.options import CompileOptions
 from tests.tolerance import bounds
 
@@ -122,23 +123,45 @@ def test_few_elements_are_joined_without_llvms_passes(rows: int, level: int) -> 
     np.testing.assert_array_equal(hloc.compile(text)(x, y)[0], np.concatenate((x, y), 1))
 
 
-@pytest.mark.parametrize(("size", "features", "level"), [(4, 3, FINAL_WITH_SLOTS), (5, 7, 3)])
-def test_convolutions_of_few_elements_are_not_unrolled(
-    size: int, features: int, level: int
-) -> None:
-    """Both have too few positions for a gemm, and no routine for so many features."""
-    text = f"""HloModule m
+def small_convolution(dtype: str, size: int, features: int) -> str:
+    """Return a convolution with too few positions for a gemm."""
+    return f"""HloModule m
     ENTRY e {{
-      x = f32[1,{size},5,{features}] parameter(0)
-      w = f32[3,3,{features},{features}] parameter(1)
-      ROOT c = f32[1,{size - 2},3,{features}] convolution(x, w), window={{size=3x3}},
+      x = {dtype}[1,{size},5,{features}] parameter(0)
+      w = {dtype}[3,3,{features},{features}] parameter(1)
+      ROOT c = {dtype}[1,{size - 2},3,{features}] convolution(x, w), window={{size=3x3}},
         dim_labels=b01f_01io->b01f
     }}"""
+
+
+def convolved(x: Array, w: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))
+    result: Array = np.einsum("bijfyx,yxfo->bijo", windows, w)
+    return result
+
+
+@pytest.mark.parametrize(("size", "features", "level"), [(4, 3, FINAL_WITH_SLOTS), (5, 7, 3)])
+def test_convolutions_of_few_integers_are_not_unrolled(
+    size: int, features: int, level: int
+) -> None:
+    text = small_convolution("s32", size, features)
     units = compiled(text, 2).units
     assert [unit.level for unit in units if "define void @kernel_" in unit.text] == [level]
     rng = np.random.default_rng(size)
-    x = rng.standard_normal((1, size, 5, features), np.float32)
+    x = rng.integers(-9, 9, (1, size, 5, features), np.int32)
+    w = rng.integers(-9, 9, (3, 3, features, features), np.int32)
+    np.testing.assert_array_equal(hloc.compile(text)(x, w)[0], convolved(x, w))
+
+
+@pytest.mark.parametrize("features", [2, 3, 5, 7, 10, 18, 130])
+def test_features_of_small_convolutions_are_summed_in_registers(features: int) -> None:
+    """None of LLVM's passes is needed, whether or not the features fill registers."""
+    text = small_convolution("f32", 5, features)
+    units = compiled(text, 2).units
+    kernels = [unit for unit in units if "define void @kernel_" in unit.text]
+    assert all(unit.level == FINAL_WITH_SLOTS for unit in kernels)
+    rng = np.random.default_rng(features)
+    x = rng.standard_normal((1, 5, 5, features), np.float32)
     w = rng.standard_normal((3, 3, features, features), np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))
-    wanted = np.einsum("bijfyx,yxfo->bijo", windows, w)
+    wanted = convolved(x, w)
     np.testing.assert_allclose(hloc.compile(text)(x, w)[0], wanted, **bounds("f32 program"))

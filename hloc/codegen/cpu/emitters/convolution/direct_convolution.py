@@ -16,7 +16,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.convolution.convolution_loops import ConvolutionLoops, is_counted
-from hloc.codegen.cpu.emitters.convolution.feature_vectors import FeatureVectors, lanes_of
+from hloc.codegen.cpu.emitters.convolution.feature_vectors import FeatureVectors, features_at_once
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     call_grouped,
     group_form,
@@ -119,9 +119,8 @@ class _Writer(ConvolutionLoops):
                     self._rows(at, spatial)
             return
         per_group = self.outputs // self.groups
-        lanes = lanes_of(self)
-        if lanes:
-            FeatureVectors(self, lanes).write(at, per_group)
+        if features := features_at_once(self):
+            FeatureVectors(self, features).write(at, per_group)
             return
         if per_group == 1:
             self._strips(at, 0, self.outputs)

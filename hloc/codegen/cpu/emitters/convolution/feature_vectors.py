@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
+from math import prod
 
 from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.emitters.convolution.convolution_loops import ConvolutionLoops
+from hloc.codegen.cpu.emitters.vector_loads import load_lanes, store_lanes, vector_type
 from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.lanes import has_masks
 from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 
 _REGISTERS = 8
 """Vectors of output features that are summed in registers at a time."""
 
-_FEWEST_LANES = 4
 _CHAINS = 4
 """Independent accumulators per register, to hide the latency of additions."""
 
@@ -26,8 +29,8 @@ _FEWEST_IN_BLOCK = 64
 long sum; fewer are summed in f64."""
 
 
-def lanes_of(loops: ConvolutionLoops) -> int:
-    """Return how many features are accumulated in registers, 0 for strips in memory.
+def features_at_once(loops: ConvolutionLoops) -> int:
+    """Return how many features at a time are summed in registers, 0 for strips in memory.
 
     Their kernel elements must be contiguous, with one input feature for all or one for each.
     """
@@ -45,28 +48,44 @@ def lanes_of(loops: ConvolutionLoops) -> int:
         return 0
     if loops.is_long and loops.inputs < _FEWEST_IN_BLOCK:
         return 0
-    lanes = min(span & -span, _REGISTERS * loops.k.target.vector_bits // loops.dtype.bits)
-    return lanes if lanes >= _FEWEST_LANES else 0
+    most = min(span, _REGISTERS * loops.k.target.vector_bits // loops.dtype.bits)
+    features = next(n for n in range(most, 0, -1) if span % n == 0)
+    return features if features > 1 else 0
 
 
 class FeatureVectors:
-    """Writes a convolution whose sums of `lanes` features at a time LLVM keeps in registers."""
+    """Writes a convolution whose sums of some features at a time LLVM keeps in registers.
 
-    def __init__(self, loops: ConvolutionLoops, lanes: int) -> None:
-        self.loops, self.k, self.math, self.lanes = loops, loops.k, loops.math, lanes
-        self.dtype = loops.dtype
-        self.memory = REPRESENTATIONS[loops.dtype].memory
-        self.kind = f"<{lanes} x {self.memory}>"
+    A vector has a lane for each of these `features`, or more that `mask` leaves out.
+    """
+
+    def __init__(self, loops: ConvolutionLoops, features: int) -> None:
+        self.loops, self.k, self.math = loops, loops.k, loops.math
+        self.dtype, self.features = loops.dtype, features
+        self.lanes, self.mask = self._vector()
+        self.kind = vector_type(self.dtype, self.lanes)
+
+    def _vector(self) -> tuple[int, str]:
+        """Return the lanes of a vector, and a mask where that fills the lanes of a register."""
+        target, features = self.k.target, self.features
+        whole = 1 << (features - 1).bit_length()
+        fits = whole * self.dtype.bits <= target.vector_bits
+        if whole == features or not (fits and has_masks(target)):
+            return features, ""
+        flags = ", ".join(f"i1 {int(lane < features)}" for lane in range(whole))
+        return whole, f"<{flags}>"
 
     def write(self, at: list[IndexValue], per_group: int) -> None:
         """Run over the output features of the position `at`; `per_group` of them are a group."""
         self.k.level = FINAL_WITH_SLOTS
         m, fn, kind, loops = self.math, self.k.fn, self.kind, self.loops
         is_one_register = self.lanes * self.dtype.bits <= self.k.target.vector_bits
-        chains = min(loops.inputs, _CHAINS) if is_one_register else 1
-        slots = [fn.allocate(kind) for _ in range(chains)]
+        products = loops.inputs * prod(d.size for d in loops.window)
+        has_chains = is_one_register and not loops.is_long
+        slots = [fn.allocate(kind) for _ in range(min(products, _CHAINS) if has_chains else 1)]
+        chain = cycle(slots)
         total64 = _LongTotal(self.k, loops.inputs, self.lanes) if loops.is_long else None
-        with self.k.body.loop(0, loops.outputs, self.lanes) as first:
+        with self.k.body.loop(0, loops.outputs, self.features) as first:
             at[loops.strip] = first
             group = None if per_group == 1 else m.div(first, per_group)
             for slot in slots:
@@ -75,12 +94,11 @@ class FeatureVectors:
                 total64.clear()
             for within in loops.window_elements():
                 position, inside = loops.position(at, within)
-                features = total64.blocks(slots[0]) if total64 else loops.channels()
-                with self.k.body.when(inside), features as channels:
-                    for number, channel in enumerate(channels):
+                inputs = total64.blocks(slots[0]) if total64 else loops.channels()
+                with self.k.body.when(inside), inputs as channels:
+                    for channel in channels:
                         left, right = loops.operand_indices(at, position, within, channel, group)
-                        slot = slots[number % len(slots)]
-                        self._add(slot, left, right, is_shared=group is not None)
+                        self._add(next(chain), left, right, is_shared=group is not None)
             self._store(at, slots, total64)
 
     def _store(self, at: list[IndexValue], slots: list[str], total64: _LongTotal | None) -> None:
@@ -93,16 +111,17 @@ class FeatureVectors:
         total, *others = (fn.value(f"load {kind}, ptr {slot}") for slot in slots)
         for other in others:
             total = fn.value(f"fadd {kind} {total}, {other}")
-        fn.line(f"store {kind} {total}, ptr {to}, align {self.dtype.storage_bytes}")
+        store_lanes(self.k, to, self.dtype, self.lanes, self.mask, total)
 
     def _add(self, slot: str, left: Index, right: Index, *, is_shared: bool) -> None:
         """Add the products of some features; `is_shared` if they have one input feature."""
         fn, kind = self.k.fn, self.kind
         if is_shared:
             one = self.loops.lhs.load(self.math, left).text
-            put = fn.value(f"insertelement {kind} poison, {self.memory} {one}, i64 0")
-            mask = f"<{self.lanes} x i32> zeroinitializer"
-            x = fn.value(f"shufflevector {kind} {put}, {kind} poison, {mask}")
+            element = REPRESENTATIONS[self.dtype].memory
+            put = fn.value(f"insertelement {kind} poison, {element} {one}, i64 0")
+            order = f"<{self.lanes} x i32> zeroinitializer"
+            x = fn.value(f"shufflevector {kind} {put}, {kind} poison, {order}")
         else:
             x = self._load(self.loops.lhs, left)
         product = fn.value(f"fmul contract {kind} {x}, {self._load(self.loops.rhs, right)}")
@@ -113,7 +132,7 @@ class FeatureVectors:
     def _load(self, array: IrArray, index: Index) -> str:
         place = self.math.value(self.math.linear(index, array.strides))
         at = self.k.b.address(array.pointer, array.dtype, place)
-        return self.k.fn.value(f"load {self.kind}, ptr {at}, align {array.dtype.storage_bytes}")
+        return load_lanes(self.k, at, array.dtype, self.lanes, self.mask)
 
 
 class _LongTotal:
