@@ -21,7 +21,7 @@ from hloc.codegen.cpu.loop_function import (
 )
 from hloc.codegen.cpu.side_by_side import group_lines, group_name, groups_of
 from hloc.codegen.cpu.split_routine import split_routine
-from hloc.codegen.cpu.step_writer import Called, StepWriter, function_name
+from hloc.codegen.cpu.step_writer import LOOP_METADATA, Called, StepWriter, function_name
 from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode
 from hloc.codegen.llvm.object_file import with_attributes
 from hloc.codegen.llvm.routine import Routines
@@ -178,7 +178,7 @@ def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attribu
     """Return the LLVM text of a loop, its computations and its kernels."""
     used = {number: kernels[number] for number in loop.kernels}
     lines = list(dict.fromkeys(d for kernel in used.values() for d in kernel.declarations))
-    lines += [_MEMCPY, ""]
+    lines += [_MEMCPY, *LOOP_METADATA, ""]
     has_loops = not all(has_only_short_loops(kernel.text) for kernel in used.values())
     lines += [
         inner_text(kernel, inlined=number not in loop.called, noalias=has_loops)

@@ -50,6 +50,14 @@ class Called:
     exchanging: frozenset[int] = frozenset()
 
 
+LOOP_METADATA = ("!5 = distinct !{!5, !6}", '!6 = !{!"hloc.while"}')
+"""The metadata of loops around inlined kernels; LLVM does not know the name.
+
+Without metadata, a loop whose body ends with an unrolled loop would take over the request to
+unroll, and LLVM would warn that it could not.
+"""
+
+
 def function_name(number: int) -> str:
     """Return the name of the function of a computation."""
     return f"computation_{number}"
@@ -189,7 +197,7 @@ class StepWriter:
         self._add(f"br i1 %more.{label}, label %body.{label}, label %after.{label}")
         self.lines.append(f"body.{label}:")
         self._run(step.body)
-        self._add(f"br label %test.{label}")
+        self._add(f"br label %test.{label}" + (", !llvm.loop !5" if self.slots else ""))
         self.lines.append(f"after.{label}:")
 
     def _branch(self, step: BranchStep) -> None:

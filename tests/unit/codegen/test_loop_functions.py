@@ -513,3 +513,34 @@ def test_a_slow_kernel_of_several_steps_is_called(n: int, called: int) -> None:
     x, m = random.uniform(0, 1, n), random.uniform(0, 1 / n, (n, n))
     (found,) = executable(x.astype(np.float32), m.astype(np.float32))
     np.testing.assert_allclose(found, np.linalg.matrix_power(m, 4) @ x, **bounds("f32 one sign"))
+
+
+def test_a_loop_does_not_ask_to_be_unrolled_as_its_last_kernel_is(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """LLVM would warn that it cannot unroll a loop without an end."""
+    hloc.compile(
+        """HloModule m
+        below {
+          s = (s32[], f32[6,2,2]) parameter(0)
+          i = s32[] get-tuple-element(s), index=0
+          n = s32[] constant(3)
+          ROOT r = pred[] compare(i, n), direction=LT
+        }
+        step {
+          s = (s32[], f32[6,2,2]) parameter(0)
+          i = s32[] get-tuple-element(s), index=0
+          x = f32[6,2,2] get-tuple-element(s), index=1
+          u = f32[2,2,2] slice(x), slice={[1:3], [0:2], [0:2]}
+          zero = s32[] constant(0)
+          z = f32[6,2,2] dynamic-update-slice(x, u, zero, zero, zero)
+          ROOT r = (s32[], f32[6,2,2]) tuple(i, z)
+        }
+        ENTRY e {
+          i = s32[] parameter(0)
+          x = f32[6,2,2] parameter(1)
+          start = (s32[], f32[6,2,2]) tuple(i, x)
+          ROOT w = (s32[], f32[6,2,2]) while(start), condition=below, body=step
+        }"""
+    )
+    assert capfd.readouterr().err == ""
