@@ -52,7 +52,7 @@ def dump(program: Program, debug_options: Any, overrides: Iterable[tuple[str, An
         _write_module(f"{start}{_BEFORE}", _before(program), as_text=as_text, as_proto=as_proto)
         _write_module(f"{start}{_AFTER}", _after(program), as_text=as_text, as_proto=as_proto)
         for stage, end in _STAGES.items():
-            _write(f"{start}{end}", program.run.stage(stage))
+            write_form(f"{start}{end}", program.run.stage(stage))
     except (OSError, HloError) as fault:
         why = fault.message if isinstance(fault, HloError) else fault.strerror or fault
         raise PjrtError("INVALID_ARGUMENT", f"xla_dump_to={folder}: {why}") from None
@@ -69,10 +69,6 @@ def _after(program: Program) -> Any:
 
 def _write_module(path: str, module: Any, *, as_text: bool, as_proto: bool) -> None:
     if as_text:
-        _write(f"{path}.txt", module.to_text())
+        write_form(f"{path}.txt", module.to_text())
     if as_proto:
-        _write(f"{path}.hlo.pb", hlo_proto_bytes(module))
-
-
-def _write(path: str, content: str | bytes) -> None:
-    write_form(path, content)
+        write_form(f"{path}.hlo.pb", hlo_proto_bytes(module))

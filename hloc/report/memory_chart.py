@@ -30,7 +30,8 @@ _STYLE = """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
 
 def memory_chart(module: Module, assignment: BufferAssignment) -> str:
     """Return the chart of the arena of a compiled module."""
-    title = _clean(f"{module.name}: arena {size_text(assignment.arena_bytes)}")
+    # XML forbids control characters even in escaped form: `printable_lines` replaces them.
+    title = printable_lines(f"{module.name}: arena {size_text(assignment.arena_bytes)}")
     buffers = in_arena(assignment)
     size = _WIDTH, _HEIGHT
     if not assignment.arena_bytes:
@@ -103,7 +104,7 @@ def _name(buffer: Buffer, kind: str, scale: _Scale) -> Iterator[str]:
     (first, last), place = buffer.busy[0], buffer.place
     width = (last - first + 1) * scale.per_step
     height = place.size_bytes * scale.per_byte
-    name = _clean(buffer.inst.name)
+    name = printable_lines(buffer.inst.name)
     room = len(name) * 6.4 + 6
     x, y = scale.x(first) + width / 2, scale.y(place.offset) - height / 2
     if room <= width and height >= 14:
@@ -122,7 +123,7 @@ def _title(buffer: Buffer) -> str:
     first, last = buffer.busy[0][0], buffer.busy[-1][1]
     place = buffer.place
     where = f"{place.size_bytes:,} bytes at offset {place.offset:,}, steps {first} to {last}"
-    return _clean("\n".join([*names, where + source_of(buffer.inst)]))
+    return printable_lines("\n".join([*names, where + source_of(buffer.inst)]))
 
 
 def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
@@ -131,13 +132,8 @@ def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
         return
     x = scale.x(peak.time) + scale.per_step / 2
     inst = running_at(assignment, peak.time)
-    text = _clean(f"peak {size_text(peak.size_bytes)} at {inst.name}")
+    text = printable_lines(f"peak {size_text(peak.size_bytes)} at {inst.name}")
     anchor = "end" if x > _WIDTH / 2 else "start"
     shift = -5 if anchor == "end" else 5
     yield line("peak", x, _TOP, x, scale.y(0))
     yield label(x + shift, _TOP - 4, text, anchor)
-
-
-def _clean(text: str) -> str:
-    """Return `text` without characters that XML forbids even in escaped form."""
-    return printable_lines(text)

@@ -232,11 +232,11 @@ class _Strip(_Scan):
             self.store_empty(self._at(column), number, self.start)
         if not self.is_sum:
             with body.loop(0, self.width) as column:
-                k.b.store(self.sums, self._slot(column), self.start)
+                k.b.store(self.sums, self.k.math.value(column), self.start)
             self._add_rows(0, self.size)
             return
         with body.loop(0, self.width) as column:
-            k.b.store(self.total, self._slot(column), k.b.convert(self.start, F64))
+            k.b.store(self.total, self.k.math.value(column), k.b.convert(self.start, F64))
         with body.loop(0, self.size, _ROWS) as first:
             self._start_block()
             end = block_end(k, first, self.size, _ROWS) if self.size > _ROWS else self.size
@@ -247,14 +247,14 @@ class _Strip(_Scan):
         """Round the totals to the prefix; a block's sum starts at -0, the identity of addition."""
         b, dtype = self.b, self.dtype
         with self.k.body.loop(0, self.width) as column:
-            at = self._slot(column)
+            at = self.k.math.value(column)
             b.store(self.before, at, b.convert(b.load(self.total, F64, at), dtype))
             b.store(self.sums, at, b.const(dtype, -0.0))
 
     def _end_block(self) -> None:
         b, dtype = self.b, self.dtype
         with self.k.body.loop(0, self.width) as column:
-            at = self._slot(column)
+            at = self.k.math.value(column)
             part = b.convert(b.load(self.sums, dtype, at), F64)
             b.store(self.total, at, b.fadd(b.load(self.total, F64, at), part))
 
@@ -269,7 +269,7 @@ class _Strip(_Scan):
     def _add_row(self, step: IndexValue, *, is_result: bool) -> None:
         b, dtype = self.b, self.dtype
         with self.k.body.loop(0, self.width) as column:
-            at, index = self._slot(column), self._at(column)
+            at, index = self.k.math.value(column), self._at(column)
             value = self.folded(b.load(self.sums, dtype, at), self.read(index, step))
             b.store(self.sums, at, value)
             if not is_result:
@@ -277,9 +277,6 @@ class _Strip(_Scan):
             if self.is_sum:
                 value = b.fadd(b.load(self.before, dtype, at), value)
             self.store(index, step, value)
-
-    def _slot(self, column: IndexValue) -> Value:
-        return self.k.math.value(column)
 
     def _at(self, column: IndexValue) -> list[IndexValue]:
         """Return the index of a column; the scan fills in its own dimension."""
