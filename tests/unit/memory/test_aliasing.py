@@ -13,7 +13,7 @@ from hloc.ir.attributes import Alias
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
 from hloc.memory.memory_plan import plan_memory
-from hloc.memory.schedule import schedule_module
+from hloc.memory.schedule import schedules
 from hloc.options import CompileOptions
 from tests.unit.memory.random_programs import random_module
 from tests.unit.memory.simulator import Simulator
@@ -53,7 +53,7 @@ def how(header: str, *lines: str) -> list[str]:
 def test_arrays_stay_whole_until_their_last_use(seed: int, choices: int, donated: bool) -> None:
     module = aliased_randomly(seed)
     lower(module, CompileOptions())
-    schedule = schedule_module(module)
+    schedule = schedules(module)[0]
     assignment = assign_buffers(module, schedule, lambda inst: 100 if inst.is_a("add") else 0)
     Simulator(schedule, assignment, choices, donated).run(module.entry)
 

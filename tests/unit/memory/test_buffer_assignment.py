@@ -14,7 +14,7 @@ from hloc.memory.allocation import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment, assign_buffers
 from hloc.memory.heap import aligned
 from hloc.memory.memory_plan import plan_memory
-from hloc.memory.schedule import Schedule, schedule_module
+from hloc.memory.schedule import Schedule, schedules
 from hloc.options import CompileOptions
 from tests.unit.memory.random_programs import random_module
 from tests.unit.memory.simulator import Simulator
@@ -58,7 +58,7 @@ def scratch_bytes(inst: Instruction) -> int:
 def assigned(text: str) -> tuple[Schedule, BufferAssignment]:
     module = hloc.parse(text)
     lower(module, CompileOptions())
-    schedule = schedule_module(module)
+    schedule = schedules(module)[0]
     return schedule, assign_buffers(module, schedule, scratch_bytes)
 
 
@@ -73,7 +73,7 @@ def test_arrays_stay_whole_until_their_last_use(seed: int, choices: int) -> None
     """Random loops, branches and calls that swap, duplicate, hand on and update their state."""
     module = hloc.parse(random_module(seed))
     lower(module, CompileOptions())
-    schedule = schedule_module(module)
+    schedule = schedules(module)[0]
     assignment = assign_buffers(module, schedule, scratch_bytes)
     Simulator(schedule, assignment, choices).run(module.entry)
 
