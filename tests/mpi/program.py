@@ -24,7 +24,7 @@ from tests.unit.runtime.communicator.test_mpi_calls import (
     module_of,
     ragged,
 )
-from tests.unit.runtime.test_run_devices import (
+from tests.unit.runtime.device_programs import (
     CHAIN,
     NEVER_RECEIVED,
     PIPELINE,

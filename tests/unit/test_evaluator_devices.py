@@ -17,6 +17,7 @@ import pytest
 import hloc
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_devices
+from tests.unit.runtime.device_programs import PIPELINE, transfers
 from tests.waiting import wait_until
 
 SUM = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
@@ -233,32 +234,14 @@ def test_a_fault_of_one_device_is_raised_with_its_number() -> None:
         run(entry, 4)
 
 
-PIPELINE = """body { t = (s32[], f32[2], token[]) parameter(0)
-  i = s32[] get-tuple-element(t), index=0
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  v = f32[2] get-tuple-element(t), index=1
-  k = token[] get-tuple-element(t), index=2
-  r = (f32[2], u32[], token[]) recv(k), channel_id=1, PAIRS
-  s = (f32[2], u32[], token[]) send(v, k), channel_id=1, PAIRS
-  d = (f32[2], token[]) recv-done(r), channel_id=1, PAIRS
-  x = f32[2] get-tuple-element(d), index=0
-  e = token[] send-done(s), channel_id=1, PAIRS
-  ROOT u = (s32[], f32[2], token[]) tuple(j, x, e) }
-below { t = (s32[], f32[2], token[]) parameter(0)
-  i = s32[] get-tuple-element(t), index=0
-  n = s32[] constant(2)
-  ROOT c = pred[] compare(i, n), direction=LT }
-""".replace("PAIRS", "frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3}}}")
-
-
 def test_transfers_move_data_along_their_pairs() -> None:
     entry = """z = s32[] constant(0)
   k = token[] after-all()
   t = (s32[], f32[2], token[]) tuple(z, a, k)
   w = (s32[], f32[2], token[]) while(t), condition=below, body=body
   ROOT r = f32[2] get-tuple-element(w), index=1"""
-    assert run(entry, 4, PIPELINE) == [[0, 0], [0, 0], [1, 2], [11, 12]]
+    called = transfers(PIPELINE, "{{0,1},{1,2},{2,3}}")
+    assert run(entry, 4, called) == [[0, 0], [0, 0], [1, 2], [11, 12]]
 
 
 def test_a_receiver_whose_source_does_not_send_is_a_deadlock() -> None:

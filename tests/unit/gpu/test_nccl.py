@@ -32,7 +32,7 @@ from tests.unit.runtime.communicator.test_mpi_calls import (
     module_of,
     ragged,
 )
-from tests.unit.runtime.test_run_devices import (
+from tests.unit.runtime.device_programs import (
     CHAIN,
     LOOP,
     LOOP_ENTRY,
@@ -40,9 +40,9 @@ from tests.unit.runtime.test_run_devices import (
     PIPELINE,
     PIPELINE_ENTRY,
     loop_arguments,
+    module_text,
     transfers,
 )
-from tests.unit.runtime.test_run_devices import module as module_text
 from tests.waiting import again_and_again
 
 RING, ROW = "{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,2},{2,3}}"
