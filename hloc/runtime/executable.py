@@ -30,6 +30,7 @@ from hloc.runtime.communicator.interface import Engine, ExchangeProgram
 from hloc.runtime.cpu_loader import LoadedCode
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.device_run import DeviceRun, OnFault
+from hloc.runtime.donation import Donation
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.recycling import Recycler
@@ -113,8 +114,7 @@ class Executable:
             for i, spec in enumerate(self._specs)
         )
         self.aliases = manifest.aliases
-        self._alias_of = {alias.output: alias for alias in self.aliases}
-        self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
+        self._donation = Donation(self.aliases, self._specs, self._results, self._table)
         self._idle: list[Frame] = []
         self._engine: Engine | None = None  # by default the local one, on first use
         self._idle_devices: list[DeviceRun] = []
@@ -211,7 +211,7 @@ class Executable:
             if frame.stop.value:
                 raise frame.end()
             if given:
-                self._copy_out(frame.table, given, results)
+                self._donation.copy_out(frame.table, given, results)
         finally:
             if len(self._idle) < _MAX_IDLE_FRAMES:
                 self._idle.append(frame)
@@ -259,10 +259,11 @@ class Executable:
                 used.append(array)  # a copy must live as long as the call
                 table[slot] = array.ctypes.data
         given: dict[int, Array] = {}
-        if donate or self._always_aliased:
-            given = self._given(table, arrays, donate)
-        if given or self._always_aliased:
-            return self._aliased_results(frame, given), given, used
+        donation = self._donation
+        if donate or donation.always:
+            given = donation.usable(table, arrays, donate)
+        if given or donation.always:
+            return donation.results(frame, given), given, used
         results = []
         for slot, axes, recycler in frame.outputs:
             array, table[slot] = recycler.take()
@@ -362,76 +363,7 @@ class Executable:
 
         return DeviceRun(communicator, new_frame)
 
-    # ---- donated arguments
-
-    def _given(
-        self, table: Any, arrays: Sequence[Any], donate: Collection[int]
-    ) -> dict[int, Array]:
-        """Return the usable donated array of each output, by number of the output.
-
-        `table` has the addresses of all arguments, which show copies and overlaps.
-        """
-        result = {}
-        for alias in self.aliases:
-            number = alias.parameter
-            if number not in donate or alias.how == "apart":
-                continue
-            array = arrays[number]
-            if (
-                type(array) is np.ndarray
-                and array.flags.writeable
-                and array.ctypes.data == self._parameter_address(table, alias.output)
-                and self._alone(table, number)
-            ):
-                spec = self._results[alias.output]
-                result[alias.output] = spec.over(array, self._specs[number])
-        left_out = {alias.group for alias in self.aliases if alias.output not in result}
-        return {o: array for o, array in result.items() if self._alias_of[o].group not in left_out}
-
-    def _alone(self, table: Any, number: int) -> bool:
-        """True if no other argument shares memory with argument `number`."""
-        first = self._table.first_parameter
-        start = table[first + number] or 0
-        end = start + self._specs[number].shape.size_bytes
-        return all(
-            i == number
-            or (table[first + i] or 0) >= end
-            or (table[first + i] or 0) + spec.shape.size_bytes <= start
-            for i, spec in enumerate(self._specs)
-        )
-
-    def _parameter_address(self, table: Any, output: int) -> int:
-        """Return the address of the argument that `output` is aliased with."""
-        address = table[self._table.first_parameter + self._alias_of[output].parameter]
-        return int(address or 0)
-
-    def _aliased_results(self, frame: Frame, given: dict[int, Array]) -> list[Array]:
-        """Return the arrays of the outputs: those in `given`, and new ones.
-
-        For outputs in place, new arrays are initialised with the bytes of the argument.
-        """
-        table, results = frame.table, []
-        for number, (slot, axes, recycler) in enumerate(frame.outputs):
-            alias = self._alias_of.get(number)
-            if alias is not None and alias.is_shared and number in given:
-                table[slot] = self._parameter_address(table, number)
-                results.append(given[number])
-                continue
-            array, table[slot] = recycler.take()
-            results.append(array if axes is None else array.transpose(axes))
-            if alias is not None and alias.how == "in place":
-                source = self._parameter_address(table, number)
-                ctypes.memmove(table[slot], source, alias.size_bytes)
-        return results
-
-    def _copy_out(self, table: Any, given: dict[int, Array], results: list[Array]) -> None:
-        """Copy results into the arguments that must alias them."""
-        for output, array in given.items():
-            alias = self._alias_of[output]
-            if alias.how == "copied":
-                source = table[self._table.first_output + output]
-                ctypes.memmove(self._parameter_address(table, output), source, alias.size_bytes)
-                results[output] = array
+    # ---- memory of a call
 
     def _failed(self, fault: BaseException) -> None:
         """Keep the first error of a host function and end all loops."""
