@@ -54,6 +54,8 @@ class Cost:
         return Cost(self.flops, self.transcendentals)
 
 
+_NO_COST = Cost()
+
 CostOf = Callable[[Computation], Cost]
 
 
@@ -72,17 +74,20 @@ def costs_of(computations: Iterable[Computation]) -> dict[Computation, Cost]:
 
 def computation_cost(computation: Computation, called: CostOf) -> Cost:
     """Return the sum over the instructions; `called` gives the cost of called computations."""
-    total = Cost()
-    for inst in computation.instructions:
-        total += instruction_cost(inst, called)
-    return total
+    costs = [instruction_cost(inst, called) for inst in computation.instructions]
+    return Cost(
+        sum([cost.flops for cost in costs]),
+        sum([cost.transcendentals for cost in costs]),
+        sum([cost.bytes_read for cost in costs]),
+        sum([cost.bytes_written for cost in costs]),
+    )
 
 
 def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
     """Return the cost of one instruction, including what it calls."""
     name = inst.opcode.name
     if inst.opcode.nop or inst.opcode.forwards or name == "bitcast":
-        return Cost()
+        return _NO_COST
     bodies = [called(computation) for computation in inst.called]
     if name == "conditional":
         return max(bodies, key=lambda cost: cost.flops + cost.bytes, default=Cost())
@@ -95,7 +100,7 @@ def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
         read = min(read, written + sum(o.shape.size_bytes for o in inst.operands[1:]))
     elif name == "dynamic-update-slice":
         read = written = inst.operands[1].shape.size_bytes
-    return arithmetic + Cost(0, 0, read, written)
+    return Cost(arithmetic.flops, arithmetic.transcendentals, read, written)
 
 
 def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import chain
 
 from hloc.analysis.epilogue import product_in
 from hloc.codegen.builder.lane_builder import LaneBuilder
@@ -24,7 +23,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import attention_of
-from hloc.shapes import ArrayShape, array_leaves
+from hloc.shapes import array_leaves
 
 _OPCODES = frozenset(
     {
@@ -75,15 +74,16 @@ def lane_count(inst: Instruction, target: Target) -> int:
     if inst.is_a("fusion"):
         products = _products(inst.called[0])
         members = [member for member in inst.called[0].instructions if member not in products]
-    sizes: Counter[int] = Counter()
     for member in members:
         has_lanes = member.opcode.elemental is not None or member.opcode.name in _OPCODES
         if not has_lanes and not (member is root_of(inst) and pads_only(member)):
             return 0
-        for shape in chain(
-            array_leaves(member.shape), *(array_leaves(o.shape) for o in member.operands)
-        ):
-            sizes[_computed_bytes(shape)] += 1
+    values = [value for member in members for value in (member, *member.operands)]
+    arrays = [shape for value in values for shape in array_leaves(value.shape)]
+    types = Counter([shape.dtype for shape in arrays if shape.dims])
+    sizes: Counter[int] = Counter()
+    for dtype, count in types.items():
+        sizes[_computed_bytes(dtype)] += count
     widest = max(sizes, default=0)
     if not widest:
         return 0
@@ -130,12 +130,10 @@ def _products(body: Computation) -> tuple[Instruction, ...]:
     return () if attention is None else (attention.scores, attention.result)
 
 
-def _computed_bytes(shape: ArrayShape) -> int:
-    """Return the size of an element of `shape` in a register; 0 for scalars."""
-    if not shape.dims:
-        return 0
-    dtype: DType = component_of(shape.dtype)
-    return 4 if is_narrow_float(dtype) else dtype.storage_bytes
+def _computed_bytes(dtype: DType) -> int:
+    """Return the size of an element in a register."""
+    component = component_of(dtype)
+    return 4 if is_narrow_float(component) else component.storage_bytes
 
 
 @dataclass(frozen=True, slots=True)
