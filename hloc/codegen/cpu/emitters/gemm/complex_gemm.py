@@ -32,7 +32,7 @@ from hloc.codegen.cpu.emitters.routine_writer import (
 )
 from hloc.codegen.cpu.emitters.vector_loads import load_lanes, store_lanes, vector_type
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged, row_axis, swapped
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged, swapped
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, DType, component_of
@@ -44,13 +44,13 @@ _PART_TYPES = (F32, F64)
 MAX_BLOCKS_BYTES = 1 << 24
 """Most memory for the blocks of a right-hand side, which take twice its size."""
 
-MIN_ROWS, MIN_SMALL_ROWS = 24, 4
-"""Fewest rows of a packed and of a small gemm for which writing the blocks pays.
+MIN_ROWS = 24
+"""Fewest rows of a packed gemm for which writing the blocks pays.
 
 Run time relative to loops over panels: 0.8 for 64x64x64 of c64, 0.95 for 24x64x64, 1.2 for
-16x200x200; 0.94 for 24x100x24 of c128, 1.4 for 13x200x24. Small: 0.96 for 4x32x32 of c64, 1.0 for
-8x8x8, 0.6 for 64 products of 12x12x12, 0.8 for 16x16x16 of c128. They compile in a fifth of the
-time.
+16x200x200; 0.94 for 24x100x24 of c128, 1.4 for 13x200x24. Small gemms: 0.96 for 4x32x32 of c64, 1.0
+for 8x8x8, 0.6 for 64 products of 12x12x12, 0.8 for 16x16x16 of c128, 1.3 for 1x64x48 of c64 (4.1
+us; XLA:CPU takes 24). They compile in a fifth to a third of the time.
 """
 
 _PARAMETERS = named_parameters("from", "to", "rows row_stride count stride distance")
@@ -99,9 +99,7 @@ def packed_complex_gemm(
 def small_complex_gemm(
     p: GemmProblem, sources: tuple[DType, DType], result: DType
 ) -> ComplexGemm | None:
-    """Return a small gemm of complex numbers; None for other types, forms and few rows."""
-    if row_axis(p).size < MIN_SMALL_ROWS:
-        return None
+    """Return a small gemm of complex numbers; None for other types and forms."""
     found = _complex_gemm(p, sources, result, small_gemm)
     return None if found is None or found.exchanged else found
 

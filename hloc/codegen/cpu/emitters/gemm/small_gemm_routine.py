@@ -29,9 +29,9 @@ from hloc.codegen.cpu.emitters.vector_loads import (
 )
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, F64, S64, DType
+from hloc.dtypes import F32, F64, S32, S64, DType
 
-TYPES = (F32, F64)
+TYPES = (F32, F64, S32)
 """Element types of both sides and the result."""
 
 _TILES = (8, 4, 2, 1)
@@ -122,12 +122,15 @@ class _Small:
         k = Value(S64, step)
         place = math.mul(argument("%rhs_step"), k)
         y = load_lanes(self.w, self._moved(rhs, place), self.dtype, lanes, mask)
+        multiply, add = (
+            ("mul", "add") if self.dtype.is_integer else ("fmul contract", "fadd contract")
+        )
         along = math.mul(argument("%lhs_step"), k)
         new = []
         for left, total in zip(lefts, sums, strict=True):
             x = self._splat(lhs, math.add(left, along), lanes)
-            product = fn.value(f"fmul contract {kind} {x}, {y}")
-            new.append(fn.value(f"fadd contract {kind} {total}, {product}"))
+            product = fn.value(f"{multiply} {kind} {x}, {y}")
+            new.append(fn.value(f"{add} {kind} {total}, {product}"))
         following = fn.value(f"add i64 {step}, 1")
         again = fn.value(f"icmp slt i64 {following}, %depth")
         loop.close([following, *new], again)
