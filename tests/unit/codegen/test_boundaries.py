@@ -7,7 +7,7 @@ import pytest
 
 import hloc
 from hloc.codegen.cpu.backend import CpuBackend
-from hloc.codegen.kernels.boundaries import boundaries
+from hloc.codegen.kernels.boundaries import boundaries, boxes
 from hloc.driver import optimise
 from hloc.options import CompileOptions
 from tests.inputs import inputs_for
@@ -62,6 +62,24 @@ ENTRY e {
 }"""
 
 
+STACK = """HloModule m
+ENTRY e {
+  p = f32[30,40] parameter(0)
+  q = f32[30,40] parameter(1)
+  a = f32[30,1] slice(p), slice={[0:30], [39:40]}
+  b = f32[30,39] slice(p), slice={[0:30], [0:39]}
+  c = f32[30,40] concatenate(a, b), dimensions={1}
+  d = f32[2,40] slice(q), slice={[28:30], [0:40]}
+  f = f32[28,40] slice(q), slice={[0:28], [0:40]}
+  g = f32[30,40] concatenate(d, f), dimensions={0}
+  v = f32[1,30,40] reshape(c)
+  w = f32[1,30,40] reshape(g)
+  s = f32[2,30,40] concatenate(v, w), dimensions={0}
+  ROOT r = f32[2,30,40] add(s, s)
+}"""
+"""Two arrays, each rolled along another dimension."""
+
+
 MIRRORED = """HloModule m
 ENTRY e {
   p = f32[20,30] parameter(0)
@@ -104,7 +122,37 @@ ENTRY e {{
     assert boundaries(hloc.parse(text).entry.root, 0) == ()
 
 
-@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED, MIRRORED])
+def test_parts_of_a_stack_are_split_where_they_read_other_arrays() -> None:
+    """The first array has a boundary along columns, the second along rows."""
+    parts = boxes(hloc.parse(STACK).entry.root, [0, 1, 2])
+    assert sorted(map(str, parts)) == [
+        "(range(0, 1), range(0, 30), range(0, 1))",
+        "(range(0, 1), range(0, 30), range(1, 40))",
+        "(range(1, 2), range(0, 2), range(0, 40))",
+        "(range(1, 2), range(2, 30), range(0, 40))",
+    ]
+
+
+def test_the_longest_stretch_has_a_loop_of_its_own() -> None:
+    """Too many boundaries: the ten elements that come one by one share a loop."""
+    pieces = ", ".join([f"one{i}" for i in range(10)])
+    slices = "\n".join(
+        f"  one{i} = f32[1] slice(p), slice={{[{3 * i}:{3 * i + 1}]}}" for i in range(10)
+    )
+    text = f"""HloModule m
+ENTRY e {{
+  p = f32[300] parameter(0)
+{slices}
+  ROOT c = f32[310] concatenate({pieces}, p), dimensions={{0}}
+}}"""
+    module = hloc.parse(text)
+    assert boxes(module.entry.root, [0]) == [(range(10),), (range(10, 310),)]
+    (argument,) = inputs_for(module)
+    (got,), (want,) = hloc.compile(text)(argument), hloc.evaluate(module, argument)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED, MIRRORED, STACK])
 def test_each_stretch_gives_what_the_evaluator_gives(text: str) -> None:
     module = hloc.parse(text)
     arguments = inputs_for(module)

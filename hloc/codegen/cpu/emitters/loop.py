@@ -7,10 +7,9 @@ tiles if an array is read across that order (`movement/tiles.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import pairwise, product
 
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
@@ -22,7 +21,7 @@ from hloc.codegen.cpu.emitters.movement.tiles import read_across, strided_reads,
 from hloc.codegen.cpu.emitters.reduction.side_by_side import reads_rows_apart
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
-from hloc.codegen.kernels.boundaries import boundaries
+from hloc.codegen.kernels.boundaries import Box, boundaries, boxes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
@@ -179,10 +178,10 @@ def _nest(
         for value, (_, output) in zip(values, outputs, strict=True):
             output.store(k.math, index, value)
 
-    edges = {} if whole else _edges(k, order)
-    if edges:
+    parts = [] if whole or not order else _parts(k.inst, shape.dims, order)
+    if parts:
         k.is_final = False
-        _split_nest(k, shape.dims, order, edges, first_range, write)
+        _split_nest(k, parts, order, first_range, write)
         return
     if _interleaves(k.inst, shape, order):
         k.is_final = False
@@ -200,56 +199,43 @@ def _nest(
 
 # ---------------------------------------------------------------- loops between boundaries
 
-_MOST_COPIES = 150
-"""Most instructions in all copies of a kernel's body together."""
 
-
-def _edges(k: KernelContext, order: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """Return the positions at which the loops of dimensions are split, for small kernels.
-
-    The fastest dimension comes first: a test in its loop prevents vectorisation.
-    """
-    members = len(k.inst.called[0].instructions) if k.inst.is_a("fusion") else 1
-    result: dict[int, tuple[int, ...]] = {}
-    for dim in reversed(order):
-        found = boundaries(k.inst, dim)
-        members *= len(found) + 1
-        if members > _MOST_COPIES:
-            break
-        if found:
-            result[dim] = found
-    return result
+def _parts(inst: Instruction, dims: Sequence[int], order: Sequence[int]) -> list[Box]:
+    """Return the parts of the result that have loops of their own; [] if it has no boundaries."""
+    inner = dims[order[-1]] if len(order) > 1 else 0
+    found = boxes(inst, order[:-1] if 0 < inner <= _FEW_APART else order)
+    is_split = len(found) > 1 or (0 < inner <= _FEW_APART and boundaries(inst, order[-1]))
+    return found if is_split else []
 
 
 def _split_nest(
     k: KernelContext,
-    dims: Sequence[int],
+    parts: Sequence[Box],
     order: Sequence[int],
-    edges: Mapping[int, tuple[int, ...]],
     first_range: tuple[IndexValue, IndexValue],
     write: Callable[[Index], None],
 ) -> None:
-    """Emit the loops, one for each range of a dimension between two of its `edges`.
+    """Emit the loops of each part of the result.
 
     A fastest dimension of few elements, such as the coordinates of points that were stacked, has no
     loop: all its elements are written by one iteration, which LLVM vectorises with shuffles.
     """
+    dims = k.outputs[0].dims
     *slow, last = order
-    if slow and last in edges and dims[last] <= _FEW_APART:
+    if slow and dims[last] <= _FEW_APART:
         order = slow
         write = partial(_write_all, write, last, dims[last])
-    stretches = [pairwise((0, *edges.get(dim, ()), dims[dim])) for dim in order]
-    for parts in product(*stretches):
+    for box in parts:
         index: list[IndexValue] = [0] * len(dims)
         with ExitStack() as stack:
-            for number, (dim, (low, high)) in enumerate(zip(order, parts, strict=True)):
-                start: IndexValue = low
-                stop: IndexValue = high
+            for number, dim in enumerate(order):
+                start: IndexValue = box[dim].start
+                stop: IndexValue = box[dim].stop
                 if number == 0:
-                    start = k.math.maximum(low, first_range[0])
-                    stop = k.math.minimum(high, first_range[1])
+                    start = k.math.maximum(start, first_range[0])
+                    stop = k.math.minimum(stop, first_range[1])
                 index[dim] = stack.enter_context(k.body.loop(start, stop))
-                k.math.bound(index[dim], range(low, high))
+                k.math.bound(index[dim], box[dim])
             write(tuple(index))
 
 
