@@ -271,6 +271,13 @@ class LlvmBuilder(ElementBuilder):
     def from_narrow_bits(self, bits: Value, dtype: DType) -> Value:
         return self._cast("trunc", bits, dtype)
 
+    def _convert_to_float(self, x: Value, dtype: DType) -> Value:
+        if x.dtype.is_narrow_float and not dtype.is_narrow_float and x.text.isdigit():
+            # LLVM would find an extremum of a register, not of a constant.
+            bits = np.array(int(x.text), f"u{x.dtype.storage_bytes}")
+            return self.const(dtype, float(bits.view(x.dtype.numpy)))
+        return super()._convert_to_float(x, dtype)
+
     def half_to_float(self, x: Value) -> Value:
         lanes = self.lanes_of(x)
         half = vector_of("half", lanes)

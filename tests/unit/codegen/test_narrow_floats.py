@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
+import hloc
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.dtypes import BF16, DTYPES, F16, DType
 from tests.tolerance import bounds
@@ -128,3 +129,26 @@ def test_nan_and_zeros_of_bf16_arithmetic(opcode: str) -> None:
     arrays = [part.astype(BF16.numpy) for part in (x, y)[:arity]]
     with np.errstate(all="ignore"):
         check_root(text, arrays, **bounds("exact"))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8e5m2", "f8e4m3fn"])
+def test_constants_are_f32_constants(dtype: str) -> None:
+    """They are converted when the code is written, with the same values and NaN."""
+    text = f"""HloModule m
+ENTRY e {{
+  p = {dtype}[40] parameter(0)
+  a = {dtype}[] constant(-1.5)
+  b = {dtype}[] constant(448)
+  n = {dtype}[] constant(nan)
+  m = {dtype}[40] broadcast(n), dimensions={{}}
+  c = {dtype}[40] clamp(a, p, b)
+  d = {dtype}[40] maximum(p, m)
+  ROOT t = ({dtype}[40], {dtype}[40]) tuple(c, d)
+}}"""
+    module = hloc.parse(text)
+    numbers = [0.0, -0.0, np.nan, 1e-7, 2.0, -3.0, 57344.0]
+    x = np.resize(np.array(numbers, np.float32), 40).astype(
+        module.entry.parameters[0].array.dtype.numpy
+    )
+    for got, want in zip(hloc.compile(text)(x), hloc.evaluate(module, x), strict=True):
+        np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
