@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
-from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, STOP_SLOT
+from hloc.codegen.plan.pointer_table import ARENA_SLOT, FIRST_SLOT, STOP_SLOT
 from hloc.errors import UnsupportedError
 from hloc.ir.module import Module
 from hloc.memory.heap import Packing, Request

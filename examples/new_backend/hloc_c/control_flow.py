@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hloc.codegen.plan.plan import (
-    STOP_SLOT,
     BranchStep,
     CallStep,
     CopyStep,
     HostStep,
     KernelStep,
     LoopStep,
-    Place,
     Plan,
     Step,
 )
+from hloc.codegen.plan.pointer_table import STOP_SLOT, Place
 
 
 def control_flow_text(plan: Plan) -> str:

@@ -13,18 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from hloc.codegen.builder.loops import has_only_short_loops
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.plan.plan import (
-    STOP_SLOT,
     BranchStep,
     CopyStep,
     ExchangeStep,
     HostStep,
     KernelStep,
     LoopStep,
-    Place,
     Plan,
     Step,
     called_by,
 )
+from hloc.codegen.plan.pointer_table import STOP_SLOT, Place
 from hloc.lazy_dataclass import dataclass
 
 _MOST_LINES = 1200

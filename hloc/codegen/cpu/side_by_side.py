@@ -19,7 +19,8 @@ from dataclasses import field, replace
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.cpu.split_kernel import Split
 from hloc.codegen.plan.areas import Area, leaves_of
-from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, SideBySideStep, Step
+from hloc.codegen.plan.plan import CopyStep, KernelStep, Plan, SideBySideStep, Step
+from hloc.codegen.plan.pointer_table import Place
 from hloc.lazy_dataclass import dataclass
 
 _MIN_NANOSECONDS = 20_000

@@ -13,9 +13,6 @@ from hloc.codegen.cpu.split_kernel import Split
 from hloc.codegen.cpu.split_routine import split_numbers, split_routine
 from hloc.codegen.cpu.subnormals import FloatMode
 from hloc.codegen.plan.plan import (
-    DEVICE_SLOT,
-    STOP_SLOT,
-    THREADS_SLOT,
     BranchStep,
     CallStep,
     CopyStep,
@@ -23,10 +20,10 @@ from hloc.codegen.plan.plan import (
     HostStep,
     KernelStep,
     LoopStep,
-    Place,
     SideBySideStep,
     Step,
 )
+from hloc.codegen.plan.pointer_table import DEVICE_SLOT, STOP_SLOT, THREADS_SLOT, Place
 from hloc.lazy_dataclass import dataclass
 
 _MOST_PARTS_COPIED = 8

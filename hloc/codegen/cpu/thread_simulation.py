@@ -28,8 +28,8 @@ from hloc.codegen.plan.plan import (
     LoopStep,
     SideBySideStep,
     Step,
-    computation_numbers,
 )
+from hloc.codegen.plan.plan_steps import computation_numbers
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 

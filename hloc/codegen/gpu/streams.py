@@ -12,7 +12,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from hloc.codegen.gpu.kernel import GpuKernel
-from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, Step
+from hloc.codegen.plan.plan import CopyStep, KernelStep, Plan, Step
+from hloc.codegen.plan.pointer_table import Place
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import array_leaves
 

@@ -20,7 +20,8 @@ from hloc.codegen.plan.check import check_plan
 from hloc.codegen.plan.collective_exchange import exchange_of
 from hloc.codegen.plan.exchange import MOST_COMBINED
 from hloc.codegen.plan.kernel_request import InstructionKeys, KernelRequest, PlannedKernel
-from hloc.codegen.plan.plan import Plan, PlannedExchange, plan_module, runs_as
+from hloc.codegen.plan.plan import Plan
+from hloc.codegen.plan.plan_steps import PlannedExchange, plan_module, runs_as
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass

@@ -8,7 +8,8 @@ from typing import TypeAlias
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.streams import StraightRun
-from hloc.codegen.plan.plan import CopyStep, Place
+from hloc.codegen.plan.plan import CopyStep
+from hloc.codegen.plan.pointer_table import Place
 from hloc.lazy_dataclass import dataclass
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, Plan
+from hloc.codegen.plan.plan import Plan
+from hloc.codegen.plan.pointer_table import ARENA_SLOT, FIRST_SLOT
 from hloc.dtypes import Array
 from hloc.runtime.gpu.device import Device
 from hloc.runtime.gpu.simulated import SimulatedDevice

@@ -9,15 +9,8 @@ import numpy as np
 
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.streams import StraightRun, straight_runs
-from hloc.codegen.plan.plan import (
-    BranchStep,
-    CallStep,
-    ExchangeStep,
-    HostStep,
-    LoopStep,
-    Place,
-    Step,
-)
+from hloc.codegen.plan.plan import BranchStep, CallStep, ExchangeStep, HostStep, LoopStep, Step
+from hloc.codegen.plan.pointer_table import Place
 from hloc.dtypes import Array
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.array_spec import ArraySpec, spec_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from hloc.codegen.gpu.streams import Access, StraightRun, assign, dependencies, straight_runs
-from hloc.codegen.plan.plan import Place
+from hloc.codegen.plan.pointer_table import Place
 from tests.unit.gpu.simulate import compiled, entry
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from hloc.codegen.cpu.aot.interface import Interface
 from hloc.codegen.cpu.aot.parallel import parallel_name
 from hloc.codegen.cpu.aot.variants import CHOICE, choice_text, entry_of, symbol_of
-from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, STOP_SLOT, THREADS_SLOT, Plan
-from hloc.codegen.plan.pointer_table import ENTRY
+from hloc.codegen.plan.plan import Plan
+from hloc.codegen.plan.pointer_table import ARENA_SLOT, ENTRY, FIRST_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.errors import HloError
 from hloc.memory.buffer_assignment import ConstantArray
 
