@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.extract import extract
-from hloc.analysis.module_diff import line_of
+from hloc.analysis.module_lines import line_of
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

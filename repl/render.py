@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.text import Text
 
-from hloc.analysis.module_diff import Line
+from hloc.analysis.module_lines import Line
 from hloc.analysis.provenance import Origin
 from hloc.errors import HloError, printable_lines
 from hloc.report.text import plural

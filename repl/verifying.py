@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.analysis.module_diff import element_text
+from hloc.analysis.module_lines import element_text
 from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module

@@ -26,12 +26,10 @@ from hloc.analysis.module_diff import (
     REWIRED,
     SAME,
     ComputationDiff,
-    Line,
     Row,
-    Snapshot,
     diff_snapshots,
-    snapshot,
 )
+from hloc.analysis.module_lines import Line, Snapshot, snapshot
 from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.ir.notebook import NotebookView

@@ -14,16 +14,8 @@ from zlib import crc32
 import numpy as np
 
 from hloc.analysis.diff_rows import DiffTable, RowOptions, table_of
-from hloc.analysis.module_diff import (
-    CHANGED,
-    ComputationLines,
-    Line,
-    ModuleDiff,
-    Row,
-    Snapshot,
-    diff_snapshots,
-    line_of,
-)
+from hloc.analysis.module_diff import CHANGED, ModuleDiff, Row, diff_snapshots
+from hloc.analysis.module_lines import ComputationLines, Line, Snapshot, line_of
 from hloc.analysis.module_match import ModuleMatch, match_modules
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

@@ -15,7 +15,8 @@ from typing import Any
 
 from hloc.analysis.diff_rows import table_of
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
+from hloc.analysis.module_diff import diff_snapshots
+from hloc.analysis.module_lines import Snapshot, snapshot
 from hloc.cli.pass_report import run_data
 from hloc.cli.step_graph import StepGraph
 from hloc.cli.talk import Talk

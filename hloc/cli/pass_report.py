@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from hloc.analysis.diff_rows import DiffTable, table_of
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_diff import Snapshot, snapshot
+from hloc.analysis.module_lines import Snapshot, snapshot
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module

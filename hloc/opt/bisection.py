@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
 
-from hloc.analysis.module_diff import line_of
+from hloc.analysis.module_lines import line_of
 from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module

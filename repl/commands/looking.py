@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from hloc.analysis.module_diff import line_of
+from hloc.analysis.module_lines import line_of
 from hloc.analysis.provenance import trace
 from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError

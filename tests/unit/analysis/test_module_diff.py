@@ -16,10 +16,8 @@ from hloc.analysis.module_diff import (
     SAME,
     ModuleDiff,
     diff_snapshots,
-    line_of,
-    literal_text,
-    snapshot,
 )
+from hloc.analysis.module_lines import line_of, literal_text, snapshot
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.literal import literal_of
