@@ -17,6 +17,7 @@ from hloc.errors import HloError
 from hloc.limits import current_limits, limit_note
 from hloc.literal import Literal, written_scalar
 from hloc.parser.grammar_file import terminal
+from hloc.parser.literal_elements import NUMBER, BadElement, elements_of
 from hloc.parser.scanner import COMMENT, after_blanks, fault, strip_comments
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape
 from hloc.source import SourceFile
@@ -24,25 +25,13 @@ from hloc.source import SourceFile
 MAX_RANK = 64
 """Most dimensions of a literal; NumPy has no more."""
 
-_NUMBER = rf"(?:{terminal('DECIMAL')}|{terminal('INT')})"
-_ELEMENT = rf"(?:{_NUMBER}|{terminal('NON_FINITE')}|{terminal('TRUTH')})"
+_ELEMENT = rf"(?:{NUMBER}|{terminal('NON_FINITE')}|{terminal('TRUTH')})"
 _TOKEN = re.compile(rf"({_ELEMENT})|(\.\.\.)|([{{}}(),])")
-_NUMBERS = re.compile(rf"(?:{_NUMBER}[ ]?)*+")
 # Elements are in the innermost braces only, each followed by a blank, a comma or a brace.
 _INNERMOST = rf"\{{(?:[ \t\r\n,]|{_ELEMENT}(?=[ \t\r\n,}}]))*+\}}"
 _PLAIN_ARRAY = re.compile(rf"(?:{_INNERMOST}|[{{}} \t\r\n,])*+")
 _ROW = re.compile(r"\{([^{}]*+)\}")
 _ELIDED = re.compile(r"\{[ \t\r\n,]*+(?:\.\.\.[ \t\r\n,]*+)++\}")
-_INTEGER = re.compile(terminal("INT"))
-_NAN_PAYLOAD = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]++)\))?")
-
-
-class _BadElement(Exception):
-    """Element number `index` is wrong."""
-
-    def __init__(self, index: int, message: str) -> None:
-        super().__init__(message)
-        self.index = index
 
 
 def parse_literal(
@@ -132,8 +121,8 @@ class _Reader:
         tokens = _plain_tokens(text, shape) if self.fast else None
         if tokens is not None:
             try:
-                flat = _elements(tokens, shape.dtype)
-            except _BadElement:
+                flat = elements_of(tokens, shape.dtype)
+            except BadElement:
                 tokens = None  # read again, to say where
         if tokens is None:
             flat = self._read_by_tokens(shape)
@@ -204,8 +193,8 @@ class _Reader:
 
     def _checked(self, words: list[str], dtype: DType, places: list[int]) -> np.ndarray[Any, Any]:
         try:
-            return _elements(words, dtype)
-        except _BadElement as bad:
+            return elements_of(words, dtype)
+        except BadElement as bad:
             raise self.fail(places[bad.index], str(bad), len(words[bad.index])) from None
 
     def _read_by_tokens(self, shape: ArrayShape) -> np.ndarray[Any, Any]:
@@ -304,134 +293,3 @@ def _plain_tokens(text: str, shape: ArrayShape) -> list[str] | None:
 
 def _is_empty(braces: str, dims: tuple[int, ...]) -> bool:
     return braces == "{}" and dims[0] == 0
-
-
-def _elements(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return the values of `tokens` as `dtype`; `_BadElement` for the first wrong one."""
-    if dtype.is_pred:
-        return np.array([_pred(i, token) for i, token in enumerate(tokens)], np.bool_)
-    if dtype.is_integer:
-        return _integers(tokens, dtype)
-    return _floats(tokens, dtype)
-
-
-def _pred(index: int, token: str) -> bool:
-    if token in ("true", "false"):
-        return token == "true"
-    if not _INTEGER.fullmatch(token):
-        raise _BadElement(index, f"expected true, false or an integer but found {token}")
-    return _int64(index, token) != 0
-
-
-def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
-    low = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
-    high = 2 ** (dtype.bits - 1) - 1 if dtype.is_signed else 2**dtype.bits - 1
-    if dtype.bits == 64:  # XLA reads 64 bits and ignores the sign
-        low, high = -(2**63), 2**64 - 1
-    values = []
-    for index, token in enumerate(tokens):
-        if not _INTEGER.fullmatch(token):
-            raise _BadElement(index, f"expected an integer but found {token}")
-        value = _value(token)
-        if not low <= value <= high:
-            raise _BadElement(
-                index, f"value {token} is out of range for {dtype.name}, namely [{low}, {high}]"
-            )
-        values.append(value)
-    if dtype.bits == 64:
-        return np.array([value % 2**64 for value in values], np.uint64).view(dtype.numpy)
-    return np.array(values, np.int64).astype(dtype.numpy)
-
-
-def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
-    joined = " ".join(tokens)
-    nans: list[tuple[int, str]] = []
-    if not _NUMBERS.fullmatch(joined) or len(max(tokens, key=len, default="")) > 18:
-        tokens, nans = _cleaned(tokens)
-    wide = np.array(list(map(float, tokens)), np.float64)
-    if not np.isfinite(wide).all():
-        index = int(np.argmin(np.isfinite(wide)))
-        if "inf" not in tokens[index] and "nan" not in tokens[index]:
-            raise _BadElement(index, f"{tokens[index]} is beyond the range of a double")
-    # Through f32, as XLA rounds; only f32 and f64 are rounded once.
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = wide.astype(np.float32) if dtype.name in ("f16", "bf16") else wide
-        values = narrow.astype(dtype.numpy)
-        lost = np.isfinite(wide) & ~np.isfinite(values.astype(np.float64))
-    if lost.any():
-        index = int(np.argmax(lost))
-        raise _BadElement(index, f"value {tokens[index]} is out of range for {dtype.name}")
-    for index, token in nans:
-        _set_nan(values, index, token, dtype)
-    return values
-
-
-def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
-    """Check every token; return them for `float`, and the NaNs with their indices."""
-    out, nans = [], []
-    for index, token in enumerate(tokens):
-        if _NAN_PAYLOAD.fullmatch(token):
-            nans.append((index, token))
-            out.append("nan")
-        elif token in ("inf", "-inf"):
-            out.append(token)
-        elif _INTEGER.fullmatch(token):
-            out.append(_wrapped(index, token))
-        elif re.fullmatch(_NUMBER, token):
-            out.append(token)
-        else:
-            raise _BadElement(index, f"expected a number but found {token}")
-    return out, nans
-
-
-def _wrapped(index: int, token: str) -> str:
-    """Return an integer read with 64 bits: 2^63 and above become negative, as in XLA.
-
-    `-0` keeps its sign: XLA and JAX print -0.0 so.
-    """
-    value = _int64(index, token)
-    return "-0" if value == 0 and token.startswith("-") else str(value)
-
-
-def _int64(index: int, token: str) -> int:
-    value = _value(token)
-    if not -(2**63) <= value < 2**64:
-        raise _BadElement(index, f"{token} does not fit in 64 bits; write it with a decimal point")
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _value(token: str) -> int:
-    """Return the integer `token`; 2^70 for one that is beyond 64 bits, however long."""
-    if len(token) > 20:
-        token = token[0].replace("0", "") + token[1:].lstrip("0") or "0"
-    return int(token) if len(token) <= 21 else 2**70
-
-
-def _set_nan(values: np.ndarray[Any, Any], index: int, token: str, dtype: DType) -> None:
-    """Give the NaN at `index` the sign and payload of `token`."""
-    found = _NAN_PAYLOAD.fullmatch(token)
-    assert found is not None
-    negative = found.group(1) == "-"
-    payload = None if found.group(2) is None else int(found.group(2), 16)
-    if payload is None and not negative:
-        return
-    limit = 2**dtype.mantissa_bits - 1
-    exponent = (1 << dtype.exponent_bits) - 1
-    has_payloads = dtype.name in _NAN_PAYLOADS
-    if payload is not None and (payload == 0 or payload > limit or not has_payloads):
-        raise _BadElement(index, f"NaN payload 0x{payload:x} does not fit in {dtype.name}")
-    if not has_payloads:
-        if negative and dtype.name in ("f8e4m3fn", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"):
-            values.view(np.uint8)[index] ^= 1 << (dtype.bits - 1)
-        return
-    bits = np.zeros(1, f"u{dtype.storage_bytes}")
-    quiet = 1 << (dtype.mantissa_bits - 1)
-    bits[0] = (
-        (int(negative) << (dtype.bits - 1))
-        | (exponent << dtype.mantissa_bits)
-        | (quiet if payload is None else payload)
-    )
-    values.view(bits.dtype)[index] = bits[0]
-
-
-_NAN_PAYLOADS = frozenset({"f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4"})
