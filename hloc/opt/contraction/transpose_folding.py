@@ -7,10 +7,14 @@ from typing import Any
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ops import names_of
 from hloc.opt.contraction.convolution_numbers import Places, places_of
 from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
+
+
+_CONTRACTIONS = names_of(lambda row: row.contraction)
 
 
 class TransposeFolding(RewritingPass):
@@ -26,7 +30,7 @@ class TransposeFolding(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fold in every computation."""
-        for inst in each_instruction(module, context, "dot", "convolution", "transpose"):
+        for inst in each_instruction(module, context, "transpose", *_CONTRACTIONS):
             change = self._change(inst, context)
             if change is not None:
                 with context.rewriting(module, self.name):
@@ -41,7 +45,7 @@ class TransposeFolding(RewritingPass):
         self, inst: Instruction, context: PassContext
     ) -> tuple[list[Instruction], Any] | None:
         """Return operands and attributes with transposes folded, None if none folds."""
-        if inst.is_a("transpose") or len(inst.operands) != 2:
+        if not inst.is_a("dot", "convolution") or len(inst.operands) != 2:
             return None
         folded = [operand.is_a("transpose") for operand in inst.operands]
         if inst.is_a("dot"):
