@@ -10,6 +10,7 @@ from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.events import Created, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
+from hloc.ir.wide_operands import WideOperands
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import Shape, compatible
 from hloc.source import Span
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from hloc.ir.module import Module
 
 R = TypeVar("R")
+
+_WIDE = 64
+"""Instructions of at least this many operands are not searched for each one that is replaced."""
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +46,7 @@ class Computation:
     _instructions: dict[int, Instruction] = field(default_factory=dict)
     _controlled: dict[int, Instruction] = field(default_factory=dict)
     _derived: dict[Any, tuple[int, Any]] = field(default_factory=dict)
+    _wide: WideOperands[Instruction] | None = None
 
     def __repr__(self) -> str:
         return f"computation {self.name} ({len(self._instructions)} instructions)"
@@ -232,15 +237,17 @@ class Computation:
         self._changed()
 
     def _exchange(self, user: Instruction, old: Instruction, new: Instruction) -> None:
-        """Make `user` use `new` instead of `old`; other operands keep their users.
-
-        This is a hot loop: a tuple of 2,000 results has all of them replaced one by one.
-        """
+        """Make `user` use `new` instead of `old`; other operands keep their users."""
         operands, log = user.operands, self.module.log
+        if len(operands) < _WIDE:
+            user.operands = tuple([new if operand is old else operand for operand in operands])
+        else:
+            if self._wide is None or self._wide.operands is not operands:
+                self._wide = WideOperands(operands)
+            user.operands = self._wide.exchanged(old, new)
         if log.recording:
             places = tuple([place for place, operand in enumerate(operands) if operand is old])
             log.record(OperandReplaced, user, places, old, new)
-        user.operands = tuple([new if operand is old else operand for operand in operands])
         del old.users[user]
         new.users[user] = None
 

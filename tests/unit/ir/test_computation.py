@@ -15,7 +15,7 @@ from hloc.ir.traversal import post_order
 from hloc.ir.verifier import check
 from hloc.ops import opcode_row
 from hloc.ops.builder import Builder
-from hloc.shapes import ArrayShape, array_shape
+from hloc.shapes import ArrayShape, TupleShape, array_shape
 
 F32_4: ArrayShape = array_shape("f32", 4)
 
@@ -83,6 +83,24 @@ def test_replace_logs_which_operands_of_each_user_changed() -> None:
         OperandReplaced(user, (0, 2), add, new, "some-pass"),
         OperandReplaced(other, (0,), add, new, "some-pass"),
     ]
+
+
+def test_operands_of_a_wide_tuple_are_replaced_one_by_one() -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    parts = [entry.add(opcode_row("negate"), F32_4, [p]) for _ in range(100)]
+    expected = [*parts, add, *parts[:3]]
+    wide = entry.add(opcode_row("tuple"), TupleShape((F32_4,) * len(expected)), expected)
+    for number, part in enumerate(parts):
+        new = add if number % 7 == 0 else entry.add(opcode_row("abs"), F32_4, [p])
+        entry.replace(part, new)
+        expected = [new if operand is part else operand for operand in expected]
+        assert wide.operands == tuple(expected)
+        if number == 50:  # changed in another way in between
+            expected = expected[::-1]
+            entry.set_operands(wide, expected)
+    assert all(wide in operand.users for operand in expected)
+    assert not any(wide in part.users for part in parts)
 
 
 def test_an_instruction_in_use_cannot_be_removed() -> None:
