@@ -53,14 +53,15 @@ def _is_scatter_pair(inst: Instruction, number: int, index: ShapeIndex) -> bool:
 
 
 def same_storage(a: Shape, b: Shape) -> bool:
-    """Return whether both have the same sizes, order of dimensions and bytes per element."""
+    """Return whether both are arrays with the same storage."""
     return (
-        isinstance(a, ArrayShape)
-        and isinstance(b, ArrayShape)
-        and a.dims == b.dims
-        and a.minor_to_major == b.minor_to_major
-        and a.dtype.storage_bytes == b.dtype.storage_bytes
+        isinstance(a, ArrayShape) and isinstance(b, ArrayShape) and storage_of(a) == storage_of(b)
     )
+
+
+def storage_of(shape: ArrayShape) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return sizes, order of dimensions and bytes per element."""
+    return shape.dims, shape.minor_to_major, shape.dtype.storage_bytes
 
 
 def _fusion_pairs(body: Computation) -> frozenset[Pair]:

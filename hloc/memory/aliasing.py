@@ -6,11 +6,12 @@ XLA: each donor with the first free output of its shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from hloc.analysis.in_place import may_overwrite, overwritten_operands, same_storage
+from hloc.analysis.dataflow import nonempty_leaves
+from hloc.analysis.in_place import may_overwrite, overwritten_operands, storage_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
@@ -71,20 +72,34 @@ def _donor_pairs(
     coalescer: Coalescer, donors: list[tuple[int, Value]], free: list[tuple[int, Value]]
 ) -> Iterator[tuple[Value, AliasedOutput]]:
     """Yield pairs of donors and outputs; an output that updates a donor in place comes first."""
+    if not donors:
+        return
     origins = {output: _origin(coalescer, result) for output, result in free}
-    for only_grown in (True, False):
+    for alike in (_storage_and_origin, _storage):
+        outputs: dict[Hashable, dict[int, Value]] = {}
+        for output, result in free:
+            outputs.setdefault(alike(result, origins[output]), {})[output] = result
+        taken: set[int] = set()
         for donor in list(donors):
             number, parameter = donor
-            for leaf in free:
-                output, result = leaf
-                fits = same_storage(parameter.shape, result.shape)
-                grown = origins[output] is parameter
-                if fits and grown >= only_grown and _share(coalescer, parameter, result):
-                    free.remove(leaf)
+            candidates = outputs.get(alike(parameter, parameter), {})
+            for output, result in candidates.items():
+                if _share(coalescer, parameter, result):
+                    del candidates[output]
+                    taken.add(output)
                     donors.remove(donor)
                     size = parameter.size_bytes
                     yield parameter, AliasedOutput(number, output, "overwritten", size)
                     break
+        free = [leaf for leaf in free if leaf[0] not in taken]
+
+
+def _storage(value: Value, _origin: Value) -> Hashable:
+    return storage_of(value.shape)
+
+
+def _storage_and_origin(value: Value, origin: Value) -> Hashable:
+    return storage_of(value.shape), origin.number
 
 
 def _origin(coalescer: Coalescer, result: Value) -> Value:
@@ -92,16 +107,14 @@ def _origin(coalescer: Coalescer, result: Value) -> Value:
     values = coalescer.values
     while True:
         inst = result.inst
-        numbers = (0,) if inst.is_a("while") else overwritten_operands(inst)
+        if inst.is_a("while"):
+            result = values.at(inst.operands[0], result.index)
+            continue
         found = [
             (number, index)
-            for number, index in operand_leaves(inst)
-            if number in numbers
-            and (
-                index == result.index
-                if inst.is_a("while")
-                else may_overwrite(inst, number, result.index)
-            )
+            for number in overwritten_operands(inst)
+            for index, _ in nonempty_leaves(inst.operands[number].shape)
+            if may_overwrite(inst, number, result.index)
         ]
         if not found:
             return result
