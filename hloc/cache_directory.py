@@ -180,7 +180,7 @@ def cached_sizes() -> list[int]:
 
 
 def cached_kinds() -> dict[str, int]:
-    """Return the number of cached files of each kind: grammars, indices, objects, programs ..."""
+    """Return the number of cached files of each kind: grammars, indexes, objects, programs ..."""
     found = Counter(os.path.basename(path).split("-")[0] for _, path in _files())
     return dict(sorted(found.items()))
 

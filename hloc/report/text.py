@@ -13,10 +13,10 @@ from hloc.lazy_dataclass import dataclass
 
 
 def plural(number: int, word: str) -> str:
-    """Return `1 pass`, `2 passes`, `2 copies`."""
+    """Return `1 pass`, `2 passes`, `2 copies`, `2 indexes`."""
     if number != 1 and word.endswith("y") and word[-2:-1] not in "aeiou":
         return f"{number:,} {word[:-1]}ies"
-    ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
+    ending = "" if number == 1 else "es" if word.endswith(("s", "x", "ch")) else "s"
     return f"{number:,} {word}{ending}"
 
 

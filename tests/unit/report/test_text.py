@@ -33,6 +33,7 @@ def test_counts() -> None:
     assert count_text(17e6, "FLOP") == "17.0 MFLOP"
     assert count_text(12, "FLOP") == "12 FLOP"
     assert [plural(n, "pass") for n in (0, 1, 2000)] == ["0 passes", "1 pass", "2,000 passes"]
+    assert [plural(n, "index") for n in (1, 2)] == ["1 index", "2 indexes"]
 
 
 @pytest.mark.parametrize(
