@@ -54,17 +54,25 @@ class ConvolutionLoops:
         dtypes = {self.lhs.dtype, self.rhs.dtype, self.k.output.dtype}
         return dtypes == {self.dtype} and self.dtype in (F32, F64)
 
-    def window_elements(self) -> Iterator[list[IndexValue]]:
-        """Yield the elements of the window, inside loops over all dimensions but the last."""
+    def window_elements(self, products: int = 1) -> Iterator[list[IndexValue]]:
+        """Yield the elements of the window, inside loops over all dimensions but the last.
+
+        There is a loop over that one, too, if it has many elements of so many products each.
+        """
         sizes = [d.size for d in self.window]
         order = [d for d in range(len(sizes)) if sizes[d] != 1]
-        last = order.pop() if order and sizes[order[-1]] <= _UNROLLED_WINDOW else 0
+        last = order.pop() if order and products * sizes[order[-1]] <= _UNROLLED_WINDOW else 0
         with self.body.nest(sizes, order) as within:
             if last in order or not sizes:
                 yield within
                 return
             for element in range(sizes[last]):
                 yield [element if d == last else x for d, x in enumerate(within)]
+
+    @property
+    def unrolled_inputs(self) -> int:
+        """The input features that are unrolled: all if they are few, else one."""
+        return self.inputs if self.inputs <= _UNROLLED_INPUTS else 1
 
     @contextmanager
     def channels(self) -> Iterator[Sequence[IndexValue]]:

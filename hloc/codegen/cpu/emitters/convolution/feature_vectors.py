@@ -80,9 +80,9 @@ class FeatureVectors:
         self.k.level = FINAL_WITH_SLOTS
         m, fn, kind, loops = self.math, self.k.fn, self.kind, self.loops
         is_one_register = self.lanes * self.dtype.bits <= self.k.target.vector_bits
-        products = loops.inputs * prod(d.size for d in loops.window)
+        terms = loops.inputs * prod(d.size for d in loops.window)
         has_chains = is_one_register and not loops.is_long
-        slots = [fn.allocate(kind) for _ in range(min(products, _CHAINS) if has_chains else 1)]
+        slots = [fn.allocate(kind) for _ in range(min(terms, _CHAINS) if has_chains else 1)]
         chain = cycle(slots)
         total64 = _LongTotal(self.k, loops.inputs, self.lanes) if loops.is_long else None
         with self.k.body.loop(0, loops.outputs, self.features) as first:
@@ -92,7 +92,7 @@ class FeatureVectors:
                 fn.line(f"store {kind} zeroinitializer, ptr {slot}")
             if total64:
                 total64.clear()
-            for within in loops.window_elements():
+            for within in loops.window_elements(loops.unrolled_inputs):
                 position, inside = loops.position(at, within)
                 inputs = total64.blocks(slots[0]) if total64 else loops.channels()
                 with self.k.body.when(inside), inputs as channels:
