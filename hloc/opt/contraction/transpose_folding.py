@@ -13,7 +13,6 @@ from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
-
 _CONTRACTIONS = names_of(lambda row: row.contraction)
 
 
