@@ -21,13 +21,13 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import zeros_of
 from hloc.ops.checks import (
     array_operand,
     check_compatible,
     declared_tuple,
     require,
 )
-from hloc.ops.shared import zeros_of
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.dtypes import DTYPES
+from hloc.dtypes import DTYPES, Array
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CallFunction,
@@ -19,21 +19,10 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.ops import complex_arithmetic, complex_values, emit
+from hloc.ops.array_values import computed_wide, larger, narrowed, pointwise, smaller
 from hloc.ops.emit import Value, all_ones, by_type, one_bit_in_bytes
-from hloc.ops.shared import (
-    Array,
-    computed_wide,
-    elementwise_binary,
-    is_array_type,
-    is_integer,
-    is_numeric,
-    is_real,
-    is_real_number,
-    larger,
-    narrowed,
-    pointwise,
-    smaller,
-)
+from hloc.ops.shape_rules import elementwise_binary
+from hloc.ops.type_classes import is_array_type, is_integer, is_numeric, is_real, is_real_number
 
 
 def _minus_one_or_zero(y: Array) -> Array:

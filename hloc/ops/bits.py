@@ -22,18 +22,10 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.ops import emit
+from hloc.ops.array_values import compute_type, narrowed, pointwise, unsigned_bits
 from hloc.ops.emit import Value, by_type, signed_of, unsigned_of
-from hloc.ops.shared import (
-    compute_type,
-    elementwise_binary,
-    is_integer,
-    is_numeric,
-    is_pred_or_integer,
-    narrowed,
-    pointwise,
-    same_shape,
-    unsigned_bits,
-)
+from hloc.ops.shape_rules import elementwise_binary, same_shape
+from hloc.ops.type_classes import is_integer, is_numeric, is_pred_or_integer
 
 # ---------------------------------------------------------------- not, popcnt, count-leading-zeros
 

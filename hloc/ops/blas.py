@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape
 
 _TARGET = re.compile(r"hloc_blas_([nt])([nt])_gemm")

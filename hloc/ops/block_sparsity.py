@@ -16,11 +16,11 @@ from math import prod
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.attributes import RawText
 from hloc.ir.opcode import Operands, ShapeRequest
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import require
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape
 
 SIDES = ("lhs", "rhs")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
@@ -19,7 +20,6 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ops.contraction import is_integer
 from hloc.ops.folding import works_per_element
 from hloc.ops.ordering import total_order_key
-from hloc.ops.shared import Array
 
 _LARGEST = 100
 """Comparators with more instructions are not analysed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.ops.shared import Array
+from hloc.dtypes import Array
 
 
 def _complex(real: Array, imag: Array) -> Array:

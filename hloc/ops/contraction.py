@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DType
+from hloc.dtypes import Array, DType
 from hloc.ir.attributes import attr
-from hloc.ops.shared import Array, narrowed
+from hloc.ops.array_values import narrowed
 
 ALGORITHMS = (
     "dot_any_f8_any_f8_f32",

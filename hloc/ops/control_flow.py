@@ -15,13 +15,14 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import first_operand
 from hloc.ops.checks import (
     check_compatible,
     check_parameters,
     check_token,
     require,
 )
-from hloc.ops.shared import as_operand, first_operand
+from hloc.ops.shape_rules import as_operand
 from hloc.shapes import TOKEN_SHAPE, ArrayShape, Shape, TupleShape, compatible
 
 

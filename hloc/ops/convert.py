@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import F32, DType
+from hloc.dtypes import F32, Array, DType
 from hloc.errors import HloError
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
@@ -21,22 +21,10 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.ops.array_values import compute_type, narrowed, round_once, unsigned_bits, wrap_small
 from hloc.ops.emit import Value
-from hloc.ops.shared import (
-    NO_BROADCAST,
-    Array,
-    array_operand,
-    check_type,
-    compute_type,
-    declared_array,
-    is_float,
-    is_integer,
-    narrowed,
-    round_once,
-    shapes_differ,
-    unsigned_bits,
-    wrap_small,
-)
+from hloc.ops.shape_rules import NO_BROADCAST, array_operand, declared_array, shapes_differ
+from hloc.ops.type_classes import check_type, is_float, is_integer
 from hloc.shapes import ArrayShape, Shape, same_dims
 
 

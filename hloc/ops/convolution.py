@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
@@ -18,7 +19,6 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ops.block_sparsity import dense_operands, whole_arrays
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
 from hloc.ops.contraction import ALGORITHMS, is_integer, precisions, rounded_sum, wide_matmul
-from hloc.ops.shared import Array
 from hloc.ops.windows import overlap, window_of, windowed_dims
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape
 

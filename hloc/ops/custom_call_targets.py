@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.dtypes import S32
+from hloc.dtypes import S32, Array
 from hloc.errors import HloError, printable
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
@@ -19,7 +19,6 @@ from hloc.ir.registered_targets import HostCallable, registered_function
 from hloc.lazy_dataclass import dataclass
 from hloc.ops import blas, lapack, sparse
 from hloc.ops.ordering import topk
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, array_leaves, compatible
 
 TargetFunction: TypeAlias = Callable[[Instruction, tuple[HostValue, ...]], HostValue]

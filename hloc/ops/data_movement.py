@@ -22,7 +22,8 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.shared import (
+from hloc.ops.array_values import first_operand
+from hloc.ops.shape_rules import (
     DimensionsAttributes,
     array_of,
     array_operand,
@@ -30,7 +31,6 @@ from hloc.ops.shared import (
     check_dimensions,
     check_same_elements,
     declared_array,
-    first_operand,
 )
 from hloc.shapes import UNBOUNDED, ArrayShape, Layout, Shape, row_major
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.dtypes import DType
+from hloc.dtypes import Array, DType
 from hloc.ir.attributes import attr
 from hloc.ir.factors import WHOLE, FactorDraft
 from hloc.ir.instruction import Instruction
@@ -20,7 +20,6 @@ from hloc.ops.checks import (
     wider,
 )
 from hloc.ops.contraction import ALGORITHMS, contract, free_dims, precisions
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape
 
 

@@ -17,13 +17,13 @@ from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import narrowed
 from hloc.ops.factors import whole_slices
-from hloc.ops.shared import (
+from hloc.ops.shape_rules import (
     DimensionsAttributes,
     array_operand,
     check_same_elements,
     declared_array,
-    narrowed,
     one_dimension,
     promote,
     shapes_differ,

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.opcode import Opcode, define
 from hloc.ops import complex_arithmetic, complex_functions, complex_values, emit
+from hloc.ops.array_values import computed_wide
 from hloc.ops.emit import Emit, by_type, in_f32, intrinsic
-from hloc.ops.shared import Array, computed_wide, is_float, is_float_or_complex, same_shape
+from hloc.ops.shape_rules import same_shape
+from hloc.ops.type_classes import is_float, is_float_or_complex
 
 
 def _define(

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloc.dtypes import dtype_of_numpy
+from hloc.dtypes import Array, dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import PERMUTES, device_pairs
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, Rendezvous
+from hloc.ops.array_values import zeros_of
 from hloc.ops.convert import converted
 from hloc.ops.folding import map_scalars, result_types
-from hloc.ops.shared import Array, zeros_of
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 

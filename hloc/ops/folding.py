@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DType, dtype_of_numpy
+from hloc.dtypes import Array, DType, dtype_of_numpy
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue
-from hloc.ops.shared import Array, narrowed, oracle_type
+from hloc.ops.array_values import narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 LONG_SUM = 4096

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.ops.shared import Array
+from hloc.dtypes import Array
 
 
 def reflector(column: Array) -> tuple[Any, Array, Any]:

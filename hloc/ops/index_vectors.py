@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ops.checks import (
     check_dims,
     check_sorted,
     require,
     same_size,
 )
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ops.householder import (
@@ -25,7 +26,6 @@ from hloc.ops.householder import (
     tridiagonal,
 )
 from hloc.ops.linear_algebra import substitute
-from hloc.ops.shared import Array
 from hloc.ops.tridiagonal import solve_perturbed_tridiagonal, solve_tridiagonal
 from hloc.shapes import ArrayShape, TupleShape
 

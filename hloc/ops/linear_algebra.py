@@ -7,14 +7,14 @@ from math import prod
 
 import numpy as np
 
-from hloc.dtypes import F32, F64, complex_of, component_of
+from hloc.dtypes import F32, F64, Array, complex_of, component_of
 from hloc.ir.attributes import attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import narrowed, oracle_type
 from hloc.ops.checks import array_operand, require, same_size
-from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape
 
 TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import narrowed
 from hloc.ops.checks import array_operand, check_dims, require, same_type
-from hloc.ops.shared import Array, narrowed
 from hloc.shapes import ArrayShape, Shape, TupleShape, same_dims
 
 

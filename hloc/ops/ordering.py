@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import dtype_of_numpy
+from hloc.dtypes import Array, dtype_of_numpy
 from hloc.ops.contraction import is_integer
-from hloc.ops.shared import Array
 
 Precedes = Callable[[tuple[Array, ...], tuple[Array, ...]], Array]
 """`precedes(a, b)`: for each element, whether a comes strictly before b."""

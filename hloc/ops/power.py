@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from hloc.dtypes import complex_of
+from hloc.dtypes import Array, complex_of
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
@@ -21,16 +21,10 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.ops import complex_functions, complex_values, emit
+from hloc.ops.array_values import computed_wide
 from hloc.ops.emit import Value, by_type, one_bit_in_bytes
-from hloc.ops.shared import (
-    Array,
-    array_operand,
-    computed_wide,
-    elementwise_binary,
-    is_float_or_complex,
-    is_numeric,
-    joined,
-)
+from hloc.ops.shape_rules import array_operand, elementwise_binary, joined
+from hloc.ops.type_classes import is_float_or_complex, is_numeric
 from hloc.shapes import Shape
 
 

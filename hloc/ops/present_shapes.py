@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.errors import UnsupportedError
 from hloc.ir.attributes import SliceDimension
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, ShapeRequest
-from hloc.ops.shared import Array
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape
 
 _CONTROL = (

@@ -11,8 +11,7 @@ from math import prod
 
 import numpy as np
 
-from hloc.dtypes import DType
-from hloc.ops.shared import Array
+from hloc.dtypes import Array, DType
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

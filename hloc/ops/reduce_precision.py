@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.dtypes import F32, DType
+from hloc.dtypes import F32, Array, DType
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
@@ -17,14 +17,10 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import narrowed
 from hloc.ops.emit import Value, unsigned_of
-from hloc.ops.shared import (
-    Array,
-    array_operand,
-    check_type,
-    is_float,
-    narrowed,
-)
+from hloc.ops.shape_rules import array_operand
+from hloc.ops.type_classes import check_type, is_float
 from hloc.shapes import Shape
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hloc.dtypes import PRED, DType
+from hloc.dtypes import PRED, Array, DType
 from hloc.ir.attributes import Window, WindowDimension, attr
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -20,6 +20,7 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import narrowed, oracle_type
 from hloc.ops.checks import (
     array_operand,
     array_operands,
@@ -39,7 +40,6 @@ from hloc.ops.folding import (
     ufunc_of,
 )
 from hloc.ops.reducers import like_root, reducer_results, split_operands
-from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.ops.windows import is_plain, padded_base, window_of, window_slices, windowed_dims
 from hloc.shapes import ArrayShape, Shape, TupleShape, same_dims
 

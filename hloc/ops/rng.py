@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import U32, U64, DType
+from hloc.dtypes import U32, U64, Array, DType
+from hloc.ops.array_values import narrowed
 from hloc.ops.random_bits import three_fry
-from hloc.ops.shared import Array, narrowed
 
 
 def draw(

@@ -21,6 +21,7 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import narrowed
 from hloc.ops.checks import (
     array_operands,
     check_dims,
@@ -38,7 +39,6 @@ from hloc.ops.index_vectors import (
     start_indices,
 )
 from hloc.ops.reducers import check_equal_dims, one_or_tuple, reducer_results
-from hloc.ops.shared import narrowed
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hloc.dtypes import F32, PRED, U8, DType
+from hloc.dtypes import F32, PRED, U8, Array, DType
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
@@ -20,21 +20,10 @@ from hloc.ir.opcode import (
 )
 from hloc.lazy_dataclass import dataclass
 from hloc.ops import emit
+from hloc.ops.array_values import compute_type, larger, narrowed, pointwise, smaller
 from hloc.ops.emit import Value, same_type, signed_of
 from hloc.ops.ordering import total_order_key
-from hloc.ops.shared import (
-    NO_BROADCAST,
-    Array,
-    array_operand,
-    compute_type,
-    joined,
-    larger,
-    narrowed,
-    pointwise,
-    promote,
-    shapes_differ,
-    smaller,
-)
+from hloc.ops.shape_rules import NO_BROADCAST, array_operand, joined, promote, shapes_differ
 from hloc.shapes import ArrayShape, Shape, same_dims
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")

@@ -14,7 +14,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.factors import dims_not_named
-from hloc.ops.shared import (
+from hloc.ops.shape_rules import (
     DimensionsAttributes,
     array_operand,
     check_dimensions,

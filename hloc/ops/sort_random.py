@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.dtypes import PRED, S32, U64
+from hloc.dtypes import PRED, S32, U64, Array
 from hloc.errors import UnsupportedError
 from hloc.ir.attributes import attr
 from hloc.ir.computation import Computation
@@ -37,7 +37,6 @@ from hloc.ops.ordering import stable_order, topk
 from hloc.ops.random_bits import philox, three_fry
 from hloc.ops.reducers import check_equal_dims, one_or_tuple
 from hloc.ops.rng import draw
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 DISTRIBUTIONS = ("rng_uniform", "rng_normal")

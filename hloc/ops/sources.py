@@ -11,7 +11,9 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
-from hloc.ops.shared import declared_array, is_numeric, wrap_small
+from hloc.ops.array_values import wrap_small
+from hloc.ops.shape_rules import declared_array
+from hloc.ops.type_classes import is_numeric
 from hloc.shapes import Shape, compatible
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape
 
 CSR_TIMES_DENSE = "cpu_csr_sparse_dense_ffi"

@@ -10,22 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hloc.dtypes import F32, PRED, component_of
+from hloc.dtypes import F32, PRED, Array, component_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Opcode, Operands, ScalarBuilder, define
 from hloc.ops import complex_arithmetic, complex_values, emit
+from hloc.ops.array_values import computed_wide, narrowed, pointwise
 from hloc.ops.emit import Value, by_type, in_f32, intrinsic, one_bit_in_bytes
-from hloc.ops.shared import (
-    Array,
-    computed_wide,
-    is_float,
-    is_float_or_complex,
-    is_numeric,
-    is_signed_numeric,
-    narrowed,
-    pointwise,
-    same_shape,
-)
+from hloc.ops.shape_rules import same_shape
+from hloc.ops.type_classes import is_float, is_float_or_complex, is_numeric, is_signed_numeric
 
 # ---------------------------------------------------------------- abs, negate, sign
 

@@ -12,10 +12,10 @@ from math import gcd, prod
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ops.checks import require
-from hloc.ops.shared import Array
 from hloc.shapes import UNBOUNDED
 
 MAX_PADDED_BYTES = 4 << 30

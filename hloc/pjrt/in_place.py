@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloc.dtypes import TOKEN
+from hloc.dtypes import TOKEN, Array
 from hloc.ir.instruction import Instruction
 from hloc.ir.operand_alias import operand_aliases
-from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 

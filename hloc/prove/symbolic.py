@@ -17,7 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
 from hloc.ir.traversal import live_order
 from hloc.ops.select_compare import comparison_type
-from hloc.ops.shared import promote
+from hloc.ops.shape_rules import promote
 from hloc.prove.folds import FOLDS
 from hloc.prove.moves import PLACES, moved
 from hloc.prove.structure import STRUCTURE

@@ -14,7 +14,8 @@ from hloc.ir.example import Example
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
-from hloc.ops.shared import array_operand, check_type, is_float
+from hloc.ops.shape_rules import array_operand
+from hloc.ops.type_classes import check_type, is_float
 from hloc.shapes import Shape
 
 

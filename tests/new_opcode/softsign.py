@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.opcode import ScalarBuilder, define
+from hloc.ops.array_values import pointwise
 from hloc.ops.emit import Value, by_type, in_f32
-from hloc.ops.shared import Array, is_float, pointwise, same_shape
+from hloc.ops.shape_rules import same_shape
+from hloc.ops.type_classes import is_float
 
 
 def _softsign(x: Array) -> Array:

@@ -11,9 +11,9 @@ from hloc.dtypes import F32, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.array_values import oracle_type
 from hloc.ops.builder import Builder
 from hloc.ops.folding import identity_of
-from hloc.ops.shared import oracle_type
 from hloc.opt.scalar_body import applied, is_elementwise_body
 from hloc.opt.values import splat_value
 from hloc.shapes import ArrayShape, TupleShape

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from hloc.dtypes import Array
 from hloc.ir.instruction import Instruction
-from hloc.ops.shared import Array
 from hloc.pjrt.callbacks import user_data
 from hloc.pjrt.ffi.abi import STAGE, data_type, data_type_of, new
 from hloc.pjrt.ffi.api import CONTEXTS, Context, api_address, taken_error, wait_for_future
