@@ -45,7 +45,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(name)
         return read_snapshots(name)
 
-    monkeypatch.setattr("hloc.cli.compile_command.read_snapshots", watched)
+    monkeypatch.setattr("hloc.cli.compile_job.read_snapshots", watched)
     return found
 
 
