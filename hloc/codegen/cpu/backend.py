@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from functools import partial
 from math import inf
 
+from hloc.analysis.call_graph import has_opcode
 from hloc.codegen.backend import Stage
 from hloc.codegen.builder.loops import UNROLL_REQUEST, has_only_short_loops, unrolled_text
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
@@ -35,7 +36,6 @@ from hloc.codegen.llvm.object_file import (
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
-from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.codegen.plan.kernel_request import kernel_symbol
 from hloc.codegen.plan.plan import KernelStep, Plan
 from hloc.codegen.plan.planning import KernelRules, PlannedProgram, plan_program
@@ -233,7 +233,10 @@ class CpuBackend:
             UnsupportedError, HloError: as `compile`.
         """
         call_libraries(module, options.use_library)
-        own_linear_algebra(module, with_lapack=not (options.standalone or options.triple))
+        if has_opcode(module, "custom-call"):
+            from hloc.codegen.lower.linear_algebra import own_linear_algebra
+
+            own_linear_algebra(module, with_lapack=not (options.standalone or options.triple))
         machine = target_for(options.triple, options.cpu, options.features)
         rules = KernelRules(
             plan_kernel,

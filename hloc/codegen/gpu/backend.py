@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import partial
 
+from hloc.analysis.call_graph import has_opcode
 from hloc.codegen.backend import Stage
 from hloc.codegen.gpu.emit import emit_kernel, needs_defusion, plan_kernel
 from hloc.codegen.gpu.exchange_form import to_exchange_form
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.lower.hidden_sizes import DynamicBoundary
-from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.codegen.plan.kernel_request import kernel_symbol
 from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.planning import KernelRules, plan_program
@@ -85,7 +85,10 @@ def kernels_of(
     """
     plan_one = partial(plan_kernel, libraries=options.use_library)
     rules = KernelRules(plan_one, needs_defusion, exchanges=True, combines=False)
-    own_linear_algebra(module)
+    if has_opcode(module, "custom-call"):
+        from hloc.codegen.lower.linear_algebra import own_linear_algebra
+
+        own_linear_algebra(module)
     to_exchange_form(module, fast=options.fast_collectives)
     program = plan_program(module, options, rules)
     plan = program.plan

@@ -52,8 +52,6 @@ def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
         module: calls in its entry and control flow are considered.
         with_lapack: machine code may call SciPy's LAPACK, if it is installed.
     """
-    if "custom-call" not in module.opcodes:
-        return
     registered = registered_targets()
     with module.log.acting("linear-algebra"):
         for computation in control_flow_computations(module):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from hloc.codegen.cpu.emitters import loop, unrolled
 from hloc.codegen.cpu.emitters.attention import attention
 from hloc.codegen.cpu.emitters.convolution import (
@@ -12,15 +14,28 @@ from hloc.codegen.cpu.emitters.convolution import (
     windowed_gemm,
     winograd,
 )
-from hloc.codegen.cpu.emitters.fft import fft
 from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
-from hloc.codegen.cpu.emitters.linalg import lapack, linalg
-from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice, pad, zeros
-from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_region
-from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
+from hloc.codegen.cpu.emitters.movement import zeros
+from hloc.codegen.cpu.emitters.reduction import pool, reduce, row_region
 from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.ir.instruction import Instruction
+
+
+def _deferred(name: str, module: str, *roots: str) -> Emitter[KernelContext]:
+    """Return the emitter that `plan` of a module is, imported for the first of `roots`.
+
+    Most programs have none of these, and to import a file takes 0.2 ms.
+    """
+
+    def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+        found = import_module(f"hloc.codegen.cpu.emitters.{module}").plan(inst)
+        assert found is None or isinstance(found, KernelPlan)
+        return found
+
+    return Emitter(name, plan, roots)
+
 
 EMITTERS: tuple[Emitter[KernelContext], ...] = (
     unrolled.SUMS,
@@ -31,7 +46,7 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     row_region.EMITTER,
     dot.EMITTER,
     reduce.EMITTER,
-    cumulative.EMITTER,
+    _deferred("cumulative", "reduction.cumulative", "reduce-window"),
     pool.EMITTER,
     dilated_gemm.EMITTER,
     winograd.EMITTER,
@@ -39,21 +54,21 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     convolution_gemm.EMITTER,
     direct_convolution.EMITTER,
     select_and_scatter.EMITTER,
-    sort_calls.EMITTER,
-    sort.EMITTER,
-    topk_calls.EMITTER,
-    topk.EMITTER,
-    fft.EMITTER,
-    linalg.EMITTER,
-    lapack.EMITTER,
+    _deferred("sort-by-routines", "sort.sort_calls", "sort"),
+    _deferred("sort", "sort.sort", "sort"),
+    _deferred("topk-by-routines", "sort.topk_calls", "topk"),
+    _deferred("topk", "sort.topk", "topk"),
+    _deferred("fft", "fft.fft", "fft"),
+    _deferred("linear-algebra", "linalg.linalg", "custom-call", "cholesky", "triangular-solve"),
+    _deferred("lapack", "linalg.lapack", "custom-call"),
     triangular.SOLVE,
     triangular.CHOLESKY,
     random_bits.EMITTER,
     scatter.EMITTER,
-    dynamic_update_slice.EMITTER,
-    concatenate.EMITTER,
+    _deferred("dynamic-update-slice", "movement.dynamic_update_slice", "dynamic-update-slice"),
+    _deferred("concatenate", "movement.concatenate", "concatenate"),
     zeros.EMITTER,
     unrolled.EMITTER,
-    pad.EMITTER,
+    _deferred("pad", "movement.pad", "pad"),
     loop.EMITTER,
 )

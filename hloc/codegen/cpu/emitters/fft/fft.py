@@ -23,7 +23,7 @@ from hloc.codegen.cpu.emitters.fft.row_calls import RowPlace
 from hloc.codegen.cpu.emitters.fft.row_passes import RowPasses
 from hloc.codegen.cpu.emitters.fft.spectrum_routines import mirror_routine, pairs_spectrum_routine
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.fft_plan import (
     Axis,
     Place,
@@ -293,6 +293,3 @@ class _Writer(RowPasses):
         b, at = self.b, self.math.value(self.at(i, lane))
         value = b.complex(b.load(rows.real, self.part, at), b.load(rows.imag, self.part, at))
         write_element(self.k, p.a.n, p.target, place(lane), i, value)
-
-
-EMITTER = Emitter("fft", plan, roots=("fft",))

@@ -12,7 +12,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import LIBRARY_FUNCTION, KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.linalg.lapack import LapackCall, lapack_call
 from hloc.codegen.kernels.linalg.lapack_routines import (
     Argument,
@@ -153,6 +153,3 @@ class _Matrix:
                 pointer, self.call.dtype, self.dims, (1, self.dims[0])
             )
         return pointer.text
-
-
-EMITTER = Emitter("lapack", plan, roots=("custom-call",))

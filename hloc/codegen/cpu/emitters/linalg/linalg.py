@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.linalg.linalg_routines import (
     table_of,
 )
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.linalg.calls import LinalgCall, call_of
 from hloc.codegen.kernels.linalg.inline import strided
 from hloc.codegen.kernels.linalg.transfer import FEW_ROWS
@@ -78,6 +78,3 @@ def _lanes_bytes(call: LinalgCall) -> int:
     elements = call.algorithm.elements(dict(call.sizes), with_lanes=True)
     lanes = _WIDEST_VECTOR_BYTES // component_of(call.dtype).storage_bytes
     return elements * lanes * call.dtype.storage_bytes
-
-
-EMITTER = Emitter("linear-algebra", plan)

@@ -11,7 +11,7 @@ from functools import partial
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.kernels.boundaries import boundaries
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.ir.instruction import Instruction
 
 
@@ -49,6 +49,3 @@ def _emit(around: list[int], k: KernelContext) -> None:
                 index[dim] = k.math.add(index[dim], first)
                 k.output.store(k.math, tuple(index), value)
             first += operand.array.dims[dim]
-
-
-EMITTER = Emitter("concatenate", plan, roots=("concatenate",))

@@ -10,7 +10,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.movement.rows import write_row
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.dynamic_update_slice import first_element, is_in_place
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.lanes import mark_final
 from hloc.codegen.kernels.unrolling import is_unrolled, write_elements
 from hloc.ir.instruction import Instruction
@@ -45,6 +45,3 @@ def _emit(k: KernelContext) -> None:
     with k.body.nest(dims, slow) as at:
         write_row(k, update, last, at, store)
     mark_final(k)
-
-
-EMITTER = Emitter("dynamic-update-slice", plan, roots=("dynamic-update-slice",))

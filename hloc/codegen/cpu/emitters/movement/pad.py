@@ -15,7 +15,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.movement.rows import write_row
 from hloc.codegen.kernels.boundaries import boundaries
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.lanes import lanes_of, mark_final, pads_only
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -137,6 +137,3 @@ class _Pad:
         m = self.k.math
         with self.k.body.loop(0, size, lanes.count) as offset, lanes.inside():
             yield lanes.at(m.add(begin, m.minimum(offset, size - lanes.count)))
-
-
-EMITTER = Emitter("pad", plan, roots=("pad",))

@@ -17,7 +17,7 @@ from math import prod
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.running_sums import block_end
 from hloc.codegen.kernels.scan import ScanElements, ScanProblem, scan_problem
 from hloc.codegen.kernels.vectors import Vectors
@@ -283,6 +283,3 @@ class _Strip(_Scan):
         index = list(self.index)
         index[self.strip] = self.k.math.add(self.first, column)
         return index
-
-
-EMITTER = Emitter("cumulative", plan, roots=("reduce-window",))

@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, KeyFunction, Radix
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
@@ -170,6 +170,3 @@ def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
         ]
 
     return of_elements
-
-
-EMITTER = Emitter("sort", plan, roots=("sort",))

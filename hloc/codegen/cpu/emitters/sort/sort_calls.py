@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
     sort_routines,
 )
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -156,6 +156,3 @@ def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> 
     k.use(routine)
     at = f"ptr {places.pointer}"
     k.b.call_routine(routine.name, (), row.arguments, result.arguments, at, size)
-
-
-EMITTER = Emitter("sort-by-routines", plan, roots=("sort",))

@@ -8,7 +8,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.sort.merge_sort import MergeSorter
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.order_key import order_key
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
@@ -45,6 +45,3 @@ def _emit(k: KernelContext) -> None:
         with k.body.loop(0, k.root.attributes.k) as i:
             for output, value in zip(k.outputs, rows.load(arrays, i), strict=True):
                 output.store(k.math, (*at, i), value)
-
-
-EMITTER = Emitter("topk", plan, roots=("topk",))

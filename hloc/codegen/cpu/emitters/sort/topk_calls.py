@@ -12,7 +12,7 @@ from hloc.codegen.cpu.emitters.sort.topk_routines import (
     topk_routines,
 )
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.ir.instruction import Instruction
 
 
@@ -45,6 +45,3 @@ def _emit(form: FirstForm, k: KernelContext) -> None:
             rows.append(f"ptr {pointer}, i64 {array.strides[-1]}")
         k.fn.line(f"call void @{form.name}({', '.join(rows)}, ptr {k.scratch.text}, {sizes})")
     k.level = 0
-
-
-EMITTER = Emitter("topk-by-routines", plan, roots=("topk",))
