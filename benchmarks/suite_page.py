@@ -31,7 +31,9 @@ _LARGE = """\
 `make bench-large`: training steps of GPT with ever more blocks and small arrays, read as HLO text
 by hloc and XLA:CPU in processes of their own, in turn, on one core, with an empty cache. `us each`
 is the time of hloc's passes per instruction, `first` that from the text to the first result,
-`memory` the peak of resident memory above what imports and inputs take; ratios are hloc / XLA."""
+`changed` that of the text with one product changed to a sum, in another process with the cache of
+the first, `memory` the peak of resident memory above what imports and inputs take; ratios are
+hloc / XLA."""
 _NEON = """\
 `make bench-neon`: instructions that one call executes on one thread, counted by QEMU, not time: a
 division counts as much as an addition, and waiting for memory counts nothing. Ratios are hloc /
@@ -200,7 +202,8 @@ def large_sentence(past: list[history.Record]) -> str:
 def large_section(past: list[history.Record]) -> list[str]:
     """Return the table of the modules of `bench_large.py`, and its history."""
     content = history.newest(past)
-    columns = ("module", "instructions", "us each", "first s", "first", "memory MB", "memory")
+    columns = ("module", "instructions", "us each", "first s", "first", "changed s", "memory MB",
+               "memory")  # fmt: skip
     lines = [
         *_LARGE.splitlines(),
         "",
@@ -219,6 +222,7 @@ def large_section(past: list[history.Record]) -> list[str]:
             f"{bench_large.microseconds(row):.0f}",
             f"{hloc['first']:.2f}",
             f"{found['first']:.2f}",
+            f"{hloc['changed']:.2f}" if "changed" in hloc else "",
             f"{hloc['memory'] / 1e6:.0f}",
             f"{found['memory']:.2f}",
         ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from benchmarks import bench_large, history, suite_page
 
 ROW: dict[str, Any] = {
-    "hloc": {"first": 2.0, "memory": 50e6, "instructions": 10_000.0, "passes": 1.5},
+    "hloc": {"first": 2.0, "changed": 1.5, "memory": 50e6, "instructions": 10_000.0, "passes": 1.5},
     "xla": {"first": 4.0, "memory": 100e6},
     "wrong": 0,
     "distance": 1e-6,
@@ -29,6 +31,13 @@ def test_ratios_and_the_time_of_the_passes() -> None:
     assert "first result 0.50 of XLA's time" in bench_large.summary({"gpt": ROW, "deep": FAILED})
 
 
+def test_one_product_in_the_middle_is_changed() -> None:
+    line = "  p = f32[4]{0} multiply(x, y)\n"
+    assert bench_large.changed_text(line * 4) == line * 2 + line.replace("multiply", "add") + line
+    with pytest.raises(ValueError, match="no product"):
+        bench_large.changed_text("ROOT s = f32[] add(x, y)")
+
+
 def test_faults_are_named() -> None:
     assert bench_large.fault(ROW) == ""
     assert bench_large.fault(FAILED) == "xla: exit 1"
@@ -38,6 +47,6 @@ def test_faults_are_named() -> None:
 def test_the_page_has_a_row_per_module() -> None:
     line = history.record_of("large", CONTENT, bench_large.ratios)
     text = "\n".join(suite_page.large_section([line]))
-    assert "| gpt | 10,000 | 150 | 2.00 | 0.50 | 50 | 0.50 |" in text
+    assert "| gpt | 10,000 | 150 | 2.00 | 0.50 | 1.50 | 50 | 0.50 |" in text
     assert "| deep |" not in text
     assert "| 2026-11-28 | c0ffee | a processor | 1 | 0.50 | 0.50 |" in text
