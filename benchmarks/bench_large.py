@@ -6,8 +6,8 @@ Needs jax, which writes the HLO text. hloc and XLA:CPU read that text in process
 with an empty cache, on one core, in turn; a figure is the median of `--rounds`, fewer once
 `--seconds` have passed. Arrays are small, so that the time to the first result is that of the
 compilers. Times are of the processor. `memory` is the peak of resident memory above what imports
-and inputs take. `changed` is hloc's time for the same text with one product in the middle changed
-to a sum, in another process with the cache of the first.
+and inputs take. `changed` is hloc's time for the same text with the middle one of its products
+changed to a sum, in another process with the cache of the first.
 """
 
 from __future__ import annotations
@@ -100,16 +100,16 @@ def _answer(text: Path, engine: str, cache: str, folder: str) -> Row:
 
 
 def changed_text(text: str) -> str:
-    """Return the text with one product changed to a sum, the first one after the middle.
+    """Return the text with the middle one of its products changed to a sum.
 
     Raises:
-        ValueError: it has no product there.
+        ValueError: it has no product.
     """
-    middle = len(text) // 2
-    changed, count = _PRODUCT.subn(r"\1add(", text[middle:], count=1)
-    if not count:
+    found = list(_PRODUCT.finditer(text))
+    if not found:
         raise ValueError("there is no product to change")
-    return text[:middle] + changed
+    product = found[len(found) // 2]
+    return f"{text[: product.start()]}{product[1]}add({text[product.end() :]}"
 
 
 # ---------------------------------------------------------------- one engine, in its process
