@@ -12,11 +12,14 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.emitters.convolution.convolution_loops import ConvolutionLoops
+from hloc.codegen.cpu.emitters.reduction.fold_routine import has_masks
 from hloc.codegen.cpu.emitters.vector_loads import load_lanes, store_lanes, vector_type
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.lanes import has_masks
 from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 _REGISTERS = 8
 """Vectors of output features that are summed in registers at a time."""
@@ -48,32 +51,47 @@ def features_at_once(loops: ConvolutionLoops) -> int:
         return 0
     if loops.is_long and loops.inputs < _FEWEST_IN_BLOCK:
         return 0
-    most = min(span, _REGISTERS * loops.k.target.vector_bits // loops.dtype.bits)
-    features = next(n for n in range(most, 0, -1) if span % n == 0)
-    return features if features > 1 else 0
+    lanes = loops.k.target.vector_bits // loops.dtype.bits
+    sizes = [n for n in range(2, min(span, _REGISTERS * lanes) + 1) if span % n == 0]
+    whole = [n for n in sizes if _vector(n, loops.dtype, loops.k.target).is_whole] or sizes
+    return min(whole, key=lambda n: (span // n * -(-n // lanes), -n), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """A vector of neighbouring features; `mask` says which lanes are some, "" if all are."""
+
+    lanes: int
+    mask: str
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it fills registers; LLVM takes others apart."""
+        return self.lanes & (self.lanes - 1) == 0
+
+
+def _vector(features: int, dtype: DType, target: Target) -> _Vector:
+    """Return a vector for some features, masked where these leave lanes of a register free.
+
+    More than two registers are left to LLVM, as on machines without masks.
+    """
+    whole = 1 << (features - 1).bit_length()
+    fits = whole * dtype.bits <= 2 * target.vector_bits
+    if whole == features or not (fits and has_masks(dtype, target)):
+        return _Vector(features, "")
+    flags = ", ".join(f"i1 {int(lane < features)}" for lane in range(whole))
+    return _Vector(whole, f"<{flags}>")
 
 
 class FeatureVectors:
-    """Writes a convolution whose sums of some features at a time LLVM keeps in registers.
-
-    A vector has a lane for each of these `features`, or more that `mask` leaves out.
-    """
+    """Writes a convolution whose sums of some features at a time LLVM keeps in registers."""
 
     def __init__(self, loops: ConvolutionLoops, features: int) -> None:
         self.loops, self.k, self.math = loops, loops.k, loops.math
         self.dtype, self.features = loops.dtype, features
-        self.lanes, self.mask = self._vector()
+        vector = _vector(features, loops.dtype, loops.k.target)
+        self.lanes, self.mask = vector.lanes, vector.mask
         self.kind = vector_type(self.dtype, self.lanes)
-
-    def _vector(self) -> tuple[int, str]:
-        """Return the lanes of a vector, and a mask where that fills the lanes of a register."""
-        target, features = self.k.target, self.features
-        whole = 1 << (features - 1).bit_length()
-        fits = whole * self.dtype.bits <= target.vector_bits
-        if whole == features or not (fits and has_masks(target)):
-            return features, ""
-        flags = ", ".join(f"i1 {int(lane < features)}" for lane in range(whole))
-        return whole, f"<{flags}>"
 
     def write(self, at: list[IndexValue], per_group: int) -> None:
         """Run over the output features of the position `at`; `per_group` of them are a group."""
