@@ -137,6 +137,9 @@ def _initial_values(state: LoopState, alone: frozenset[int]) -> Iterator[Hashabl
 def _leaf_classes(
     state: LoopState, initial: tuple[Hashable, ...], alone: frozenset[int]
 ) -> LeafClasses:
+    if len({*initial}) == len(initial):
+        kept = (n for n, key in enumerate(initial) if n not in alone and _keeps(state, n, key))
+        return LeafClasses(tuple(range(len(state))), frozenset(kept))
     numbers = _Numbers()
     begin = [numbers.of(key) for key in initial]
     classes = list(begin)
@@ -147,13 +150,13 @@ def _leaf_classes(
             old if new == old == start and n not in alone else numbers.of(("varies", old, new))
             for n, (start, old, new) in enumerate(zip(begin, classes, after, strict=True))
         ]
-        kept = [n for n in range(len(state)) if split[n] == begin[n]]
+        same = [n for n in range(len(state)) if split[n] == begin[n]]
         stable = len(set(split)) == len(set(classes)) and all(
             split[n] == begin[n] or classes[n] != begin[n] for n in range(len(state))
         )
         classes = split
         if stable:
-            return LeafClasses(_first_of_each(classes), frozenset(kept))
+            return LeafClasses(_first_of_each(classes), frozenset(same))
     parameter = state.parameter
     handed_on = frozenset(
         n
@@ -161,6 +164,14 @@ def _leaf_classes(
         if at == (parameter, state.indices[n]) and n not in alone
     )
     return LeafClasses(tuple(range(len(state))), handed_on)
+
+
+def _keeps(state: LoopState, n: int, initial: Hashable) -> bool:
+    """True if leaf n, equal to no other, is handed on or set to the constant that it was before."""
+    inst, index = state.after[n]
+    if inst is state.parameter:
+        return index == state.indices[n]
+    return inst.is_a("constant") and not index and _constant_key(inst) == initial
 
 
 def _first_of_each(classes: list[int]) -> tuple[int, ...]:
