@@ -434,6 +434,71 @@ def test_short_kernels_that_no_loop_inlines_have_lanes() -> None:
     assert f"<{host_target().vector_bytes // 4} x float>" in kernel.text
 
 
+VITERBI = """HloModule argmax_of_columns
+
+below {
+  s = (s32[], f32[32], s32[32]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+best {
+  x = f32[] parameter(0)
+  i = s32[] parameter(1)
+  y = f32[] parameter(2)
+  j = s32[] parameter(3)
+  greater = pred[] compare(x, y), direction=GT
+  none = pred[] compare(x, x), direction=NE
+  first = pred[] or(greater, none)
+  equal = pred[] compare(x, y), direction=EQ
+  before = pred[] compare(i, j), direction=LT
+  tie = pred[] and(equal, before)
+  c = pred[] or(first, tie)
+  v = f32[] select(first, x, y)
+  k = s32[] select(c, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, k)
+}
+step {
+  s = (s32[], f32[32], s32[32]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  d = f32[32] get-tuple-element(s), index=1
+  a = f32[32,32] broadcast(d), dimensions={0}
+  b = f32[32,32] iota(), iota_dimension=1
+  c = f32[32,32] cosine(b)
+  e = f32[32,32] add(a, c)
+  n = s32[32,32] iota(), iota_dimension=0
+  z = f32[] constant(-inf)
+  o = s32[] constant(0)
+  r = (f32[32], s32[32]) reduce(e, n, z, o), dimensions={0}, to_apply=best
+  v = f32[32] get-tuple-element(r), index=0
+  k = s32[32] get-tuple-element(r), index=1
+  ROOT t = (s32[], f32[32], s32[32]) tuple(next, v, k)
+}
+ENTRY e {
+  x = f32[32] parameter(0)
+  zero = s32[] constant(0)
+  none = s32[32] broadcast(zero), dimensions={}
+  start = (s32[], f32[32], s32[32]) tuple(zero, x, none)
+  ROOT w = (s32[], f32[32], s32[32]) while(start), condition=below, body=step
+}
+"""
+
+
+def test_an_argmax_of_columns_has_lanes_in_a_loop() -> None:
+    """LLVM does not vectorise it: the lanes hold neighbouring columns."""
+    executable = hloc.compile(VITERBI)
+    assert isinstance(executable, Executable)
+    module = executable.compiled
+    assert isinstance(module, CpuModule)
+    lanes = host_target().vector_bytes // 4
+    assert any(f"<{lanes} x i1>" in kernel.text for kernel in module.kernels)
+    x = np.sin(np.arange(32, dtype=np.float32))
+    for got, want in zip(executable(x), hloc.evaluate(hloc.parse(VITERBI), x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 SQUARES = """HloModule squares
 
 below {
