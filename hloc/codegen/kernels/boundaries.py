@@ -35,7 +35,7 @@ _MOST_CODE, _MOST_FOR_SHORT_ROWS = 150, 64
 """Most operations in all copies of a kernel's body together."""
 
 _LONG_ROW = 64
-"""Fewest elements of the fastest dimension for which `_MOST_CODE` pays."""
+"""Fewest elements of the fastest dimension for which other dimensions may be split as often."""
 
 _MOSTLY_APART = 1.5
 """Dimensions that are split first let the code grow by less than this factor.
@@ -80,16 +80,16 @@ def boxes(inst: Instruction, order: Sequence[int]) -> list[Box]:
         return []
     body = cache(partial(_body, inst))
     edges = dict(body(whole).edges)
-    if not order or _SHORTEST * len(edges.get(order[-1], ())) >= len(whole[order[-1]]):
+    if not order or _SHORTEST * len(edges.get(order[-1], ())) > len(whole[order[-1]]):
         return [whole]
-
-    most = _MOST_CODE if len(whole[order[-1]]) >= _LONG_ROW else _MOST_FOR_SHORT_ROWS
 
     def grows(dim: int) -> bool:
         parts = _split(whole, dim, edges[dim])
         return _code(map(body, parts)) > _MOSTLY_APART * body(whole).operations
 
     def cut(found: list[Box], dim: int) -> list[Box]:
+        is_long = dim == order[-1] or len(whole[order[-1]]) >= _LONG_ROW
+        most = _MOST_CODE if is_long else _MOST_FOR_SHORT_ROWS
         for choose in (_all, _around_longest):
             parts = [
                 part

@@ -23,8 +23,7 @@ class Reads(NamedTuple):
 
     Attributes:
         asked: one for each element of the reader.
-        computed: without those that are invariant in the innermost loop, which LLVM hoists, and
-            those of a concatenation that lie in another operand.
+        computed: without those that are invariant in the innermost loop, which LLVM hoists.
     """
 
     asked: int
@@ -89,9 +88,9 @@ class Group:
         if user is self.root and user.opcode.name in _ROOTS_WITH_LOOPS_OF_THEIR_OWN:
             count = _reads_by_root(user, place)
             return {self._number((0, *read_law(user, place))): Reads(count, count)}
-        if _reads_own_share(user):
+        if user.opcode.name == "broadcast" and _repeats_innermost(user):
             return {
-                self._number((index_map, *read_law(user, place))): _own_share(reads, user, place)
+                self._number((index_map, *read_law(user, place))): _before_loop(reads, user)
                 for index_map, reads in maps.items()
             }
         factor = _reads_per_element(user, place)
@@ -120,13 +119,6 @@ class Group:
                 self.operands.pop(operand, None)
 
 
-def _reads_own_share(user: Instruction) -> bool:
-    """True if the innermost loop computes no element of an operand of `user` more than once."""
-    if user.is_a("concatenate"):
-        return bool(user.attributes.dimensions[0] != user.array.minor_to_major[0])
-    return user.is_a("broadcast") and _repeats_innermost(user)
-
-
 def _repeats_innermost(broadcast: Instruction) -> bool:
     """True if the new dimensions are the minor ones."""
     dims = broadcast.attributes.dimensions
@@ -134,9 +126,8 @@ def _repeats_innermost(broadcast: Instruction) -> bool:
     return plain and dims == tuple(range(len(dims)))
 
 
-def _own_share(reads: Reads, user: Instruction, place: int) -> Reads:
-    """Return the reads of an operand that has fewer elements than `user`."""
-    source, result = elements_of(user.operands[place].shape), elements_of(user.shape)
+def _before_loop(reads: Reads, broadcast: Instruction) -> Reads:
+    source, result = elements_of(broadcast.operands[0].shape), elements_of(broadcast.shape)
     return Reads(reads.asked, max(1, reads.computed * source // result))
 
 

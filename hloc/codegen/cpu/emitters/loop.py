@@ -178,10 +178,12 @@ def _nest(
         for value, (_, output) in zip(values, outputs, strict=True):
             output.store(k.math, index, value)
 
-    parts = [] if whole or not order else _parts(k.inst, shape.dims, order)
+    parts, slow = ([], order) if whole or not order else _parts(k.inst, shape.dims, order)
     if parts:
         k.is_final = False
-        _split_nest(k, parts, order, first_range, write)
+        if len(slow) < len(order):
+            write = partial(_write_all, write, order[-1], shape.dims[order[-1]])
+        _split_nest(k, parts, slow, first_range, write)
         return
     if _interleaves(k.inst, shape, order):
         k.is_final = False
@@ -200,12 +202,20 @@ def _nest(
 # ---------------------------------------------------------------- loops between boundaries
 
 
-def _parts(inst: Instruction, dims: Sequence[int], order: Sequence[int]) -> list[Box]:
-    """Return the parts of the result that have loops of their own; [] if it has no boundaries."""
-    inner = dims[order[-1]] if len(order) > 1 else 0
-    found = boxes(inst, order[:-1] if 0 < inner <= _FEW_APART else order)
-    is_split = len(found) > 1 or (0 < inner <= _FEW_APART and boundaries(inst, order[-1]))
-    return found if is_split else []
+def _parts(
+    inst: Instruction, dims: Sequence[int], order: Sequence[int]
+) -> tuple[list[Box], Sequence[int]]:
+    """Return the parts of the result that have loops of their own, and the dimensions of the loops.
+
+    No parts if the result has no boundaries. A fastest dimension of few elements with boundaries,
+    such as the coordinates of points that were stacked, has no loop: all its elements are written
+    by one iteration, which LLVM vectorises with shuffles.
+    """
+    *slow, last = order
+    if slow and dims[last] <= _FEW_APART and boundaries(inst, last):
+        return boxes(inst, slow), slow
+    found = boxes(inst, order)
+    return found if len(found) > 1 else [], order
 
 
 def _split_nest(
@@ -215,18 +225,9 @@ def _split_nest(
     first_range: tuple[IndexValue, IndexValue],
     write: Callable[[Index], None],
 ) -> None:
-    """Emit the loops of each part of the result.
-
-    A fastest dimension of few elements, such as the coordinates of points that were stacked, has no
-    loop: all its elements are written by one iteration, which LLVM vectorises with shuffles.
-    """
-    dims = k.outputs[0].dims
-    *slow, last = order
-    if slow and dims[last] <= _FEW_APART:
-        order = slow
-        write = partial(_write_all, write, last, dims[last])
+    """Emit the loops of each part of the result over the dimensions of `order`."""
     for box in parts:
-        index: list[IndexValue] = [0] * len(dims)
+        index: list[IndexValue] = [0] * len(box)
         with ExitStack() as stack:
             for number, dim in enumerate(order):
                 start: IndexValue = box[dim].start
