@@ -69,6 +69,7 @@ _SPARSE_UPDATE = "sparse-update-rewriter"
 
 _CANONICALISE: tuple[str, ...] = (
     "transpose-folding",
+    "transposed-convolution-rewriter",
     _SPARSE_UPDATE,
     "reduce-window-rewriter{leave-plain=true}",
     _WINDOWS,
@@ -201,6 +202,12 @@ ORDER: tuple[Before, ...] = (
     Before("multi-output-fusion", "output-fusion", "a product joins all its users, or none"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
     Before("transpose-folding", "fusion", "a transpose inside a fusion is not folded"),
+    Before(
+        "transpose-folding",
+        "transposed-convolution-rewriter",
+        "it needs the final order of dimensions",
+    ),
+    Before("transposed-convolution-rewriter", "layout-assignment", "its transposes may be layouts"),
     Before("algebraic-simplifier", "sparse-update-rewriter", "constants are splats by then"),
     Before("sparse-update-rewriter", "reduce-window-rewriter", "it numbers rows by a running sum"),
     Before("sparse-update-rewriter", "fusion", "a scatter in a fusion is not seen"),

@@ -50,7 +50,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "reduce-scatter-combiner",
         "reduce-scatter-creator",
     ),
-    "hloc.opt.contraction": ("transpose-folding",),
+    "hloc.opt.contraction": ("transpose-folding", "transposed-convolution-rewriter"),
     "hloc.opt.control_flow": (
         "conditional-simplifier",
         "conditional-to-select",

@@ -62,6 +62,37 @@ def test_products_of_matrices_are_dots() -> None:
     check_many("convolution-to-dot", product_convolution)
 
 
+def dilated_convolution(d: Draft) -> str:
+    """Draw a convolution of an input with holes, and windows of whole multiples, or of a point."""
+    rank = d.integer(1, 3 if d.flag() else 2)
+    window, spatial = [], []
+    for _ in range(rank):
+        size, holes = d.pick((3, 1, 4)), d.pick((4, 1, 2, 5, 11))
+        of_kernel = 1 if d.flag() else holes * d.pick((1, 2))
+        reach = (size - 1) * holes + 1
+        low, high = d.integer(-2, of_kernel + 1), d.integer(-2, of_kernel + 1)
+        if reach + low + high < of_kernel:
+            low, high = of_kernel, of_kernel
+        found = WindowDimension(of_kernel, 1, low, high, holes, 1, d.flag())
+        window.append(found)
+        spatial.append(size)
+    places = Places(d.order(rank + 2), d.order(rank + 2), d.order(rank + 2))
+    batch, features, outputs = d.pick((2, 1)), d.pick((3, 1)), d.pick((4, 1))
+    dims = [0] * (rank + 2), [0] * (rank + 2)
+    for dim, size in zip(places.input, (batch, features, *spatial), strict=True):
+        dims[0][dim] = size
+    sizes = (features, outputs, *(w.size for w in window))
+    for dim, size in zip(places.kernel, sizes, strict=True):
+        dims[1][dim] = size
+    operands = [d.tame_array(F32, dims[0]), d.tame_array(F32, dims[1])]
+    d.add("convolution", operands, window=Window(tuple(window)), dim_labels=places.labels)
+    return "table"
+
+
+def test_transposed_convolutions_are_dense() -> None:
+    check_many("transposed-convolution-rewriter", dilated_convolution, examples=40)
+
+
 def rounded(d: Draft, opcode: str) -> str:
     """Draw a dot or convolution of f32 and let its result be bf16."""
     how = dot(d) if opcode == "dot" else convolution(d)
