@@ -168,9 +168,9 @@ def _match_any_operands(
     if pattern.when is not None and not pattern.when(inst):
         return None
     operands = inst.operands
-    found = {name: operands[place] for name, place in names.items()}
-    if pattern.bind:
-        found[pattern.bind] = inst
+    found = {pattern.bind: inst} if pattern.bind else {}
+    for name, place in names.items():
+        found[name] = operands[place]
     return found
 
 

@@ -107,7 +107,8 @@ def test_a_decode_step_takes_no_time_for_the_cache() -> None:
 def test_random_loops_equal_the_evaluator(seed: int, which: int) -> None:
     module = aliased_randomly(seed)
     rng = np.random.default_rng(seed)
-    arrays = [rng.integers(-3, 4, 6).astype(np.float32) for _ in module.entry.parameters]
+    count = len(module.entry.parameters)
+    arrays = list(rng.integers(-3, 4, (count, 6, 2, 2)).astype(np.float32))
     before = [array.copy() for array in arrays]
     expected = hloc.evaluate(module, *arrays)
     donate = [i for i in range(len(arrays)) if which >> i & 1]
