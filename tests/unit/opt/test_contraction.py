@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from fuzz.cases.contraction import convolution, dot
@@ -37,17 +39,12 @@ def test_contracted_dimensions_are_sorted_in_pairs() -> None:
     check_many("dot-dimension-sorter", dot, examples=80)
 
 
-def product_convolution(d: Draft) -> str:
-    """Draw a convolution whose windows are one element, or all, in each dimension."""
-    rank = d.integer(0, 3)
-    window, spatial = [], []
-    for _ in range(rank):
-        size, is_point = d.pick((3, 1, 5)), d.flag()
-        spatial.append(size)
-        window.append(WindowDimension(1 if is_point else size, reversal=d.flag()))
-    places = Places(d.order(rank + 2), d.order(rank + 2), d.order(rank + 2))
+def add_convolution(d: Draft, spatial: Sequence[int], window: Sequence[WindowDimension]) -> str:
+    """Add a convolution of an input of some sizes, with its dimensions in any order."""
+    rank = len(spatial) + 2
+    places = Places(d.order(rank), d.order(rank), d.order(rank))
     batch, features, outputs = d.pick((2, 1)), d.pick((3, 1)), d.pick((4, 1))
-    dims = [0] * (rank + 2), [0] * (rank + 2)
+    dims = [0] * rank, [0] * rank
     for dim, size in zip(places.input, (batch, features, *spatial), strict=True):
         dims[0][dim] = size
     sizes = (features, outputs, *(w.size for w in window))
@@ -56,6 +53,17 @@ def product_convolution(d: Draft) -> str:
     operands = [d.tame_array(F32, dims[0]), d.tame_array(F32, dims[1])]
     d.add("convolution", operands, window=Window(tuple(window)), dim_labels=places.labels)
     return "table"
+
+
+def product_convolution(d: Draft) -> str:
+    """Draw a convolution whose windows are one element, or all, in each dimension."""
+    rank = d.integer(0, 3)
+    window, spatial = [], []
+    for _ in range(rank):
+        size, is_point = d.pick((3, 1, 5)), d.flag()
+        spatial.append(size)
+        window.append(WindowDimension(1 if is_point else size, reversal=d.flag()))
+    return add_convolution(d, spatial, window)
 
 
 def test_products_of_matrices_are_dots() -> None:
@@ -76,17 +84,7 @@ def dilated_convolution(d: Draft) -> str:
         found = WindowDimension(of_kernel, 1, low, high, holes, 1, d.flag())
         window.append(found)
         spatial.append(size)
-    places = Places(d.order(rank + 2), d.order(rank + 2), d.order(rank + 2))
-    batch, features, outputs = d.pick((2, 1)), d.pick((3, 1)), d.pick((4, 1))
-    dims = [0] * (rank + 2), [0] * (rank + 2)
-    for dim, size in zip(places.input, (batch, features, *spatial), strict=True):
-        dims[0][dim] = size
-    sizes = (features, outputs, *(w.size for w in window))
-    for dim, size in zip(places.kernel, sizes, strict=True):
-        dims[1][dim] = size
-    operands = [d.tame_array(F32, dims[0]), d.tame_array(F32, dims[1])]
-    d.add("convolution", operands, window=Window(tuple(window)), dim_labels=places.labels)
-    return "table"
+    return add_convolution(d, spatial, window)
 
 
 def test_transposed_convolutions_are_dense() -> None:
