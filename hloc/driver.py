@@ -157,6 +157,10 @@ def _runnable(module: Module) -> Module:
 
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
+    """Compile for a program that may compile more: the first time pays for all imports."""
+    from hloc.codegen.backend import backend_for, preload
+
+    preload(backend_for(options.target))
     module = _runnable(module)
     module.log.recording = False  # the module is this compilation's own
     optimise(module, options)

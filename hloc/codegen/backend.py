@@ -80,7 +80,8 @@ class Backend(Protocol):
     processor and the features that the user names (`CompileOptions.cpu`, `features`); the others
     refuse `--mcpu` and `--mattr`. `hloc targets NAME` shows the result of an optional method
     `processors()`, descriptions by name. An optional attribute `libraries` names the libraries
-    whose routines it can call instead of its own kernels (`CompileOptions.use_library`).
+    whose routines it can call instead of its own kernels (`CompileOptions.use_library`). An
+    optional method `preload()` imports the files that only some programs need.
     """
 
     @property
@@ -141,6 +142,11 @@ def processors_of(backend: Backend) -> dict[str, str]:
     """Return the descriptions of the processors that `backend` supports, by name."""
     result: dict[str, str] = getattr(backend, "processors", dict)()
     return result
+
+
+def preload(backend: Backend) -> None:
+    """Import all files that `backend` may need, so that no later compilation waits for them."""
+    getattr(backend, "preload", lambda: None)()
 
 
 def takes_cpu(backend: Backend) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from importlib import import_module
 from math import inf
 
 from hloc.analysis.call_graph import has_opcode
 from hloc.codegen.backend import Stage
 from hloc.codegen.builder.loops import UNROLL_REQUEST, has_only_short_loops, unrolled_text
+from hloc.codegen.cpu.emitters import table
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, needs_defusion, plan_kernel, routine_names
 from hloc.codegen.cpu.kernel_tuning import KernelTuning
@@ -225,6 +227,11 @@ class CpuBackend:
             program.boundary,
             program.assignment_seconds,
         )
+
+    def preload(self) -> None:
+        """Import the lowering and the emitters that only some programs need."""
+        import_module("hloc.codegen.lower.linear_algebra")
+        table.import_all()
 
     def plan(self, module: Module, options: CompileOptions) -> PlannedProgram:
         """Lower an optimised module in place, and plan how it runs.

@@ -101,3 +101,11 @@ def test_the_table_of_opcodes_is_complete_on_first_use(tmp_path: Path) -> None:
         "from hloc.report import describe; assert len(describe.OPCODES) > 100", tmp_path
     )
     assert "hloc.ops" in found
+
+
+def test_a_second_compilation_imports_no_emitters(tmp_path: Path) -> None:
+    compiles = "import sys; hloc.compile(sys.stdin.read())"
+    library = _imported(compiles, tmp_path)
+    command = _loaded_by(["examples/softmax_relu.hlo", "--run", "--random=0", "-q"], tmp_path / "2")
+    for name in ("fft.fft", "sort.topk", "linalg.linalg", "movement.pad"):
+        assert f"hloc.codegen.cpu.emitters.{name}" in library - command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 
 from hloc.codegen.cpu.emitters import loop, unrolled
 from hloc.codegen.cpu.emitters.attention import attention
@@ -21,20 +22,36 @@ from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, trian
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
-def _deferred(name: str, module: str, *roots: str) -> Emitter[KernelContext]:
-    """Return the emitter that `plan` of a module is, imported for the first of `roots`.
+@dataclass(frozen=True)
+class _DeferredPlan:
+    """The function `plan` of a file that is imported when it is first called.
 
-    Most programs have none of these, and to import a file takes 0.2 ms.
+    Most programs need none of these files, and to import one takes 0.2 ms.
     """
 
-    def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-        found = import_module(f"hloc.codegen.cpu.emitters.{module}").plan(inst)
+    module: str
+
+    def load(self) -> ModuleType:
+        return import_module(f"hloc.codegen.cpu.emitters.{self.module}")
+
+    def __call__(self, inst: Instruction) -> KernelPlan[KernelContext] | None:
+        found = self.load().plan(inst)
         assert found is None or isinstance(found, KernelPlan)
         return found
 
-    return Emitter(name, plan, roots)
+
+def _deferred(name: str, module: str, *roots: str) -> Emitter[KernelContext]:
+    return Emitter(name, _DeferredPlan(module), roots)
+
+
+def import_all() -> None:
+    """Import the deferred emitters, so that no later compilation waits for them."""
+    for emitter in EMITTERS:
+        if isinstance(emitter.plan, _DeferredPlan):
+            emitter.plan.load()
 
 
 EMITTERS: tuple[Emitter[KernelContext], ...] = (
