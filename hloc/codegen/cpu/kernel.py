@@ -19,7 +19,7 @@ from hloc.codegen.cpu.emitters.convolution import grouped_epilogue, winograd
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.split_kernel import Estimate, Split, estimate_of, split_of
-from hloc.codegen.elements import reductions, remap, scalar_control
+from hloc.codegen.elements import reductions, remap, scalar_control, selected_functions
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.lanes import has_masks, lane_count
@@ -33,7 +33,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import array_leaves
 
-RULE_MODULES = (remap, reductions, scalar_control)
+RULE_MODULES = (remap, reductions, scalar_control, selected_functions)
 """The modules that register element rules; named here so that they are imported."""
 
 

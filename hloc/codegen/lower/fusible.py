@@ -6,7 +6,7 @@ producers many times, is defused (`fusion_splitter`).
 
 from __future__ import annotations
 
-from hloc.codegen.elements import reductions, remap
+from hloc.codegen.elements import reductions, remap, selected_functions
 from hloc.codegen.elements.elemental import MAX_NESTING, has_rule
 from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.ir.computation import Computation
@@ -15,7 +15,7 @@ from hloc.ir.traversal import post_order
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, array_leaves
 
-RULE_MODULES = (reductions, remap)
+RULE_MODULES = (reductions, remap, selected_functions)
 """The modules that register element rules; named here so that they are imported."""
 
 MAX_EVALUATIONS = 4000

@@ -19,6 +19,7 @@ from hloc.codegen.builder.math.parts import (
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 
+SMALL_END = 1.0
 # erf(x) / x - 1 of x**2 on |x| <= 1, absolute error 4e-11
 _SMALL = (
     1.2837917e-01, -3.7612638e-01, 1.1283782e-01, -2.68654e-02,
@@ -42,10 +43,14 @@ _NARROW = (
 def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = absolute(b, x)
-    small = fma(b, x, horner(b, b.fmul(x, x), _SMALL), x)
     exponent = horner(b, b.fsub(lower(b, magnitude, 4.0), c(b, 2.5)), _LARGE)
     large = with_sign(b, b.fsub(c(b, 1.0), normal_exp(b, exponent)), x)
-    return b.select(b.compare("LT", magnitude, c(b, 1.0)), small, large)
+    return b.select(b.compare("LT", magnitude, c(b, SMALL_END)), small_erf(b, x), large)
+
+
+def small_erf(b: MathBuilder, x: Value) -> Value:
+    """Return the error function of x from -`SMALL_END` to `SMALL_END`."""
+    return fma(b, x, horner(b, b.fmul(x, x), _SMALL), x)
 
 
 @narrow_function

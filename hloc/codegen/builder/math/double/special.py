@@ -9,6 +9,7 @@ from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64
 
+SMALL_END = 0.875
 # erf(x) / x of x**2 for |x| <= 0.877, error 5e-21
 _NEAR = (
     1.1283791670955126, -0.37612638903183754, 0.11283791670955111, -0.026866170645126856,
@@ -37,11 +38,15 @@ _FAR = (
 def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = lower(b, absolute(b, x), 6.0)
-    square = b.fmul(magnitude, magnitude)
-    near = b.fmul(magnitude, horner(b, square, _NEAR, F64))
     u = b.fdiv(d(b, 2.0), b.fadd(magnitude, d(b, 2.0)))
     is_middle = b.compare("LT", magnitude, d(b, 2.2))
     g = b.select(is_middle, horner(b, magnitude, _MIDDLE, F64), horner(b, u, _FAR, F64))
-    far = b.fsub(d(b, 1.0), b.fmul(exp(b, b.fneg(square)), g))
-    value = b.select(b.compare("LT", magnitude, d(b, 0.875)), near, far)
-    return keep_nan(b, x, with_sign(b, value, x))
+    power = exp(b, b.fneg(b.fmul(magnitude, magnitude)))
+    far = with_sign(b, b.fsub(d(b, 1.0), b.fmul(power, g)), x)
+    is_small = b.compare("LT", magnitude, d(b, SMALL_END))
+    return keep_nan(b, x, b.select(is_small, small_erf(b, x), far))
+
+
+def small_erf(b: MathBuilder, x: Value) -> Value:
+    """Return the error function of x from -`SMALL_END` to `SMALL_END`."""
+    return b.fmul(x, horner(b, b.fmul(x, x), _NEAR, F64))
