@@ -62,6 +62,11 @@ def _not_total_order(inst: Instruction, _found: Found) -> bool:
     return bool(inst.attributes.type != "TOTALORDER")
 
 
+def _floats_in_partial_order(inst: Instruction, found: Found) -> bool:
+    """The total order, where NaN may be below 0, is not asked for."""
+    return is_float(found["x"]) and _not_total_order(inst, found)
+
+
 def _is_nan(inst: Instruction) -> bool:
     value = splat_value(inst)
     return bool(value != value)
@@ -145,6 +150,12 @@ COMPARE = (
             ("compare-zero-above", (false, x), "GT", 0),
             ("compare-zero-not-above", (false, x), "LE", 1),
         )
+    ),
+    Rule(
+        "compare-magnitude-below-zero",  # the lowest integer is its own magnitude
+        P("compare", (P("abs", (x,)), false), when=_direction("LT")),
+        filled(0),
+        when=_floats_in_partial_order,
     ),
     *(
         Rule(
