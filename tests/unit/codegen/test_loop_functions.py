@@ -499,6 +499,57 @@ def test_an_argmax_of_columns_has_lanes_in_a_loop() -> None:
         np.testing.assert_allclose(got, want, **bounds("f32 few roundings"))
 
 
+FORWARD = """HloModule forward
+
+below {
+  s = (s32[], f32[12]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] add(x, y)
+}
+step {
+  s = (s32[], f32[12]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[12] get-tuple-element(s), index=1
+  columns = f32[12,12] broadcast(x), dimensions={0}
+  rows = f32[12,12] broadcast(x), dimensions={1}
+  differences = f32[12,12] subtract(columns, rows)
+  exponentials = f32[12,12] exponential(differences)
+  zero = f32[] constant(0)
+  sums = f32[12] reduce(exponentials, zero), dimensions={0}, to_apply=add
+  logarithms = f32[12] log(sums)
+  ROOT t = (s32[], f32[12]) tuple(next, logarithms)
+}
+ENTRY e {
+  x = f32[12] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[12]) tuple(zero, x)
+  ROOT w = (s32[], f32[12]) while(start), condition=below, body=step
+}
+"""
+
+
+def test_sums_of_exponentials_along_columns_have_lanes_in_a_loop() -> None:
+    """LLVM unrolls the loop over the columns instead."""
+    executable = hloc.compile(FORWARD)
+    assert isinstance(executable, Executable)
+    module = executable.compiled
+    assert isinstance(module, CpuModule)
+    lanes = host_target().vector_bytes // 4
+    vector = f"<{min(lanes, 8)} x float>"
+    assert any(vector in kernel.text for kernel in module.kernels)
+    x = np.sin(np.arange(12, dtype=np.float32))
+    for got, want in zip(executable(x), hloc.evaluate(hloc.parse(FORWARD), x), strict=True):
+        np.testing.assert_allclose(got, want, **bounds("f32 few roundings"))
+
+
 SQUARES = """HloModule squares
 
 below {
