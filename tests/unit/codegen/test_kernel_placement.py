@@ -155,11 +155,14 @@ def test_convolutions_of_few_integers_are_not_unrolled(
 
 @pytest.mark.parametrize("features", [2, 3, 5, 7, 10, 18, 130])
 def test_features_of_small_convolutions_are_summed_in_registers(features: int) -> None:
-    """None of LLVM's passes is needed, whether or not the features fill registers."""
+    """None of LLVM's passes is needed, whether or not the features fill registers.
+
+    Tiny ones, part of the control flow, do without its register allocator.
+    """
     text = small_convolution("f32", 5, features)
     units = compiled(text, 2).units
     kernels = [unit for unit in units if "define void @kernel_" in unit.text]
-    assert all(unit.level == FINAL_WITH_SLOTS for unit in kernels)
+    assert all(unit.level == (0 if features <= 7 else FINAL_WITH_SLOTS) for unit in kernels)
     rng = np.random.default_rng(features)
     x = rng.standard_normal((1, 5, 5, features), np.float32)
     w = rng.standard_normal((3, 3, features, features), np.float32)
