@@ -34,6 +34,8 @@ class ElementBuilder(ABC):
         keeps_nan: NaNs that arithmetic produces, or propagates from operands whose low bits are
             zero, have low bits that are zero.
         has_scaling: multiplying by a power of two with any exponent is one instruction.
+        has_single_values: no array that the code computes has more than one element, so that
+            nothing can be vectorised.
     """
 
     float_flags = "contract"
@@ -41,6 +43,7 @@ class ElementBuilder(ABC):
     has_half = False
     keeps_nan = False
     has_scaling = False
+    has_single_values = False
 
     # ---- to be implemented by subclasses
 

@@ -19,6 +19,7 @@ class NumberBuilder(Protocol):
     has_fma: bool
     has_half: bool
     has_scaling: bool
+    has_single_values: bool
 
     def const(self, dtype: DType, value: Any) -> Value: ...
     def fadd(self, x: Value, y: Value) -> Value: ...

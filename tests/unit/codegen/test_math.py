@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hloc
+from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target, host_target
+from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import Array, Compiled, module_text, parse_text
 
 COUNT = 1 << 18
@@ -94,6 +97,28 @@ def _check(found: Array, exact: Array, max_ulp: float) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_argument(name: str) -> None:
     _check_function(name, None)
+
+
+@pytest.mark.parametrize(("opcode", "name"), [("sine", "sin"), ("cosine", "cos"), ("tan", "tan")])
+def test_functions_of_single_values_are_called(opcode: str, name: str) -> None:
+    """Those of 4 elements are not: LLVM computes them at once."""
+    texts = [
+        f"HloModule m\nENTRY e {{ x = f32[{size}] parameter(0)  ROOT y = f32[{size}] {opcode}(x) }}"
+        for size in ("", "4")
+    ]
+    single, several = map(hloc.compile, texts)
+    calls = []
+    for executable in (single, several):
+        assert isinstance(executable, Executable)
+        assert isinstance(executable.compiled, CpuModule)
+        (kernel,) = executable.compiled.kernels
+        calls.append(f"call float @{name}f" in kernel.text)
+    assert calls == [host_target().has("fma") or host_target().is_aarch64, False]
+    exact, max_ulp = FUNCTIONS[name]
+    x = np.concatenate((SPECIAL, _inputs(0)[:: COUNT // 100]))
+    found = np.array([single(value)[0] for value in x])
+    with np.errstate(all="ignore"):
+        _check(found, exact(x.astype(np.float64)), max_ulp)
 
 
 @pytest.mark.skipif(

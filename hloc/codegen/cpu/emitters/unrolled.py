@@ -38,11 +38,18 @@ def plan_sums(inst: Instruction) -> KernelPlan[KernelContext] | None:
     return plan(inst) if is_unrolled(largest, members) else None
 
 
+def _has_single_values(inst: Instruction) -> bool:
+    """True if no array that a kernel computes has more than one element."""
+    computed = (member for member in _members(inst) if not member.is_a("parameter"))
+    return all(a.elements == 1 for member in computed for a in array_leaves(member.shape))
+
+
 def _members(inst: Instruction) -> Sequence[Instruction]:
     return inst.called[0].instructions if inst.is_a("fusion") else (inst,)
 
 
 def _emit(shapes: list[ArrayShape], k: KernelContext) -> None:
+    k.b.has_single_values = _has_single_values(k.inst)
     paths = [path for path, _ in leaves(k.inst.shape)]
 
     def make(number: int, index: Index) -> Value:
