@@ -36,6 +36,7 @@ class ElementBuilder(ABC):
         has_scaling: multiplying by a power of two with any exponent is one instruction.
         has_single_values: no array that the code computes has more than one element, so that
             nothing can be vectorised.
+        has_masks: arithmetic on some lanes of a vector is one instruction.
     """
 
     float_flags = "contract"
@@ -44,6 +45,7 @@ class ElementBuilder(ABC):
     keeps_nan = False
     has_scaling = False
     has_single_values = False
+    has_masks = False
 
     # ---- to be implemented by subclasses
 

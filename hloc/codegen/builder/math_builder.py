@@ -20,6 +20,7 @@ class NumberBuilder(Protocol):
     has_half: bool
     has_scaling: bool
     has_single_values: bool
+    has_masks: bool
 
     def const(self, dtype: DType, value: Any) -> Value: ...
     def fadd(self, x: Value, y: Value) -> Value: ...

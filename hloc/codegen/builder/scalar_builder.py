@@ -76,7 +76,7 @@ class LlvmBuilder(ElementBuilder):
         self.has_fma = target.has("fma") or not target.triple.startswith(_WITHOUT_FMA)
         self.has_half = target.has("f16c") or target.triple.startswith(("aarch64", "nvptx"))
         self.keeps_nan = target.triple.startswith(("x86_64", "i686", "aarch64"))
-        self.has_scaling = target.has("avx512f")
+        self.has_scaling = self.has_masks = target.has("avx512f")
         self.has_half_arithmetic = target.has("avx512fp16")
 
     def number(self, dtype: DType, value: Any) -> Value:
