@@ -69,6 +69,7 @@ _SPARSE_UPDATE = "sparse-update-rewriter"
 
 _CANONICALISE: tuple[str, ...] = (
     "transpose-folding",
+    "repeated-operand-folding",
     "transposed-convolution-rewriter",
     _SPARSE_UPDATE,
     "reduce-window-rewriter{leave-plain=true}",
@@ -201,6 +202,10 @@ ORDER: tuple[Before, ...] = (
     Before("fusion", "multi-output-fusion", "it merges the kernels that fusion has made"),
     Before("multi-output-fusion", "output-fusion", "a product joins all its users, or none"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
+    Before("algebraic-simplifier", "repeated-operand-folding", "it looks through one reshape"),
+    Before("transpose-folding", "repeated-operand-folding", "a transpose hides the copies"),
+    Before("repeated-operand-folding", "layout-assignment", "layouts fit the dots that are left"),
+    Before("repeated-operand-folding", "fusion", "a broadcast in a fusion is not seen"),
     Before("transpose-folding", "fusion", "a transpose inside a fusion is not folded"),
     Before(
         "transpose-folding",

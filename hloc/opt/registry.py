@@ -50,7 +50,11 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "reduce-scatter-combiner",
         "reduce-scatter-creator",
     ),
-    "hloc.opt.contraction": ("transpose-folding", "transposed-convolution-rewriter"),
+    "hloc.opt.contraction": (
+        "repeated-operand-folding",
+        "transpose-folding",
+        "transposed-convolution-rewriter",
+    ),
     "hloc.opt.control_flow": (
         "conditional-simplifier",
         "conditional-to-select",

@@ -124,6 +124,37 @@ def test_transposes_are_folded_rightly(opcode: str) -> None:
     check_many("transpose-folding", lambda d: transposed_operands(d, opcode))
 
 
+def copied_batches(d: Draft) -> str:
+    """Draw a dot of copies, alone or merged with a batch dimension, and of a vector per batch."""
+    merged, inner, copies_left = d.flag(), d.flag(), d.flag()
+    size, copies, n, k = d.pick((2, 3, 1)), d.pick((2, 4)), d.pick((5, 1)), d.pick((3, 1, 0))
+    batch = [size, copies] if inner else [copies, size]
+    x = d.tame_array(F32, (size, n, k))
+    kept = [0 if inner else 1, 2, 3]
+    b = d.entry
+    operand = b.broadcast(x, (*batch, n, k), kept)
+    if merged:
+        batch = [size * copies]
+        operand = b.reshape(operand, (*batch, n, k))
+    y = d.tame_array(F32, (k, *batch))
+    dims, other = tuple(range(len(batch))), tuple(range(1, len(batch) + 1))
+    numbers = [(operand, dims, (len(batch) + 1,)), (y, other, (0,))]
+    (lhs, *left), (rhs, *right) = numbers if copies_left else reversed(numbers)
+    d.add(
+        "dot",
+        [lhs, rhs],
+        lhs_batch_dims=left[0],
+        lhs_contracting_dims=left[1],
+        rhs_batch_dims=right[0],
+        rhs_contracting_dims=right[1],
+    )
+    return "merged" if merged else "alone"
+
+
+def test_copies_of_batches_are_folded_rightly() -> None:
+    check_many("repeated-operand-folding", copied_batches)
+
+
 def dots_with_a_shared_operand(d: Draft) -> str:
     """Draw products of one matrix with several, on either side, and one that depends on another."""
     left, m, k = d.flag(), d.pick((3, 1, 5)), d.pick((4, 1, 0))
