@@ -173,7 +173,7 @@ def inline(
 def _replace_elements(call: Instruction, elements: Sequence[Instruction]) -> None:
     """Replace what reads single elements of the tuple that `call` returns."""
     computation = call.computation
-    pinned = {p for inst in computation.controlled for p in inst.control_predecessors}
+    pinned = computation.awaited
     for user in tuple(call.users):
         if user.opcode.name != "get-tuple-element" or user in pinned:
             continue

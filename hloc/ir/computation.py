@@ -85,6 +85,11 @@ class Computation:
         return tuple(self._controlled.values())
 
     @property
+    def awaited(self) -> set[Instruction]:
+        """The control predecessors of its instructions."""
+        return {p for inst in self._controlled.values() for p in inst.control_predecessors}
+
+    @property
     def is_fusion(self) -> bool:
         """True if a fusion instruction calls it."""
         return any(caller.opcode.name == "fusion" for caller in self.callers)

@@ -22,6 +22,7 @@ from typing import TypeAlias
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
 from hloc.ir.replica_groups import MAX_DEVICES, GroupLists, Lists, ReplicaGroups
 from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
@@ -88,8 +89,10 @@ def count_devices(module: Module) -> None:
 
 def _named_devices(module: Module) -> DeviceCounts:
     largest = dict.fromkeys(GroupMode, 1)
-    for inst in all_instructions(module):
-        if inst.opcode.exchange is not None or inst.is_a("send", "recv"):
+    rows = map(opcode_row, module.opcodes)
+    naming = {row for row in rows if row.exchange is not None or row.name in ("send", "recv")}
+    for inst in all_instructions(module) if naming else ():
+        if inst.opcode in naming:
             mode = group_mode(inst)
             largest[mode] = max(largest[mode], _named(inst))
     replicas = max(largest[GroupMode.REPLICAS], largest[GroupMode.BOTH])

@@ -44,7 +44,7 @@ class CommonSubexpressionElimination(RewritingPass):
         fixed: frozenset[Instruction],
     ) -> None:
         values = _Values(structures)
-        ordered = {p for inst in computation.controlled for p in inst.control_predecessors}
+        ordered = computation.awaited
         for inst in post_order(computation):
             if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
                 continue

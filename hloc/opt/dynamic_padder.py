@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.call_graph import control_flow_computations, has_opcode
 from hloc.dtypes import S32
 from hloc.errors import HloError
 from hloc.ir.clone import inline
@@ -64,9 +64,10 @@ class DynamicPadder(RewritingPass):
 
 
 def _is_dynamic(module: Module) -> bool:
+    has_values = has_opcode(module, *_SIZES_ARE_VALUES)
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
-            if inst.is_a(*_SIZES_ARE_VALUES):
+            if has_values and inst.is_a(*_SIZES_ARE_VALUES):
                 return True
             if has_dynamic(inst.shape) and not _is_boundary(inst):
                 return True

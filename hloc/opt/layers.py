@@ -144,8 +144,7 @@ def shallow_results_first(computation: Computation) -> list[Instruction]:
 def _numbers(order: Sequence[Instruction], structures: Structures) -> list[int]:
     """Return a number for each instruction, equal where two may be the same part of a layer."""
     effectful = effectful_computations(order[0].computation.module)
-    controlled = order[0].computation.controlled
-    pinned = {p for inst in controlled for p in inst.control_predecessors}
+    pinned = order[0].computation.awaited
     known: dict[Hashable, int] = {}
     unique = count(-1, -1)
     numbers: list[int] = []

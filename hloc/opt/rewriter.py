@@ -98,9 +98,7 @@ class _Rewriter:
         self.context = context
         self.pass_name = pass_name
         self.effectful = effectful
-        self.pinned = set(computation.controlled).union(fixed)
-        for inst in computation.controlled:
-            self.pinned.update(inst.control_predecessors)
+        self.pinned = {*computation.controlled, *computation.awaited, *fixed}
         self.has_dynamic = computation.derived(_has_dynamic)
         self.worklist: deque[Instruction] = deque()
         self.queued: set[Instruction] = set()
@@ -113,12 +111,12 @@ class _Rewriter:
         while self.worklist and not self.context.spent:
             inst = self.worklist.popleft()
             self.queued.discard(inst)
-            if inst in self.computation and self._may_change(inst):
+            if self._may_change(inst):
                 self._try_rules(inst)
 
     def _may_change(self, inst: Instruction) -> bool:
         if not inst.users and not inst.is_root:
-            return False
+            return False  # dead, perhaps removed
         if self.has_dynamic and any(map(_is_dynamic, (inst, *inst.operands))):
             return False
         return inst not in self.pinned
@@ -197,7 +195,8 @@ class _Rewriter:
 
 
 def _has_dynamic(computation: Computation) -> bool:
-    return any(map(_is_dynamic, computation.instructions))
+    shapes = [inst.shape for inst in computation.instructions]
+    return any([isinstance(shape, ArrayShape) and shape.dynamic for shape in shapes])
 
 
 def _is_dynamic(inst: Instruction) -> bool:

@@ -194,8 +194,9 @@ def _columns(shape: Shape) -> Layout | None:
     if not isinstance(shape, ArrayShape):
         return None
     first = _first_short(shape.dims)
-    row = prod(shape.dims[first:])
-    if first == 0 or shape.dims[first - 1] < _LEAST_COLUMN or not 1 < row <= _LARGEST_ROW:
+    if first in (0, shape.rank) or shape.dims[first - 1] < _LEAST_COLUMN:
+        return None
+    if not 1 < prod(shape.dims[first:]) <= _LARGEST_ROW:
         return None
     return Layout((*reversed(range(first)), *reversed(range(first, shape.rank))))
 

@@ -52,7 +52,7 @@ class Combiner(RewritingPass):
     ) -> Iterator[tuple[Instruction, Hashable]]:
         """Yield the collectives that may be combined, with the key that sets must share."""
         order = post_order(computation)
-        pinned = {p for inst in order for p in inst.control_predecessors}
+        pinned = computation.awaited
         for inst in order:
             if not inst.is_a(*self.acts_on) or len(inst.operands) != 1 or inst in pinned:
                 continue

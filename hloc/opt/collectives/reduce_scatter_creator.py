@@ -41,7 +41,7 @@ class ReduceScatterCreator(RewritingPass):
         for computation in control_flow_computations(module):
             if computation in divergent:
                 continue
-            pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
+            pinned = computation.awaited
             for inst in list(computation.instructions):
                 if context.spent:
                     return

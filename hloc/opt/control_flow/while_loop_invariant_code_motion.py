@@ -82,7 +82,7 @@ def _movable(
 ) -> tuple[dict[Instruction, int], set[Instruction]]:
     """Return the hoistable instructions, with the bytes they read, and those worth hoisting."""
     invariant = leaf_classes(state).invariant
-    pinned = {p for inst in state.loop.called[1].controlled for p in inst.control_predecessors}
+    pinned = state.loop.called[1].awaited
     movable: dict[Instruction, int] = {}
     worth: set[Instruction] = set()
     heavy: set[Instruction] = set()  # like `worth`, but with several results, hoisted by element

@@ -37,8 +37,8 @@ class AttentionFusion(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
         for computation in control_flow_computations(module):
-            pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
-            for inst in post_order(computation):
+            pinned = computation.awaited
+            for inst in [i for i in post_order(computation) if i.opcode.name == "dot"]:
                 attention = attention_of(inst)
                 if attention is None or inst in pinned or not _is_worth_it(attention):
                     continue

@@ -57,7 +57,7 @@ def fusion_groups(computation: Computation, limits: Limits, context: PassContext
     Nothing is changed; `context` gets the remarks.
     """
     order = post_order(computation)
-    pinned = {p for inst in order for p in inst.control_predecessors}
+    pinned = computation.awaited
     of: dict[Instruction, tuple[Group, ...]] = {}
     found: list[Group] = []
     for inst in reversed(order):

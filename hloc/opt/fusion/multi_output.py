@@ -112,7 +112,7 @@ class _Merger:
         self.readers: dict[Instruction, list[Region]] = {}
         self.small: dict[tuple[int, ...], Region] = {}
         self.replaced: dict[Region, Region] = {}
-        self.pinned = {p for inst in self.order for p in inst.control_predecessors}
+        self.pinned = computation.awaited
 
     def regions(self) -> list[Region]:
         """Return the regions of two or more kernels."""

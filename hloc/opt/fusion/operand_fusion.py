@@ -76,7 +76,7 @@ class OperandFusion(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
         for computation in control_flow_computations(module):
-            pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
+            pinned = computation.awaited
             # Users first: a producer may read what another one, now in a product, computes.
             for inst in reversed(post_order(computation)):
                 for producer in self._chosen(inst, pinned, context):

@@ -73,7 +73,7 @@ class OutputFusion(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
         for computation in control_flow_computations(module):
-            pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
+            pinned = computation.awaited
             for inst in post_order(computation):
                 if inst in pinned or not self._takes(inst):
                     continue

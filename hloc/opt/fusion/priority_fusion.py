@@ -75,7 +75,7 @@ class _Queue:
         self.setting = Setting(
             spec_of_chip(self.chip), {inst: place for place, inst in enumerate(order)}
         )
-        self.pinned = {p for inst in order for p in inst.control_predecessors}
+        self.pinned = computation.awaited
         self.kernels: dict[Instruction, Draft] = {}
         """The kernel of each root."""
 

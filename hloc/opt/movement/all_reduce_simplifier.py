@@ -36,7 +36,7 @@ class AllReduceSimplifier(RewritingPass):
         """Replace in every computation that is called."""
         for computation in live_computations(module):
             order = post_order(computation)
-            pinned = {p for inst in order for p in inst.control_predecessors}
+            pinned = computation.awaited
             for inst in order:
                 if context.spent:
                     return

@@ -23,12 +23,12 @@ def candidates(
         if computation.is_fusion:
             continue
         order = post_order(computation)
-        pinned = {p for inst in order for p in inst.control_predecessors}
+        if opcodes:
+            order = [inst for inst in order if inst.opcode.name in opcodes]
+        pinned = computation.awaited
         for inst in reversed(order) if users_first else order:
             if context.spent:
                 return
-            if opcodes and inst.opcode.name not in opcodes:
-                continue
             if inst in pinned or inst.control_predecessors or inst not in computation:
                 continue
             if (inst.users or inst.is_root) and all(is_static(i) for i in (inst, *inst.operands)):

@@ -46,7 +46,7 @@ class AsyncCollectiveCreator(RewritingPass):
         network = Network(mesh, parse_links(self.links, mesh))
         compute = compute_times(module, find_device(self.chip))
         for computation in control_flow_computations(module):
-            pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
+            pinned = computation.awaited
             for inst in list(computation.instructions):
                 if context.spent:
                     return
