@@ -204,9 +204,9 @@ def accesses(
             continue
         if inst.opcode.name == "reduce" and (own != ROW or rows_of(inst) != rows):
             return None
-        dims = inst.array.dims if works_per_element(inst) else None
+        shape = inst.array if works_per_element(inst) else None
         for place, operand in enumerate(inst.operands):
-            if dims is not None and operand.array.dims == dims:
+            if shape and (operand.shape is shape or operand.array.dims == shape.dims):
                 found[operand] = found.get(operand, 0) | own  # at the same index
                 continue
             for access in (FULL, ROW, OTHER):

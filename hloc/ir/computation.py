@@ -143,8 +143,9 @@ class Computation:
     def adopt(self, inst: Instruction) -> None:
         """Insert an existing instruction (`clone` keeps uids this way)."""
         assert inst.computation is self
+        module = self.module
         self._instructions[inst.uid] = inst
-        name, opcodes = inst.opcode.name, self.module.opcodes
+        name, opcodes = inst.opcode.name, module.opcodes
         opcodes[name] = opcodes.get(name, 0) + 1
         if inst.control_predecessors:
             self._controlled[inst.uid] = inst
@@ -152,7 +153,8 @@ class Computation:
             operand.users[inst] = None
         for computation in inst.called:
             computation.callers[inst] = None
-        self._changed()
+        self.version += 1
+        module.version += 1
 
     def set_root(self, inst: Instruction) -> None:
         """Make `inst` the root."""
@@ -260,15 +262,18 @@ class Computation:
         """Remove `inst`, which has no users and is not the root."""
         assert not inst.users, f"{inst.name} still has users"
         assert self._root is not inst, f"{inst.name} is the root"
-        self.module.log.record(Removed, inst, self)
+        module = self.module
+        module.log.record(Removed, inst, self)
         for operand in inst.operands:
             operand.users.pop(inst, None)
         for computation in inst.called:
             computation.callers.pop(inst, None)
         del self._instructions[inst.uid]
-        self.module.uncount_opcode(inst.opcode.name)
-        self._controlled.pop(inst.uid, None)
-        self._changed()
+        if inst.control_predecessors:
+            del self._controlled[inst.uid]
+        module.uncount_opcode(inst.opcode.name)
+        self.version += 1
+        module.version += 1
 
     def reorder(self, order: Sequence[Instruction]) -> None:
         """Store the instructions in `order`, a permutation of them."""

@@ -141,8 +141,10 @@ class Module(ModuleTools):
 
     def uncount_opcode(self, name: str) -> None:
         """Update `opcodes` when an instruction is removed (for `Computation`)."""
-        self.opcodes[name] -= 1
-        if not self.opcodes[name]:
+        left = self.opcodes[name] - 1
+        if left:
+            self.opcodes[name] = left
+        else:
             del self.opcodes[name]
 
     def set_entry(self, computation: Computation) -> None:

@@ -65,10 +65,10 @@ class ConstantFolding(RewritingPass):
         work_left = self.max_total_flops
         for computation in live_computations(module):
             for inst in post_order(computation):
-                if context.spent:
-                    return
                 if not _is_known(inst) or has_side_effect(inst, effectful):
                     continue
+                if context.spent:
+                    return
                 context.at = inst
                 work = self._work(inst, cost_of)
                 if work > min(self.max_flops, work_left):

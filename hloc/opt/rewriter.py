@@ -35,7 +35,7 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
     allowed = _AllowedRules(rules, context)
     for computation in live_computations(module):
         candidates = allowed.candidates(computation)
-        if candidates:
+        if candidates and not context.spent:
             rewriter = _Rewriter(computation, allowed, context, pass_name, effectful, fixed)
             rewriter.run(candidates)
     return context.rewrites > before
@@ -108,11 +108,11 @@ class _Rewriter:
         """Apply rules to `candidates`, and then to what that changes."""
         self.worklist.extend(candidates)
         self.queued.update(candidates)
-        while self.worklist and not self.context.spent:
+        while self.worklist:
             inst = self.worklist.popleft()
             self.queued.discard(inst)
-            if self._may_change(inst):
-                self._try_rules(inst)
+            if self._may_change(inst) and self._try_rules(inst) and self.context.spent:
+                return
 
     def _may_change(self, inst: Instruction) -> bool:
         if not inst.users and not inst.is_root:
@@ -121,13 +121,15 @@ class _Rewriter:
             return False
         return inst not in self.pinned
 
-    def _try_rules(self, inst: Instruction) -> None:
+    def _try_rules(self, inst: Instruction) -> bool:
+        """Apply the first rule that fires; False if none does."""
         for rule, matches in self.rules.of(inst):
             found = matches(inst)
             if found is None or (rule.when is not None and not rule.when(inst, found)):
                 continue
             if self._apply(rule, inst, found):
-                return
+                return True
+        return False
 
     def _apply(self, rule: Rule, inst: Instruction, found: dict[str, Instruction]) -> bool:
         """Apply `rule` to `inst`; False if it declined."""

@@ -55,7 +55,8 @@ class ShortRowsLayout(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Find the groups of the whole module, then choose the layout of each."""
         depths = _depths(module)
-        loops = [state for c in depths for loop in c.instructions for state in _state(loop)]
+        whiles = [i for c in depths for i in c.instructions if i.opcode.name == "while"]
+        loops = [state for loop in whiles for state in _state(loop)]
         loop_parts = {part for state in loops for leaf in state.parts for part in leaf}
         loop_tuples = {part for state in loops for part in (state.init, state.after)}
         groups = _Groups()
@@ -165,7 +166,7 @@ def _depths(module: Module) -> dict[Computation, int]:
 
 def _state(loop: Instruction) -> tuple[_State, ...]:
     """Return the state of `loop` if its layouts can be changed, else nothing."""
-    if not loop.is_a("while") or loop.is_root or not isinstance(loop.shape, TupleShape):
+    if loop.is_root or not isinstance(loop.shape, TupleShape):
         return ()
     condition, body = loop.called
     init, after = loop.operands[0], body.root

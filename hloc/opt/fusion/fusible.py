@@ -41,7 +41,7 @@ def role_of(inst: Instruction) -> Role:
     if not shape.is_static_data:
         return Role.NONE
     for operand in inst.operands:
-        if not operand.shape.is_static_data:
+        if operand.shape is not shape and not operand.shape.is_static_data:
             return Role.NONE
     is_array = isinstance(shape, ArrayShape)
     if opcode.elementwise:
@@ -72,10 +72,9 @@ def _is_elementwise(inst: Instruction) -> bool:
     """True for elementwise opcodes, except a bitcast-convert that adds or removes a dimension."""
     if not works_per_element(inst):
         return False
-    dims = inst.array.dims
+    shape = inst.array
     for operand in inst.operands:
-        own = operand.array.dims
-        if own and own != dims:
+        if operand.shape is not shape and operand.array.dims not in ((), shape.dims):
             return False
     return True
 
@@ -87,8 +86,8 @@ def _same_elements(inst: Instruction) -> bool:
 
 def weight_of(inst: Instruction) -> int:
     """Return the work for one element; moving an element to another index costs nothing."""
-    is_division = inst.is_a("divide") and isinstance(inst.shape, ArrayShape)
-    if is_division and not inst.array.dtype.is_float:
+    shape = inst.shape
+    if inst.opcode.name == "divide" and isinstance(shape, ArrayShape) and not shape.dtype.is_float:
         return EXPENSIVE  # an integer division is slow, and cannot be hoisted out of a loop
     return inst.opcode.weight
 

@@ -39,6 +39,7 @@ ROOT_INDEX: IndexMap = 0
 SCALAR: IndexMap = -1
 """The index map of arrays with one element: computed once, outside loops."""
 
+_ONCE: Maps = {SCALAR: Reads(1, 1)}
 
 _ROOTS_WITH_LOOPS_OF_THEIR_OWN = frozenset({"concatenate", "dynamic-update-slice", "scatter"})
 """Their kernels loop over an operand, not over the result."""
@@ -71,10 +72,15 @@ class Group:
         return group
 
     def reads(self, user: Instruction, producer: Instruction) -> Maps:
-        """Return the index maps at which member `user` reads `producer`, with element counts."""
+        """Return the index maps at which member `user` reads `producer`, with element counts.
+
+        The result must not be changed.
+        """
         if elements_of(producer.shape) == 1:
-            return {SCALAR: Reads(1, 1)}
+            return _ONCE
         maps = self.maps[user]
+        if _reads_at_its_index(user):
+            return maps
         found: Maps = {}
         for place, operand in enumerate(user.operands):
             if operand is producer:
@@ -83,8 +89,6 @@ class Group:
 
     def _reads(self, user: Instruction, place: int, maps: Maps) -> Maps:
         """Return the maps at which `user`, itself read at `maps`, reads operand `place`."""
-        if works_per_element(user) or user.opcode.name == "copy":
-            return maps
         if user is self.root and user.opcode.name in _ROOTS_WITH_LOOPS_OF_THEIR_OWN:
             count = _reads_by_root(user, place)
             return {self._number((0, *read_law(user, place))): Reads(count, count)}
@@ -117,6 +121,11 @@ class Group:
         for operand in member.operands:
             if not any(user in self.maps for user in operand.users):
                 self.operands.pop(operand, None)
+
+
+def _reads_at_its_index(user: Instruction) -> bool:
+    """True if element i of `user` reads element i of its operands."""
+    return works_per_element(user) or user.opcode.name == "copy"
 
 
 def _repeats_innermost(broadcast: Instruction) -> bool:

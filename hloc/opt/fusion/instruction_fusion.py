@@ -103,7 +103,8 @@ def _join(
     reads: dict[Group, Maps] = {}
     for user in inst.users:
         for group in of.get(user, ()):
-            reads.setdefault(group, {}).update(group.reads(user, inst))
+            maps = group.reads(user, inst)
+            reads[group] = reads[group] | maps if group in reads else maps
     if not reads:
         return ()
     refusal = why_not_join(inst, reads, limits)

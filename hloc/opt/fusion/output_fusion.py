@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.epilogue import PRODUCTS, follows, results_of
+from hloc.analysis.epilogue import follows, results_of
 from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.pools import pool_of, scaled_pool
 from hloc.analysis.small_groups import small_groups
@@ -74,7 +74,7 @@ class OutputFusion(RewritingPass):
         """Fuse in the entry and in the bodies of loops, branches and calls."""
         for computation in control_flow_computations(module):
             pinned = computation.awaited
-            for inst in post_order(computation):
+            for inst in [i for i in post_order(computation) if i.opcode.name in self.acts_on]:
                 if inst in pinned or not self._takes(inst):
                     continue
                 reader = _reader(inst, one_result=self.on_gpu)
@@ -99,7 +99,7 @@ class OutputFusion(RewritingPass):
         if inst.is_a("reduce-window"):
             is_free = not inst.is_root and not inst.control_predecessors
             return is_free and not self.on_gpu and pool_of(inst) is not None
-        if not inst.is_a(*PRODUCTS) or inst.is_root or inst.control_predecessors:
+        if inst.is_root or inst.control_predecessors:
             return False
         arrays = (inst.shape, *(operand.shape for operand in inst.operands))
         if any(not isinstance(a, ArrayShape) or a.dynamic for a in arrays):

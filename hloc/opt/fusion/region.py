@@ -54,16 +54,14 @@ class Kernel:
     shape: ArrayShape
     rows: Rows | None
     reduces: int
-    _accesses: list[tuple[Rows, dict[Instruction, Access] | None]] = field(default_factory=list)
+    _accesses: dict[tuple[int, int], dict[Instruction, Access] | None] = field(default_factory=dict)
 
     def access(self, rows: Rows) -> dict[Instruction, Access] | None:
         """Return how the members are read if the kernel runs by `rows`; None if it cannot."""
-        for known, access in self._accesses:
-            if known == rows:
-                return access
-        access = accesses(self.order, self.outputs, rows)
-        self._accesses.append((rows, access))
-        return access
+        key = rows.count, rows.size
+        if key not in self._accesses:
+            self._accesses[key] = accesses(self.order, self.outputs, rows)
+        return self._accesses[key]
 
     def reads_at(self, value: Instruction, rows: Rows) -> Access:
         """Return how operand `value` is read, 0 if it is not."""

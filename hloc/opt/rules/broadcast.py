@@ -40,7 +40,7 @@ def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
 
 
 def _permutes(inst: Instruction, found: Found) -> bool:
-    return inst.array.rank == found["x"].array.rank and not _moves_nothing(inst, found)
+    return len(inst.attributes.dimensions) == inst.array.rank and not _moves_nothing(inst, found)
 
 
 def _permutation(inst: Instruction, _found: Found) -> tuple[int, ...]:
