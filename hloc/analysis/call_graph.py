@@ -68,9 +68,10 @@ def has_side_effect(
     inst: Instruction, effectful: frozenset[Computation] | set[Computation]
 ) -> bool:
     """True if `inst` has a side effect, given the computations that have one."""
-    if inst.opcode.side_effect:
+    opcode = inst.opcode
+    if opcode.side_effect:
         return True
-    if inst.opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:
+    if opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:
         return True
     return bool(inst.called) and any(called in effectful for called in inst.called)
 

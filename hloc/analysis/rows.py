@@ -243,6 +243,8 @@ def _one_per_row(shape: ArrayShape, rows: Rows) -> Access:
 
 def _of_broadcast(user: Instruction, access: Access, rows: Rows) -> Access:
     operand, dims = user.operands[0].array, user.array.dims
+    if operand.elements not in (user.array.elements, rows.count):
+        return _one_per_row(operand, rows)
     large = [d for d in range(len(dims)) if dims[d] != 1]
     mapped = [d for d in user.attributes.dimensions if dims[d] != 1]
     if operand.elements == user.array.elements:

@@ -73,15 +73,15 @@ def _dead_instructions(
     Dead are the instructions without users, then those that only dead ones use, and so on: what is
     alive is not walked over.
     """
-    waiting = [i for i in computation.derived(_without_users) if not is_kept(i)]
-    if not waiting:
+    unused = computation.derived(_without_users)
+    if not unused:
         return []
     followers: dict[Instruction, int] = {}
     for inst in computation.controlled:
         for predecessor in dict.fromkeys(inst.control_predecessors):
             followers[predecessor] = followers.get(predecessor, 0) + 1
     left: dict[Instruction, int] = {}  # users and followers that are not known to be dead
-    waiting = [inst for inst in waiting if inst not in followers]
+    waiting = [inst for inst in unused if inst not in followers]
     dead: set[Instruction] = set()
     while waiting:
         inst = waiting.pop()

@@ -73,7 +73,8 @@ class _AllowedRules:
         return found if len(found) < 2 else self._with_rules(post_order(computation))
 
     def _with_rules(self, insts: Iterable[Instruction]) -> list[Instruction]:
-        return [inst for inst in insts if inst.opcode.name in self.rules.by_opcode]
+        known = self.rules.by_opcode
+        return [inst for inst in insts if inst.opcode.name in known]
 
     def _may_fire(self, rule: Rule) -> bool:
         if rule.name in self.context.disabled_rules:
