@@ -6,9 +6,8 @@ The linker resolves the allowed symbols and no others, so code can call nothing 
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cache
 
@@ -103,10 +102,13 @@ def _wanted(objects: Iterable[bytes], allowed: frozenset[str]) -> list[str]:
     return sorted(result & allowed)
 
 
-@cache
-def _libraries() -> tuple[ctypes.CDLL, ...]:
-    names = [None, ctypes.util.find_library("m"), ctypes.util.find_library("c")]
-    return tuple(ctypes.CDLL(name) for name in dict.fromkeys(names))
+def _libraries() -> Iterator[ctypes.CDLL]:
+    """Yield what this process has loaded, which has most functions, then the C library."""
+    yield ctypes.CDLL(None)
+    from ctypes.util import find_library  # which imports much, and starts processes to search
+
+    for name in filter(None, map(find_library, ("m", "c"))):
+        yield ctypes.CDLL(name)
 
 
 @cache
