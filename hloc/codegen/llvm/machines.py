@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import field
-from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from hloc.codegen.backend_names import backend_names
@@ -166,6 +165,8 @@ def named_features(row: Machine, cpu: str, features: str) -> str:
         HloError: an unknown processor, or features that are not a list of `+name` and `-name`.
     """
     if cpu and cpu not in row.cpus:
+        from difflib import get_close_matches
+
         near = get_close_matches(cpu, row.cpus, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         known = ", ".join(row.cpus)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hloc.child_process import Answer, Child, answer_messages
 from hloc.codegen.llvm.object_file import compile_object, pass_builders
 from hloc.codegen.llvm.target import Target
+
+if TYPE_CHECKING:
+    from hloc.child_process import Answer, Child
 
 MOST_PASS_BUILDERS = 500
 """Limit per process: llvmlite never frees the callbacks of a pass builder; these take 0.8 MB."""
@@ -16,6 +18,8 @@ MOST_PASS_BUILDERS = 500
 
 def object_child(most_answers: int = 0) -> Child:
     """Return a child that compiles objects."""
+    from hloc.child_process import Child  # with `subprocess`, which small programs do without
+
     return Child(__name__, most_answers)
 
 
@@ -54,6 +58,8 @@ def _lasting_child() -> Child:
 
 def serve() -> None:
     """Compile the units that arrive; an answer is a block with the object, none on an error."""
+    from hloc.child_process import answer_messages
+
     answer_messages(_answer)
 
 
