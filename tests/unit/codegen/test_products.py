@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -35,6 +36,13 @@ def narrower(bits: int) -> Target:
     gone = NEW if bits == 256 else (*NEW, "avx", "fma", "f16c", "vaes", "vpclmul")
     features = [f"-{f[1:]}" if f[1:].startswith(gone) else f for f in host.features.split(",")]
     return dataclasses.replace(host, features=",".join(features), vector_bits=bits)
+
+
+def without_matrices(bits: int) -> Target:
+    """Return the host as a machine without matrix registers, with vectors of at most `bits`."""
+    machine = narrower(bits)
+    features = [f"-{f[1:]}" if f[1:].startswith("amx") else f for f in machine.features.split(",")]
+    return dataclasses.replace(machine, features=",".join(features))
 
 
 def product(lhs: str, rhs: str, result: str, left: int, right: int) -> str:
@@ -101,6 +109,18 @@ def test_bytes_by_pairs(bits: int, left: int, right: int, lhs: str, rhs: str) ->
         limits = np.iinfo(array.dtype)
         array[::2], array[1::3] = limits.min, limits.max
     check_root(text, arrays, target=narrower(bits))
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize(("lhs", "rhs"), [("s8", "s8"), ("u8", "s8"), ("bf16", "bf16")])
+# The rest of k is 1 to 3 steps of a unit; k is one run or many of them.
+@pytest.mark.parametrize("depth", [29, 74, 131])
+def test_last_unit_of_k_is_padded(bits: int, lhs: str, rhs: str, depth: int) -> None:
+    for left, right in itertools.product((0, 1), repeat=2):
+        operands = lhs + dims(53, depth, 1 - left), rhs + dims(depth, 37, right)
+        result = "f32" if lhs == "bf16" else "s32"
+        text = product(*operands, f"{result}[53,37]", left, right)
+        check_root(text, random_arrays(text), target=without_matrices(bits), **tolerances(lhs))
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])

@@ -71,9 +71,6 @@ _PACKED_PRODUCTS: tuple[_Types, ...] = (
     *(((left, right), S32) for left, right in product((S8, U8), repeat=2)),
 )
 
-_DEPTHS = (64, 63)
-"""Some instructions consume 2 or 4 steps of k: a depth that is a multiple, and one that is not."""
-
 
 def packed_routines(target: Target) -> Iterator[Routines]:
     """Yield micro-kernels and packing for all element types, tiles and forms in memory."""
@@ -112,8 +109,8 @@ def _arithmetics(
     """Return the arithmetics of such gemms."""
     axis = Axis(64, 1, 1, 1)
     samples = (
-        PackedGemm((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result, splits)
-        for depth, splits in product(_DEPTHS, (False, sources == (F32, F32)))
+        PackedGemm((), (axis,), (axis,), (Axis(64, 1, 1, 0),), False, sources, result, splits)
+        for splits in (False, sources == (F32, F32))
     )
     return dict.fromkeys(arithmetic_of(p, target) for p in samples)
 

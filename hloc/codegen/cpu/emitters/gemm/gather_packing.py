@@ -28,8 +28,8 @@ def pack_gathered(w: RoutineWriter, p: Packing, *, runs: int = 0, pieces: bool =
         pieces: groups of rows are mostly contiguous; a unit is one element.
     """
     body, math, b = w.body, w.math, w.b
-    units = math.div(argument("%depth"), p.group)
-    count = argument("%count")
+    depth, count = argument("%depth"), argument("%count")
+    units = math.div(depth, p.group)
     first: IndexValue = 0
     is_square = False
     if runs:
@@ -59,11 +59,27 @@ def pack_gathered(w: RoutineWriter, p: Packing, *, runs: int = 0, pieces: bool =
                 step = w.offset("%steps", math.add(math.mul(unit, p.group), e))
                 value = b.load(pointer_value("%from"), p.source, math.add(base, step))
                 _store_element(w, p, unit, e, i, _packed(w, p, value))
+    if p.group > 1:
+        with body.when(math.compare("LT", math.mul(units, p.group), depth)):
+            _pack_last_unit(w, p, units)
     zero = b.const(p.packed, 0)
-    end = first if is_square else count
+    end, units = first if is_square else count, math.value(math.ceiling_div(depth, p.group))
     with body.loop(end, p.end(math, count)) as i, body.loop(0, units) as unit:
         for e in range(p.group):
             _store_element(w, p, unit, e, i, zero)
+
+
+def _pack_last_unit(w: RoutineWriter, p: Packing, unit: IndexValue) -> None:
+    """Pack the last unit of all rows: its steps of k beyond `depth` are zeros."""
+    math, depth, zero = w.math, argument("%depth"), w.b.const(p.packed, 0)
+    for e in range(p.group):
+        step = math.add(math.mul(unit, p.group), e)
+        exists = math.compare("LT", step, depth)
+        at = w.offset("%steps", math.minimum(step, math.sub(depth, 1)))
+        with w.body.loop(0, argument("%count")) as i:
+            place = math.add(w.offset("%offsets", i), at)
+            value = _packed(w, p, w.b.load(pointer_value("%from"), p.source, place))
+            _store_element(w, p, unit, e, i, w.b.select(exists, value, zero))
 
 
 def _rows_at_once(p: Packing, target: Target, runs: int) -> int:

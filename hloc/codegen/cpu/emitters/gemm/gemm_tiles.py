@@ -76,7 +76,6 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
     """Return the best arithmetic of the machine."""
     total = sums_type(p.sources, p.result)
     assert total is not None
-    depth = p.sizes[2]
     wide = target.vector_bits == 512
     if wide and p.sources == (BF16, BF16) and target.has("amx-bf16"):
         return Arithmetic("matrix", F32, BF16, p.result, 2, "tdpbf16ps")
@@ -84,13 +83,13 @@ def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
         return Arithmetic("parts", F32, BF16, F32, 2, "tdpbf16ps", parts=PARTS)
     if wide and p.sources in _BYTE_INSTRUCTIONS and target.has("amx-int8"):
         return Arithmetic("matrix", S32, S8, S32, 4, _BYTE_INSTRUCTIONS[p.sources])
-    if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
+    if wide and p.sources == (BF16, BF16) and target.has("avx512bf16"):
         return Arithmetic("bf16", F32, BF16, p.result, 2)
-    if wide and p.sources == (S8, S8) and depth % 4 == 0 and target.has("avx512vnni"):
+    if wide and p.sources == (S8, S8) and target.has("avx512vnni"):
         return Arithmetic("s8", S32, S8, S32, 4, bias=-128)
-    if p.sources in ((S8, S8), (U8, U8)) and depth % 4 == 0 and has_dot_products(target):
+    if p.sources in ((S8, S8), (U8, U8)) and has_dot_products(target):
         return Arithmetic(f"dot_{p.sources[0].name}", S32, p.sources[0], S32, 4)
-    if p.sources in BYTE_PRODUCTS and depth % 2 == 0 and has_pair_sums(target):
+    if p.sources in BYTE_PRODUCTS and has_pair_sums(target):
         return Arithmetic("s16", S32, S16, S32, 2)
     return Arithmetic(total.name, total, total, p.result)
 

@@ -3,7 +3,7 @@
 A panel holds several rows (or columns) of an operand: for every step of k, one unit of each. An
 element's offset is the table entry of its row plus that of k, so the same code packs transposed
 operands and the windows of convolutions. An edge panel is padded with zeros: they only affect sums
-that are not read, but stale memory could contain slow subnormals.
+that are not read, but stale memory could contain slow subnormals. So is the last unit of k.
 
 This file packs contiguous columns; `gather_packing` packs the others.
 """
@@ -99,17 +99,17 @@ def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
     It reads rows of `count` columns and writes them to as many panels as they fill.
     """
     body, math = w.body, w.math
-    count = argument("%count")
-    units = math.div(argument("%depth"), p.group)
-    panel_size = math.mul(argument("%depth"), p.width)
+    depth, count = argument("%depth"), argument("%count")
+    whole = math.div(depth, p.group)
+    panel_size = math.mul(math.ceiling_div(depth, p.group), p.width * p.group)
     panels = math.div(count, p.width)
     packed = math.mul(panels, p.width)
     left = math.sub(count, packed)
-    with body.loop(0, units) as unit:
+    with body.loop(0, whole) as unit:
         first = math.mul(unit, p.group)
         bases = [w.offset("%steps", math.add(first, e)) for e in range(p.group)]
         begin = math.mul(first, p.width)
-        later = math.minimum(math.add(first, _STEPS_AHEAD), math.sub(argument("%depth"), 1))
+        later = math.minimum(math.add(first, _STEPS_AHEAD), math.sub(depth, 1))
         ahead = w.offset("%steps", later)
         with body.loop(0, panels) as panel:
             to = math.add(math.mul(panel, panel_size), begin)
@@ -128,6 +128,28 @@ def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
                 places = [math.add(math.add(base, packed), first_lane) for base in bases]
                 vectors = [_biased(w, p, lanes, load_vector(w, p, lanes, x, mask)) for x in places]
                 _store_unit(w, p, lanes, vectors, math.add(to, first_lane * p.group))
+    if p.group > 1:
+        with body.when(math.compare("LT", math.mul(whole, p.group), depth)):
+            _pack_last_unit(w, p, lanes, panel_size)
+
+
+def _pack_last_unit(w: RoutineWriter, p: Packing, lanes: int, panel_size: IndexValue) -> None:
+    """Pack the last unit of all columns: its steps of k beyond `depth` are zeros."""
+    math, depth, count = w.math, argument("%depth"), argument("%count")
+    first = math.mul(math.div(depth, p.group), p.group)
+    steps = [math.add(first, e) for e in range(p.group)]
+    bases = [w.offset("%steps", math.minimum(step, math.sub(depth, 1))) for step in steps]
+    end = math.mul(math.ceiling_div(count, p.width), p.width)
+    with w.body.loop(0, end, lanes) as column:
+        within = math.add(math.mul(first, p.width), math.mul(math.rem(column, p.width), p.group))
+        to = math.add(math.mul(math.div(column, p.width), panel_size), within)
+        left, vectors = math.value(math.sub(count, column)), []
+        for step, base in zip(steps, bases, strict=True):
+            exists = math.compare("LT", step, depth)
+            mask = first_lanes(w, w.b.select(exists, left, math.value(0)), lanes)
+            vector = load_vector(w, p, lanes, math.add(base, column), mask)
+            vectors.append(_biased(w, p, lanes, vector))
+        _store_unit(w, p, lanes, vectors, to)
 
 
 def load_vector(w: RoutineWriter, p: Packing, lanes: int, place: IndexValue, mask: str = "") -> str:
