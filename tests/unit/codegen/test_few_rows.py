@@ -27,6 +27,19 @@ def test_both_sides_along_k(bits: int, rows: int, dtype: str) -> None:
     check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
 
 
+@pytest.mark.parametrize("bits", [128, 256, 512])
+# Fewer steps than a vector has lanes, a vector, and a vector with a rest.
+@pytest.mark.parametrize("depth", [8, 13, 21])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+def test_few_steps_along_k(bits: int, depth: int, dtype: str) -> None:
+    """A product that is infinite is counted once, and multiplied by nothing else."""
+    text = product(f"{dtype}[3,{depth}]", f"{dtype}[200,{depth}]", f"{dtype}[3,200]", 1, 1)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), InnerGemm)
+    arrays = random_arrays(text)
+    arrays[0][1, 6] = np.inf
+    check_root(text, arrays, target=narrower(bits), **tolerances(dtype))
+
+
 @pytest.mark.parametrize("rows", range(1, 21))
 @pytest.mark.parametrize("columns", [96, 97])
 def test_tiles_stay_in_their_pieces(rows: int, columns: int) -> None:

@@ -35,7 +35,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tiles_of
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS as STREAM_ROWS
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SPLATS, UNROLLS
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming_routine import stream_routines
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import FEW_ROWS
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import FEW_ROWS, MIN_SHORT_DEPTH, SHORT_ROWS
 from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS as INNER_ROWS
 from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inner_routines
 from hloc.codegen.cpu.emitters.gemm.matrix_rows import row_tiles
@@ -130,12 +130,16 @@ def inner_product_routines(target: Target) -> Iterator[Routines]:
     rests = tuple(product((False, True), repeat=2))
     for sources, result in _FLOAT_PRODUCTS:
         total = F64 if result is F64 else F32
+        has_short_depths = target.vector_bits // total.bits > MIN_SHORT_DEPTH
         most = INNER_ROWS if sources[0] is total else FEW_ROWS
         for rows in range(1, most + 1):
             yield copy_routine(rows, sources[0], total, target)
             for rest, left in product(rests, dict.fromkeys((sources[0], total))):
                 # Copied rows have the type of the sums.
                 yield inner_routines(rows, rest, (left, sources[1]), result, target)
+                if rest[1] and rows <= SHORT_ROWS and has_short_depths:
+                    short = rows, rest, (left, sources[1]), result, target
+                    yield inner_routines(*short, is_short=True)
 
 
 MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (

@@ -83,6 +83,7 @@ def inner_routines(
     result: DType,
     target: Target,
     is_long: bool = False,
+    is_short: bool = False,
 ) -> Routines:
     """Return the function for some number of rows.
 
@@ -93,16 +94,19 @@ def inner_routines(
         result: that of the result.
         target: the machine.
         is_long: whether there are more steps of k than `LONG_DEPTH`.
+        is_short: whether there are fewer than a vector has lanes; needs masks.
     """
     types = "_".join(dtype.name for dtype in (*sources, result))
     rests = "".join(
-        name for name, is_there in zip("ckb", (*has_rests, is_long), strict=True) if is_there
+        name
+        for name, is_there in zip("ckbs", (*has_rests, is_long, is_short), strict=True)
+        if is_there
     )
     name = f"inner_{types}_{rows}{rests}"
     return routine_unit(
         name,
         _PARAMETERS,
-        lambda w: _Inner(w, rows, sources, result, target, is_long).write(*has_rests),
+        lambda w: _Inner(w, rows, sources, result, target, is_long, is_short).write(*has_rests),
         target,
     )
 
@@ -118,8 +122,9 @@ class _Inner:
         result: DType,
         target: Target,
         is_long: bool,
+        is_short: bool,
     ) -> None:
-        self.is_long = is_long
+        self.is_long, self.is_short = is_long, is_short
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.rows, self.sources, self.result = rows, sources, result
         self.total = F64 if result is F64 else F32
@@ -151,15 +156,15 @@ class _Inner:
         lefts = [math.mul(argument("%lhs_row"), row + i) for i in range(rows)]
         rights = [math.mul(argument("%rhs_row"), math.add(column, j)) for j in range(count)]
         slots = [[self.b.allocate(self.total) for _ in rights] for _ in lefts]
-        totals = self._blocks(lefts, rights) if self.is_long else self._whole(lefts, rights)
-        if self.rest_of_depth and self.has_masks:
-            totals = self._with_masked_rest(lefts, rights, totals)
+        totals = [["zeroinitializer"] * count for _ in lefts]
+        if not self.is_short:
+            totals = self._blocks(lefts, rights) if self.is_long else self._whole(lefts, rights)
+        if self.rest_of_depth:
+            totals = self._with_rest(lefts, rights, totals)
         flat = [slot for row_slots in slots for slot in row_slots]
         sums = self._summed([vector for part in totals for vector in part])
         for slot, value in zip(flat, sums, strict=True):
             self.b.store(slot, 0, value)
-        if self.rest_of_depth and not self.has_masks:
-            self._add_rest(lefts, rights, slots)
         for i in range(rows):
             for j in range(count):
                 offset = math.add(
@@ -170,15 +175,31 @@ class _Inner:
                 value = self.b.convert(self.b.load(slots[i][j], self.total, 0), self.result)
                 self.b.store(pointer_value(at), 0, value)
 
-    def _with_masked_rest(
+    def _with_rest(
         self, lefts: list[IndexValue], rights: list[IndexValue], totals: list[list[str]]
     ) -> list[list[str]]:
-        """Return the sums with the products after the last whole vector."""
-        math = self.math
-        done = math.mul(math.div(argument("%depth"), self.lanes), self.lanes)
-        mask = first_lanes(self.w, math.sub(argument("%depth"), done), self.lanes)
-        ys = [self._load(1, math.add(right, done), mask) for right in rights]
-        xs = [self._load(0, math.add(left, done), mask) for left in lefts]
+        """Return the sums with the products after the last whole vector.
+
+        Without masks, the last vector of k is read, and zeros replace what was multiplied before.
+        """
+        math, depth, lanes = self.math, argument("%depth"), self.lanes
+        rest = math.rem(depth, lanes)
+        if self.has_masks:
+            start, mask = math.sub(depth, rest), first_lanes(self.w, rest, lanes)
+        else:
+            start, mask = math.sub(depth, lanes), ""
+            done = first_lanes(self.w, math.sub(lanes, rest), lanes)
+
+        def load(side: int, place: IndexValue) -> str:
+            vector = self._load(side, math.add(place, start), mask)
+            if self.has_masks:
+                return vector
+            zeros = f"{self.vector} zeroinitializer"
+            kind = f"<{lanes} x i1>"
+            return self.fn.value(f"select {kind} {done}, {zeros}, {self.vector} {vector}")
+
+        ys = [load(1, right) for right in rights]
+        xs = [load(0, left) for left in lefts]
         return [
             [self._multiply_add(x, y, total) for y, total in zip(ys, part, strict=True)]
             for x, part in zip(xs, totals, strict=True)
@@ -187,25 +208,6 @@ class _Inner:
     def _multiply_add(self, x: str, y: str, total: str) -> str:
         product = self.fn.value(f"fmul contract {self.vector} {x}, {y}")
         return self.fn.value(f"fadd contract {self.vector} {total}, {product}")
-
-    def _add_rest(
-        self, lefts: list[IndexValue], rights: list[IndexValue], slots: list[list[Value]]
-    ) -> None:
-        """Add the products after the last whole vector."""
-        math = self.math
-        whole = math.mul(math.div(argument("%depth"), self.lanes), self.lanes)
-        with self.body.loop(whole, argument("%depth")) as k:
-            for left, row in zip(lefts, slots, strict=True):
-                for right, slot in zip(rights, row, strict=True):
-                    x, y = self._element(0, math.add(left, k)), self._element(1, math.add(right, k))
-                    total = self.b.load(slot, self.total, 0)
-                    self.b.store(slot, 0, self.b.fadd(total, self.b.fmul(x, y)))
-
-    def _element(self, side: int, place: IndexValue) -> Value:
-        pointer = pointer_value(("%lhs", "%rhs")[side])
-        return self.b.convert(
-            self.b.load(pointer, self.sources[side], self.math.value(place)), self.total
-        )
 
     def _blocks(self, lefts: list[IndexValue], rights: list[IndexValue]) -> list[list[str]]:
         """Run over the whole vectors along k in blocks; return the sums by row."""
