@@ -329,6 +329,9 @@ HOLES = {
         "f32[2,16,8,8]", "f32[3,16,3,3]", "f32[2,3,16,16]", "3x3 pad=1_2x1_2 lhs_dilate=2x2",
         "bf01_oi01->bf01",
     ),
+    "two features last": (
+        "f32[2,9,8,24]", "f32[4,4,24,2]", "f32[2,18,16,2]", "4x4 pad=2_2x2_2 lhs_dilate=2x2", NHWC,
+    ),
     "narrow, few features first": (
         "bf16[2,48,13,12]", "bf16[3,48,4,4]", "bf16[2,3,26,24]", "4x4 pad=2_2x2_2 lhs_dilate=2x2",
         "bf01_oi01->bf01",

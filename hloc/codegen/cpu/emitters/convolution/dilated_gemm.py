@@ -65,6 +65,12 @@ Three of 2x64x32x32 in bf16, with a window of 4x4 and stride 2, take 0.50 ms ins
 three of 16x8x28x28 take 0.36 instead of 0.96, but of 4x64x32x32 1.3 instead of 1.1.
 """
 
+_FEWEST_NEIGHBOURS = 2
+"""The same for features that are neighbours in memory.
+
+Two of 8x16x16x64 in f32, with a window of 4x4 and stride 2, take 0.77 ms instead of 2.4.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -227,6 +233,7 @@ def _part(
         sources,
         c.result.dtype,
         fewest_rows=_FEWEST_FEATURES,
+        fewest_columns=_FEWEST_NEIGHBOURS,
         least_work=_LEAST_PART_WORK,
     )
     return _Part(found, lhs, rhs, tuple(dims), out) if found else None
