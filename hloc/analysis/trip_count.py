@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import leaf_source
 from hloc.dtypes import DType
 from hloc.evaluator import evaluate_computation
@@ -67,7 +68,7 @@ def trip_count(loop: Instruction) -> TripCount | None:
 
 def _by_pattern(loop: Instruction) -> TripCount | None:
     condition = loop.called[0]
-    compare, _ = leaf_source(condition.root)
+    compare, _ = _source(condition.root)
     if not compare.is_a("compare") or not all(_is_integer(o) for o in compare.operands):
         return None
     left, right = compare.operands
@@ -83,7 +84,7 @@ def _counted(
     loop: Instruction, variable: Instruction, limit: Instruction, direction: str
 ) -> TripCount | None:
     condition, body = loop.called
-    parameter, index = leaf_source(variable)
+    parameter, index = _source(variable)
     if not parameter.is_a("parameter") or parameter.computation is not condition:
         return None
     start = _known_init(loop, index)
@@ -151,33 +152,46 @@ def _is_integer(inst: Instruction) -> bool:
 
 def _step(loop: Instruction, body: Computation, index: ShapeIndex) -> int | None:
     """Return the constant that the body adds to leaf `index` of the state, None if it does not."""
-    inst, rest = leaf_source(body.root, index)
+    inst, rest = _source(body.root, index)
     if rest or not inst.is_a("add", "subtract") or not all(_is_integer(o) for o in inst.operands):
         return None
     left, right = inst.operands
     (parameter,) = body.parameters
-    if leaf_source(left) == (parameter, index):
+    if _source(left) == (parameter, index):
         amount = _known_scalar(loop, right)
         return -amount if amount is not None and inst.is_a("subtract") else amount
-    if inst.is_a("add") and leaf_source(right) == (parameter, index):
+    if inst.is_a("add") and _source(right) == (parameter, index):
         return _known_scalar(loop, left)
     return None
 
 
 def _known_scalar(loop: Instruction, inst: Instruction) -> int | None:
     """Return the integer that `inst`, in condition or body, is in every iteration."""
-    source, index = leaf_source(inst)
+    source, index = _source(inst)
     if source.is_a("parameter"):
         body = loop.called[1]
         (parameter,) = body.parameters
-        invariant = leaf_source(body.root, index) == (parameter, index)
+        invariant = _source(body.root, index) == (parameter, index)
         return _known_init(loop, index) if invariant else None
     return _constant_integer(source) if not index else None
 
 
 def _known_init(loop: Instruction, index: ShapeIndex) -> int | None:
-    source, rest = leaf_source(loop.operands[0], index)
+    source, rest = _source(loop.operands[0], index)
     return _constant_integer(source) if not rest else None
+
+
+def _source(inst: Instruction, index: ShapeIndex = ()) -> Position:
+    """Return the position that defines part `index`, looking through tuples and into fusions."""
+    while True:
+        inst, index = leaf_source(inst, index)
+        if inst.is_a("fusion"):
+            inst = inst.called[0].root
+            continue
+        callers = list(inst.computation.callers)
+        if not inst.is_a("parameter") or len(callers) != 1 or not callers[0].is_a("fusion"):
+            return inst, index
+        inst = callers[0].operands[inst.attributes.number]
 
 
 def _constant_integer(inst: Instruction) -> int | None:

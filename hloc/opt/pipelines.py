@@ -97,6 +97,7 @@ _FUSE = (
     "dce",
     "output-fusion",
     "dce",
+    "double-buffer-loop-unrolling",
 )
 
 GPU_CHIPS = {"nvptx64": "sm_80", "amdgcn": "gfx90a"}
@@ -190,6 +191,9 @@ ORDER: tuple[Before, ...] = (
     Before("multi-output-fusion", "layer-inliner", "each kind of layer is fused once"),
     Before(
         "output-fusion", "operand-fusion", "an epilogue runs once per element, a producer again"
+    ),
+    Before(
+        "output-fusion", "double-buffer-loop-unrolling", "a fusion decides what can be overwritten"
     ),
     Before("layer-inliner", "output-fusion", "a product and its reader may be in two layers"),
     Before("call-inliner", "fusion", "fusion does not look into called computations"),

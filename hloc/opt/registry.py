@@ -58,6 +58,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
     "hloc.opt.control_flow": (
         "conditional-simplifier",
         "conditional-to-select",
+        "double-buffer-loop-unrolling",
         "while-loop-constant-sinking",
         "while-loop-invariant-code-motion",
         "while-loop-simplifier",

@@ -20,6 +20,7 @@ PASSES = (
     "hlo-module-dce",
     "conditional-simplifier",
     "conditional-to-select",
+    "double-buffer-loop-unrolling{min-bytes=1}",
     "while-loop-unroller,fixpoint(tuple-simplifier,constant-folding,conditional-simplifier,dce)",
     "while-loop-invariant-code-motion,while-loop-constant-sinking,while-loop-unroller,"
     "conditional-to-select,hlo-module-dce,while-loop-simplifier,conditional-simplifier,dce",
