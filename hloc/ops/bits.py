@@ -133,28 +133,30 @@ def _shift(
     return narrowed(value >> safe, dtype)
 
 
-def _safe_amount(b: ScalarBuilder, y: Value, instead: int) -> tuple[Value, Value]:
-    """Return "the amount is the width or more" and the amount with `instead` in that case."""
+def _beyond(b: ScalarBuilder, y: Value) -> Value:
+    """Return "the amount is the width or more"."""
     dtype = y.dtype
     unsigned = y if dtype.is_unsigned else b.bitcast(y, unsigned_of(dtype))
     # The width does not fit into types of 1 or 2 bits; the largest amount always does.
-    beyond = b.compare("GT", unsigned, b.const(unsigned.dtype, dtype.bits - 1))
-    return beyond, b.select(beyond, b.const(dtype, instead), y)
+    return b.compare("GT", unsigned, b.const(unsigned.dtype, dtype.bits - 1))
+
+
+def _within(b: ScalarBuilder, y: Value) -> Value:
+    """Return the amount modulo the width, a power of two: that is how processors shift scalars."""
+    return b.and_(y, b.const(y.dtype, y.dtype.bits - 1))
 
 
 def _emit_shift_left(b: ScalarBuilder, x: Value, y: Value) -> Value:
-    beyond, amount = _safe_amount(b, y, 0)
-    return b.select(beyond, b.const(x.dtype, 0), b.shl(x, amount))
+    return b.select(_beyond(b, y), b.const(x.dtype, 0), b.shl(x, _within(b, y)))
 
 
 def _emit_shift_right_logical(b: ScalarBuilder, x: Value, y: Value) -> Value:
-    beyond, amount = _safe_amount(b, y, 0)
-    return b.select(beyond, b.const(x.dtype, 0), b.lshr(x, amount))
+    return b.select(_beyond(b, y), b.const(x.dtype, 0), b.lshr(x, _within(b, y)))
 
 
 def _emit_shift_right_arithmetic(b: ScalarBuilder, x: Value, y: Value) -> Value:
     dtype, signed = x.dtype, signed_of(x.dtype)
-    _, amount = _safe_amount(b, y, dtype.bits - 1)
+    amount = b.select(_beyond(b, y), b.const(dtype, dtype.bits - 1), y)
     if dtype is signed:
         return b.ashr(x, amount)
     return b.bitcast(b.ashr(b.bitcast(x, signed), b.bitcast(amount, signed)), dtype)
