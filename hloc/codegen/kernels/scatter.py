@@ -58,6 +58,8 @@ def _is_long_sum(root: Instruction) -> bool:
     is_narrow = dtype is C64 or (dtype.is_float and dtype is not F64)
     if len(root.operands) != 3 or plain_reducer(root.called[0]) != "add" or not is_narrow:
         return False
+    if root.attributes.unique_indices:
+        return False
     updates = root.operands[2].array
     windows = prod(size for d, size in enumerate(updates.dims) if d not in window)
     return windows > LONG_SUM

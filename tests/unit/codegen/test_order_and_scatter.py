@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hloc.codegen.kernels.scatter import plan
 from hloc.errors import HloError
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
@@ -111,6 +112,22 @@ def test_sums_of_many_rows_are_in_f64_only_if_many_meet(
     np.add.at(total, places[inside, 0], updates[inside])
     (found,) = run_instruction(instruction, [operand.copy(), places, updates], aliased=aliased)
     np.testing.assert_array_equal(found, total.astype(np.float32))
+
+
+def test_updates_of_different_elements_need_no_totals() -> None:
+    root = (
+        "f32[9000] scatter(p0, p1, p2), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=add"
+    )
+    text = module_text(
+        ["f32[9000]", "s32[5000,1]", "f32[5000]"], root, reducer("add", "add", "f32")
+    )
+    values, _, new = random_arrays(text)
+    places = np.random.default_rng(0).permutation(9000)[:5000, None].astype(np.int32)
+    check_root(text, [values, places, new], **bounds("exact"))
+    kernel = plan(parse_text(text).entry.root)
+    assert kernel is not None
+    assert kernel.scratch_bytes == 0
 
 
 @pytest.mark.parametrize(
