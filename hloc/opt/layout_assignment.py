@@ -32,8 +32,9 @@ class LayoutAssignment(RewritingPass):
     stay: kernels read any layout, and fused transposes cost no pass of their own. A dot that only
     another one reads, as matrices numbered by the fastest dimension, writes them one by one. A dot
     with another layout that no user needs becomes row-major. Skipped if only the new order makes
-    the dot write, or read, with large strides. Measured: 64 products of 256x8 by 8x256 and a transpose that puts the batch
-    between rows and columns take a fifth of the time. Cost: O(instructions).
+    the dot write, or read, with large strides. Measured: 64 products of 256x8 by 8x256 and a
+    transpose that puts the batch between rows and columns take a fifth of the time.
+    Cost: O(instructions).
     """
 
     acts_on = frozenset({"copy", "dot", "transpose"})
