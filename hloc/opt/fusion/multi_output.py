@@ -11,7 +11,7 @@ from __future__ import annotations
 from hloc.analysis.call_graph import control_flow_computations, live_instructions
 from hloc.analysis.cost import elements_of
 from hloc.analysis.gpu_devices import spec_of_chip
-from hloc.analysis.rows import FULL, MAX_REDUCES, Rows
+from hloc.analysis.rows import FULL, MAX_REDUCES, OTHER, Rows, passed_on
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -32,6 +32,7 @@ from hloc.opt.fusion.region import (
 )
 from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.shapes import ArrayShape
 
 _WINDOW = 256
 """Kernels further apart in the order are not merged: live ranges would get too long."""
@@ -278,6 +279,9 @@ def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str
         return f"rows of {rows.size} elements are too short"
     if rows.size < _LONG_ROW and rows.elements > _SMALL and _is_dear(own, region, rows.count):
         return f"rows of {rows.size} elements are too short for functions of their sums"
+    is_dear = _is_dear(own, region, rows.elements)
+    if _divides(own, rows, is_dear) or _divides(region, rows, is_dear):
+        return f"the places of elements in a row of {rows.size} would have to be divided"
     if not chained:
         return ""
     size = max(value.shape.size_bytes for value in (*own.values, *own.reads))
@@ -286,6 +290,38 @@ def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str
     if rows.size * 4 > MAX_TEMPORARY_BYTES:
         return f"a row of {rows.size} elements does not stay in the cache"
     return ""
+
+
+def _divides(region: Region, rows: Rows, is_dear: bool) -> bool:
+    """True if elements of a row depend on their index along several dimensions of the row.
+
+    A kernel by rows has one loop over a row, which then computes elements one by one; a kernel of
+    its own has a loop for each dimension. What only reads repeated arrays is still faster by rows,
+    unless it `is_dear`.
+    """
+    return any(
+        (is_dear or not inst.is_a("broadcast"))
+        and _needs_index(inst, rows)
+        and _inner_size(inst.array) < rows.size
+        for kernel in region.kernels
+        for inst, access in (kernel.access(rows) or {}).items()
+        if access & FULL
+    )
+
+
+def _needs_index(inst: Instruction, rows: Rows) -> bool:
+    """True if an element of `inst` is more than a function of elements at the same position."""
+    reads = (
+        passed_on(inst, place, FULL, rows)
+        for place, operand in enumerate(inst.operands)
+        if not operand.array.is_scalar
+    )
+    return inst.is_a("iota") or OTHER in reads
+
+
+def _inner_size(shape: ArrayShape) -> int:
+    """Return the size of the last dimension of more than one element."""
+    return next((size for size in reversed(shape.dims) if size != 1), 1)
 
 
 def _is_dear(own: Region, region: Region, elements: int) -> bool:
