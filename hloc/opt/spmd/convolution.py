@@ -29,8 +29,10 @@ def partition_convolution(
     plan = _plan(region, inst, lhs, rhs)
     if plan is None or not (plan.spans or plan.groups > 1):
         return None
-    if _cost(plan, inst, lhs, rhs) > reshard_bytes(lhs, _gathered(plan, lhs)) + (
-        reshard_bytes(rhs, replicated(region.mesh, rhs.whole.rank))
+    gathered = plan.lhs.whole_along([span.dim for span in plan.spans])
+    whole_kernel = replicated(region.mesh, rhs.whole.rank)
+    if _cost(plan, inst, lhs, rhs) > (
+        reshard_bytes(lhs, gathered) + reshard_bytes(rhs, whole_kernel)
     ):
         return None
     b = region.build
@@ -160,13 +162,6 @@ def _contracted(
     starts = tuple(c * tile * window.window_dilation - window.pad_low for c in range(count))
     local = replace(window, size=tile, pad_low=0, pad_high=0)
     return Span(dim, axes, starts, size, (size,) * count), local
-
-
-def _gathered(plan: _Plan, lhs: Value) -> Tiling:
-    found = plan.lhs
-    for span in plan.spans:
-        found = found.with_dim(span.dim, ())
-    return found
 
 
 def _cost(plan: _Plan, inst: Instruction, lhs: Value, rhs: Value) -> float:

@@ -26,9 +26,7 @@ def partition_dynamic_slice(
     split = _cut_dims(x, sizes)
     if not split:
         return None
-    result = x.tiling
-    for dim in split:
-        result = result.with_dim(dim, ())
+    result = x.tiling.whole_along(split)
     sums = tuple(axis for dim in split for axis in x.tiling.dims[dim])
     local, n = result.local_dims(inst.array.dims), region.mesh.size(sums)
     if 2 * (n - 1) / n * replace(inst.array, dims=local).size_bytes > reshard_bytes(x, result):
@@ -50,9 +48,7 @@ def partition_dynamic_update_slice(
     split = _cut_dims(x, sizes)
     if not split:
         return None
-    target = x.tiling
-    for dim in split:
-        target = target.with_dim(dim, ())
+    target = x.tiling.whole_along(split)
     if reshard_bytes(update, target) > reshard_bytes(x, target):
         return None
     b = region.build

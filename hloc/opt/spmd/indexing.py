@@ -70,7 +70,7 @@ def partition_gather(
     n, local = region.mesh.size(sums), result.local_dims(inst.array.dims)
     cost = 2 * (n - 1) / n * replace(inst.array, dims=local).size_bytes
     cost += reshard_bytes(x, kept) + reshard_bytes(indices, starts)
-    if cost > reshard_bytes(x, _without(kept, split)) + reshard_bytes(indices, starts):
+    if cost > reshard_bytes(x, kept.whole_along(split)) + reshard_bytes(indices, starts):
         return None
     x, indices = reshard(region, x, kept), reshard(region, indices, starts)
     places = _Places(at.start_index_map, at.index_vector_dim, split)
@@ -105,7 +105,7 @@ def partition_scatter(
         return scatter_parts(region, inst, values, wanted)
     split, kept, starts, parts = plan
     cost = reshard_bytes(x, kept) + reshard_bytes(updates, parts) + reshard_bytes(indices, starts)
-    gathered = reshard_bytes(x, _without(kept, split))
+    gathered = reshard_bytes(x, kept.whole_along(split))
     if cost > gathered and x.tiling.axes:
         return None
     x, indices = reshard(region, x, kept), reshard(region, indices, starts)
@@ -216,9 +216,3 @@ def _spread(region: Region, row: Instruction, indices: Instruction, at: int) -> 
             row = region.build.reshape(row, ())
         return region.build.broadcast(row, indices.array.dims)
     return region.build.broadcast(row, indices.array.dims, (at,))
-
-
-def _without(tiling: Tiling, dims: Sequence[int]) -> Tiling:
-    for dim in dims:
-        tiling = tiling.with_dim(dim, ())
-    return tiling

@@ -123,14 +123,10 @@ class Propagation:
             if len(factors) == 1:
                 found[factors[0]] = axes
                 continue
-            rest = list(axes)
+            rest = axes
             for factor in factors:
-                taken: list[int] = []
-                room = sizes[factor]
-                while rest and room > 1 and room % self.mesh.sizes[rest[0]] == 0:
-                    room //= self.mesh.sizes[rest[0]]
-                    taken.append(rest.pop(0))
-                found[factor] = tuple(taken)
+                found[factor], room = self.mesh.dividing(rest, sizes[factor])
+                rest = rest[len(found[factor]) :]
                 if room > 1:
                     break
         return found

@@ -72,9 +72,7 @@ def _otherwise(values: Sequence[Value], kept: Sequence[int], n: int) -> float:
             v.whole.dtype.storage_bytes * prod(tiling.local_dims(v.whole.dims)) for v in values
         )
         return local * (n - 1) / n
-    target = tiling
-    for dim in range(values[0].whole.rank):
-        target = target if dim in kept else target.with_dim(dim, ())
+    target = tiling.whole_along([d for d in range(values[0].whole.rank) if d not in kept])
     return sum(reshard_bytes(value, target) for value in values)
 
 

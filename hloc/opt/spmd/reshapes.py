@@ -75,17 +75,13 @@ def _axes_of_factors(
     """Return the axes of each factor; a minor one only if the major ones are fully sharded."""
     found: dict[int, Axes] = {}
     for factors, axes in zip(dims, tiling.dims, strict=True):
-        rest = list(axes)
+        rest = axes
         for factor in factors:
             if factor in kept:
                 found[factor] = axes
                 break
-            taken: list[int] = []
-            room = sizes[factor]
-            while rest and room % tiling.mesh.sizes[rest[0]] == 0:
-                room //= tiling.mesh.sizes[rest[0]]
-                taken.append(rest.pop(0))
-            found[factor] = tuple(taken)
+            found[factor], room = tiling.mesh.dividing(rest, sizes[factor])
+            rest = rest[len(found[factor]) :]
             if room > 1:
                 break
     return found

@@ -29,9 +29,7 @@ def partition_select_and_scatter(
     if not cut or not opcode or not all(_is_simple(windows[d]) for d in cut):
         return None
     pairs = [_spans(d, tiling.dims[d], region.mesh, x.whole.dims[d], windows[d]) for d in cut]
-    whole = tiling
-    for dim in cut:
-        whole = whole.with_dim(dim, ())
+    whole = tiling.whole_along(cut)
     cost = reshard_bytes(source, tiling)
     part = replace(source.whole, dims=tiling.local_dims(source.whole.dims))
     for of_x, of_source in pairs:

@@ -7,7 +7,7 @@ they can be compared, merged and resharded. A dimension of n elements in t tiles
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -59,6 +59,14 @@ class Mesh:
         for axis in axes:  # a loop: a search over tilings calls this millions of times
             found *= self.sizes[axis]
         return found
+
+    def dividing(self, axes: Axes, size: int) -> tuple[Axes, int]:
+        """Return the leading axes that divide `size` one after the other, and the quotient."""
+        count = 0
+        while count < len(axes) and size % self.sizes[axes[count]] == 0:
+            size //= self.sizes[axes[count]]
+            count += 1
+        return axes[:count], size
 
     def except_for(self, axes: Iterable[int]) -> Axes:
         """Return the other axes."""
@@ -147,6 +155,11 @@ class Tiling:
         """Return this tiling with other axes along one dimension."""
         dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])
         return Tiling(self.mesh, dims, self.manual, self.unreduced)
+
+    def whole_along(self, dims: Collection[int]) -> Tiling:
+        """Return this tiling without the axes of `dims`."""
+        kept = tuple(() if dim in dims else axes for dim, axes in enumerate(self.dims))
+        return Tiling(self.mesh, kept, self.manual, self.unreduced)
 
     def refines(self, other: Tiling) -> bool:
         """True if each tile is part of the tile of `other` on the same partition.

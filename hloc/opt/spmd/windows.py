@@ -209,17 +209,17 @@ def _is_cut(x: Value, dims: Sequence[int]) -> bool:
 
 def _is_cheaper(x: Value, spans: Sequence[Span]) -> bool:
     """True if the exchange sends no more than gathering the dimensions."""
-    gathered, cost, shape = x.tiling, 0.0, x.inst.array
+    moved, cost, shape = [], 0.0, x.inst.array
     for span in spans:
         if any(start != i * shape.dims[span.dim] for i, start in enumerate(span.starts)) or (
             span.size != shape.dims[span.dim]
         ):
-            gathered = gathered.with_dim(span.dim, ())
+            moved.append(span.dim)
         axes = x.tiling.dims[span.dim]
         cost += halo_bytes(shape, span, axes, x.whole.dims[span.dim])
         dims = [span.size if d == span.dim else n for d, n in enumerate(shape.dims)]
         shape = ArrayShape(shape.dtype, tuple(dims))
-    return cost <= reshard_bytes(x, gathered)
+    return cost <= reshard_bytes(x, x.tiling.whole_along(moved))
 
 
 def _exchanged(
