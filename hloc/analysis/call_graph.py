@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -76,15 +74,13 @@ def has_side_effect(
     return bool(inst.called) and any(called in effectful for called in inst.called)
 
 
-def live_instructions(
-    computation: Computation, more: Iterable[Instruction] = ()
-) -> list[Instruction]:
-    """Return what the root, a side effect or one of `more` needs, operands before users."""
+def live_instructions(computation: Computation) -> list[Instruction]:
+    """Return what the root or a side effect needs, operands before users."""
     effectful = effectful_computations(computation.module)
     roots = [computation.root]
     candidates = perhaps_effectful(computation)
     roots += [i for i in candidates if has_side_effect(i, effectful)]
-    return post_order_from([*roots, *more])
+    return post_order_from(roots)
 
 
 def has_opcode(module: Module, *names: str) -> bool:

@@ -24,6 +24,9 @@ LARGEST = 10
 
 NO_SCOPE = "(none)"
 
+_SCOPE_LEVELS = 3
+"""Levels of an op_name that name a scope."""
+
 
 @dataclass(slots=True)
 class Group:
@@ -123,16 +126,16 @@ def module_statistics(module: Module) -> ModuleStatistics:
         sum(inst.attributes.literal.is_elided for inst in constants),
         _grouped(everything, own, lambda inst: (inst.opcode.name,)),
         _grouped(everything, own, _dtypes_of),
-        _grouped(everything, own, lambda inst: (scope_of(inst),)),
+        _grouped(everything, own, lambda inst: (_scope_of(inst),)),
         _grouped(everything, own, lambda inst: (origin_of(inst) or NO_SCOPE,)),
         tuple(_computations(module, order, costs)),
         tuple(_largest(everything)),
     )
 
 
-def scope_of(inst: Instruction, depth: int = 3) -> str:
+def _scope_of(inst: Instruction) -> str:
     """Return the first levels of the op_name: `jit(f)/loss/dot_general` of `.../transpose`."""
-    return "/".join(inst.op_name.split("/")[:depth]) or NO_SCOPE
+    return "/".join(inst.op_name.split("/")[:_SCOPE_LEVELS]) or NO_SCOPE
 
 
 def _own_costs(

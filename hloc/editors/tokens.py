@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from hloc.editors.vocabulary import (
     CONSTANTS,
@@ -27,8 +27,6 @@ Kind = Literal[
 ]  # fmt: skip
 """Kinds of tokens. `definition` is the name of an instruction in its definition, `name` in a
 use; a `property` is the key of a value inside an attribute; `error` is invalid text."""
-
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Token(NamedTuple):

@@ -108,7 +108,7 @@ def run_by_xla(text: str, arrays: Sequence[Array]) -> tuple[tuple[Array, ...], t
 
 
 def run_proto_by_xla(
-    proto: bytes, arrays: Sequence[Array], repeat: int = _REPEAT
+    proto: bytes, arrays: Sequence[Array], repeat: int
 ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
     """Compile a serialized HloModuleProto by XLA and run it, like `run_by_xla`."""
     return XlaProgram(proto).run(arrays, repeat)

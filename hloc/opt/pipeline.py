@@ -262,7 +262,7 @@ def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
         except (HloError, InternalError):
             raise
         except Exception as fault:
-            raise InternalError(_explain(p, module, context, fault)) from fault
+            raise InternalError(_explain(p, context, fault)) from fault
         if changed:
             _drop_broken_schedule(module)
     is_silent = context.remarks is None and len(context.warnings) == warnings
@@ -271,7 +271,7 @@ def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
     return changed
 
 
-def _explain(p: Pass, module: Module, context: PassContext, fault: Exception) -> str:
+def _explain(p: Pass, context: PassContext, fault: Exception) -> str:
     lines = [f"pass {text_of(p)} failed: {type(fault).__name__}: {fault}"]
     if context.rule:
         lines.append(f"rewrite: {context.rule}")

@@ -114,14 +114,6 @@ def literal_detail(value: Any, dtype: DType) -> Any:
     return bool(value) if dtype is PRED else int(value)
 
 
-def literal_value(term: Term) -> Any:
-    """Return the NumPy scalar of a literal."""
-    numpy = term.dtype.numpy
-    if isinstance(term.detail, bytes):
-        return np.frombuffer(term.detail, numpy)[0]
-    return np.asarray(np.nan if term.detail == "nan" else term.detail).astype(numpy)[()]
-
-
 # ---------------------------------------------------------------- arrays of terms
 
 Value: TypeAlias = Any

@@ -88,7 +88,7 @@ class TransposedConvolutionRewriter(Expander):
         if any(d.base_dilation > 1 for d in dense):
             found = _interleaved(b, inst, dense, dims)
         else:
-            found = _convolution(b, inst, inst.operands[1], dense, dims, places)
+            found = _convolution(inst, inst.operands[1], dense, dims, places)
         if not any(interior):
             return found
         return b.pad(found, b.constant(0, inst.array.dtype), low, high, interior)
@@ -130,7 +130,7 @@ def _interleaved(
         sizes[feature] *= prod(counts)
         labels = replace(places, kernel=_kernel_places(len(window)))
         part = _part_of_kernel(b, kernel, len(window), chosen)
-        found = _convolution(b, inst, part, dense, sizes, labels)
+        found = _convolution(inst, part, dense, sizes, labels)
         split = [*whole[:feature], *counts, *whole[feature:]]
         parts.append(b.reshape(found, split))
     for axis in reversed(range(len(tiled))):
@@ -191,7 +191,6 @@ def _kernel_places(spatial: int) -> tuple[int, ...]:
 
 
 def _convolution(
-    b: Builder,
     inst: Instruction,
     kernel: Instruction,
     window: Sequence[WindowDimension],

@@ -199,7 +199,7 @@ class _Merger:
         if not fits(own, region, rows):
             return "one reads what the other makes at another place"
         chained = any(value in region.values for value in own.reads)
-        if not chained and not _is_worth_it(own, region, rows, saved):
+        if not chained and not _is_worth_it(own, region, rows):
             return f"they share too little, {saved} bytes"
         if own.rows or region.rows:
             reason = (
@@ -258,7 +258,7 @@ def _bytes_saved(own: Region, region: Region) -> int:
     return saved
 
 
-def _is_worth_it(own: Region, region: Region, rows: Rows, saved: int) -> bool:
+def _is_worth_it(own: Region, region: Region, rows: Rows) -> bool:
     """True if siblings share a large part of their reads, at the same indices."""
     shared = sum(
         value.shape.size_bytes

@@ -3,12 +3,13 @@
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import get_args
 
 from pygments import highlight, token
 from pygments.formatters import NullFormatter
 
 from hloc.editors.pygments_lexer import _TYPE_OF, HloLexer
-from hloc.editors.tokens import KINDS
+from hloc.editors.tokens import Kind
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = "HloModule m\n\nENTRY e {\n  a = f32[2]{0} parameter(0)\n  ROOT b = f32[2]{0} negate(a)\n}\n"
@@ -21,7 +22,7 @@ def test_the_entry_point_names_the_lexer() -> None:
 
 
 def test_every_kind_of_token_has_a_type() -> None:
-    assert set(_TYPE_OF) == set(KINDS)
+    assert set(_TYPE_OF) == set(get_args(Kind))
 
 
 def test_examples_have_no_error_tokens() -> None:
