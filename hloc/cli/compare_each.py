@@ -15,7 +15,6 @@ from hloc.dtypes import Array
 from hloc.errors import HloError, printable
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.sharded_signature import is_partitioned
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import is_random, is_too_large
@@ -24,6 +23,7 @@ from hloc.report.exits import Exit
 from hloc.report.inputs import arrays_of_parameters
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
+from hloc.report.source_input import need_one_device
 from hloc.report.text import plural
 
 _MOST_NAMED = 5
@@ -53,8 +53,7 @@ def compare_each(module: Module, inputs: Sequence[Array], bounds: Bounds, talk: 
     """
     if is_too_large(module):
         raise HloError("--compare-each: the module is too large for the evaluator")
-    if is_partitioned(module):
-        raise HloError("--compare-each runs a module on one device")
+    need_one_device(module, "--compare-each")
     pieces = list(_pieces(module, inputs, bounds))
     differs = any(piece.differs for piece in pieces)
     talk.report("compare_each", _report(pieces), _data(pieces), is_failure=differs)

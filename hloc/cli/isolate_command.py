@@ -12,16 +12,15 @@ from hloc.cli.isolation.search import Search
 from hloc.cli.isolation.sides import Compiled, Counterpart, Side, Xla
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
-from hloc.errors import HloError, printable
+from hloc.errors import printable
 from hloc.ir.module import Module
-from hloc.ir.sharded_signature import is_partitioned
 from hloc.jax.xla_child import XlaChild
 from hloc.jax.xla_program import need_xla
 from hloc.output_file import write_form
 from hloc.report.compare import Bounds
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
-from hloc.report.source_input import need_files, read_module, shown_name
+from hloc.report.source_input import need_files, need_one_device, read_module, shown_name
 from hloc.report.text import plural
 
 
@@ -30,8 +29,7 @@ def isolate_file(arguments: Namespace, talk: Talk) -> int:
     a = arguments
     (file,) = need_files(a.files, exactly=1)
     module = read_module(file)
-    if is_partitioned(module):
-        raise HloError("hloc isolate runs a module on one device; see hloc partition")
+    need_one_device(module, "hloc isolate")
     given = inputs_of(a, module)
     arrays = given.arrays(module)
     if a.level == "instruction":

@@ -11,13 +11,12 @@ from hloc.cli.isolation.arising import TESTS, Arising, Step, first_arising, hold
 from hloc.cli.isolation.pieces import opened
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
-from hloc.errors import HloError, printable
+from hloc.errors import printable
 from hloc.ir.origin import origin_of
-from hloc.ir.sharded_signature import is_partitioned
 from hloc.report.exits import Exit
 from hloc.report.inputs import parameter_leaves
 from hloc.report.json_report import json_report
-from hloc.report.source_input import need_files, read_module, shown_name
+from hloc.report.source_input import need_files, need_one_device, read_module, shown_name
 from hloc.report.text import plural
 
 
@@ -26,8 +25,7 @@ def find_nan(arguments: Namespace, talk: Talk) -> int:
     a = arguments
     (file,) = need_files(a.files, exactly=1)
     module = read_module(file)
-    if is_partitioned(module):
-        raise HloError("hloc nan runs a module on one device; see hloc partition")
+    need_one_device(module, "hloc nan")
     given = inputs_of(a, module)
     arrays = given.arrays(module)
     module = opened(module)

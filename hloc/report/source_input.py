@@ -11,6 +11,7 @@ from hloc.formats.read import uncompressed
 from hloc.formats.snapshot import Snapshot
 from hloc.formats.sniff import TEXT, kind_of
 from hloc.ir.module import Module
+from hloc.ir.sharded_signature import is_partitioned
 from hloc.parser import SEPARATOR, parse, split_modules
 from hloc.report.exits import UsageError
 from hloc.source import SourceFile
@@ -26,6 +27,12 @@ def read_module(name: str, *, verify: bool = True) -> Module:
     if len(modules) > 1:
         raise HloError(f"{shown_name(name)} holds {len(modules)} modules, expected one")
     return modules[0]
+
+
+def need_one_device(module: Module, what: str) -> None:
+    """Refuse a module that a partitioner made, which runs on several devices; raises HloError."""
+    if is_partitioned(module):
+        raise HloError(f"{what} runs a module on one device; see hloc run --devices")
 
 
 def read_modules(name: str, *, verify: bool = True) -> list[Module]:
