@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import harness, xla
 from hloc.cli import main as hloc_main
-from hloc.report.text import size_text
+from hloc.quantities import size_text
 
 HERE = Path(__file__).resolve().parent / "footprint_ways"
 PROGRAMS = ("mlp_train_step", "gpt_block")

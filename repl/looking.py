@@ -21,7 +21,8 @@ from hloc.ir.module import Module
 from hloc.ir.origin import origin_of, origins_of
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.traversal import post_order, reachable_computations
-from hloc.report.text import count_text, plural, size_text
+from hloc.quantities import count_text, size_text
+from hloc.report.text import plural
 from repl.results import Listing, Table, Tree
 
 if TYPE_CHECKING:

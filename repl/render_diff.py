@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hloc.analysis.module_diff import SAME
 from hloc.errors import printable
+from hloc.quantities import count_text, size_text
 from hloc.report.diff_lines import (
     STYLES,
     DiffView,
@@ -19,7 +20,7 @@ from hloc.report.diff_lines import (
     title_of,
     unified_lines,
 )
-from hloc.report.text import count_text, plural, size_text
+from hloc.report.text import plural
 from repl.state_diff import DiffJson, ShownDiff
 
 _MOST_STEP_ROWS = 12

@@ -9,12 +9,13 @@ import numpy as np
 from rich.text import Text
 
 from hloc.errors import printable
+from hloc.quantities import duration, size_text
 from hloc.report.compare import Comparison
 from hloc.report.conditioning_text import conditioning_lines
 from hloc.report.inputs import result_leaves
 from hloc.report.measure_text import effect_text
 from hloc.report.run_report import comparison_text, output_lines
-from hloc.report.text import aligned, duration, plural, size_text
+from hloc.report.text import aligned, plural
 from hloc.shapes import ArrayShape
 from repl.applying import Applied, Stopped
 from repl.editing import BY

@@ -21,7 +21,8 @@ from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
-from hloc.report.text import cut, duration, plural, size_text
+from hloc.quantities import duration, size_text
+from hloc.report.text import cut, plural
 from repl.state_diff import measure
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hloc.cli.emit import LIBRARY_KINDS
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.output_file import write_form
+from hloc.quantities import size_text
 from hloc.report.exits import UsageError
-from hloc.report.text import size_text
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

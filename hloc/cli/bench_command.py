@@ -14,20 +14,19 @@ from hloc.cli.profile_report import cpu_profile
 from hloc.cli.progress import progress_of
 from hloc.cli.talk import Talk
 from hloc.dtypes import Array
-from hloc.errors import HloError
 from hloc.ir.clone import clone_module
-from hloc.ir.sharded_signature import is_partitioned
 from hloc.jax.xla_child import XlaChild
 from hloc.jax.xla_program import need_xla
 from hloc.lazy_dataclass import dataclass
+from hloc.quantities import count_text, duration
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
 from hloc.report.kernel_times import KernelTime, kernel_data, kernel_lines
 from hloc.report.module_facts import headline
 from hloc.report.run_report import Timing
 from hloc.report.simulated_threads import simulated_data, simulated_lines
-from hloc.report.source_input import need_files, read_module, shown_name
-from hloc.report.text import aligned, count_text, duration, plural
+from hloc.report.source_input import need_files, need_one_device, read_module, shown_name
+from hloc.report.text import aligned, plural
 from hloc.runtime.hardware_counters import CountersMissing, counting
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def bench_file(arguments: Namespace, talk: Talk) -> int:
     if a.against:
         need_xla("--against=xla")
     module = read_module(file)
-    if is_partitioned(module):
-        raise HloError("hloc bench runs a module on one device; see hloc run --devices")
+    need_one_device(module, "hloc bench")
     found = _measured(module, a, options, talk)
     if a.format == "json":
         talk.product(json_report("bench", {"file": shown_name(file), **_data(found, a)}))

@@ -16,9 +16,10 @@ from hloc.cli.talk import Talk
 from hloc.codegen.llvm.target import host_target
 from hloc.errors import HloError, printable, reason_of
 from hloc.parser.table_fill import fill_tables
+from hloc.quantities import size_text
 from hloc.report.exits import Exit, UsageError
 from hloc.report.json_report import json_report
-from hloc.report.text import plural, size_text
+from hloc.report.text import plural
 from hloc.runtime.routine_fill import Filled, fill_cache, fill_directory
 
 

@@ -31,6 +31,7 @@ from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
+from hloc.quantities import size_text
 from hloc.report.compare import Bounds, compare
 from hloc.report.device_task import DeviceTask, device_task
 from hloc.report.exits import Exit, UsageError
@@ -50,7 +51,7 @@ from hloc.report.run_report import (
     run_executable,
 )
 from hloc.report.source_input import read_snapshots, shown_name
-from hloc.report.text import plural, size_text
+from hloc.report.text import plural
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

@@ -27,9 +27,10 @@ from hloc.codegen.llvm.target import (
     physical_memory_bytes,
 )
 from hloc.errors import HloError, InternalError, UnsupportedError, printable
+from hloc.quantities import size_text
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
-from hloc.report.text import plural, size_text
+from hloc.report.text import plural
 from hloc.runtime.gpu.cuda_driver import installed_driver
 from hloc.runtime.threads import thread_count
 

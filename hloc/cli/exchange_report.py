@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloc.report.text import aligned, duration, plural, size_text
+from hloc.quantities import duration, size_text
+from hloc.report.text import aligned, plural
 
 
 def exchange_lines(executable: Any) -> list[str]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from hloc import driver
 from hloc.ir.module import Module
 from hloc.options import CompileOptions
+from hloc.quantities import count_text, duration, size_text
 from hloc.report.inputs import random_inputs
 from hloc.report.kernel_times import KernelTime, kernel_times, repeated
-from hloc.report.text import aligned, count_text, duration, plural, size_text
+from hloc.report.text import aligned, plural
 
 if TYPE_CHECKING:
     from hloc.runtime.gpu.profile import KernelProfile, ModuleProfile

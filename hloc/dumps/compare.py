@@ -13,7 +13,8 @@ from hloc.dumps.folder import DumpModule
 from hloc.dumps.unfused import Unfused
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.report.text import plural, size_text
+from hloc.quantities import size_text
+from hloc.report.text import plural
 
 SAME_PROGRAM = "the same program"
 _MOST_ARRAYS = 8

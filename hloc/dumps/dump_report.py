@@ -16,7 +16,8 @@ from hloc.dumps.sections import Section, recompilations, sections_of
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.report.text import aligned, plural, size_text
+from hloc.quantities import size_text
+from hloc.report.text import aligned, plural
 
 MOST_MODULES = 4
 """Number of modules shown in detail unless one is named: those with the largest files."""

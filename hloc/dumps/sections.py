@@ -11,7 +11,8 @@ from hloc.dumps.inserted import Inserted
 from hloc.dumps.recompiled import Recompiled
 from hloc.dumps.unfused import Unfused
 from hloc.lazy_dataclass import dataclass
-from hloc.report.text import duration, plural, size_text
+from hloc.quantities import duration, size_text
+from hloc.report.text import plural
 
 MOST_ROWS = 12
 _SHORTEST_LIST = 3

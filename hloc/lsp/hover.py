@@ -14,8 +14,9 @@ from hloc.lsp.document import Document
 from hloc.lsp.names import Word, line_words, word_at
 from hloc.lsp.parts import Part, Range
 from hloc.ops import OPCODES
+from hloc.quantities import count_text, size_text
 from hloc.report.describe import describe_opcode
-from hloc.report.text import count_text, plural, size_text
+from hloc.report.text import plural
 
 _MOST_USERS = 8
 

@@ -8,7 +8,6 @@ extra `lapack`.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -19,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import Array
-from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.scipy_routines import routine_address
 from hloc.shapes import ArrayShape
 
 _TARGET = re.compile(r"hloc_blas_([nt])([nt])_gemm")
@@ -133,19 +132,4 @@ def gemm(letter: str) -> Any:
     Raises:
         UnsupportedError: SciPy is not installed.
     """
-    try:
-        functions = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
-    except ImportError:
-        raise UnsupportedError(
-            "the library blas is that of SciPy, which the extra hloc[lapack] installs"
-        ) from None
-    return _Function(address_in(functions[f"{letter}gemm"]))
-
-
-def address_in(capsule: Any) -> int:
-    """Return the address of the function in a Cython capsule."""
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address: int = pointer_of(capsule, name_of(capsule))
-    return address
+    return _Function(routine_address("blas", f"{letter}gemm"))

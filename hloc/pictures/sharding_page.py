@@ -9,6 +9,7 @@ from hloc.analysis.sharding_explanation import ArrayRow, CollectiveRow, Sharding
 from hloc.pictures.labels import shown
 from hloc.pictures.mesh_picture import MOST_DEVICES, legend_svg, mesh_svg, tile_groups
 from hloc.pictures.plain_page import plain_page
+from hloc.quantities import duration, size_text
 
 _MOST_ROWS = 500
 _BAR = 240.0
@@ -44,12 +45,12 @@ def sharding_page(found: ShardingExplanation, name: str) -> str:
 
 def _totals(found: ShardingExplanation) -> Iterator[str]:
     tiles = [
-        (_size(found.total_bytes), "sent per device and run"),
-        (_time(found.seconds), "per run"),
-        (_time(found.exposed_seconds), "of it waiting for collectives"),
+        (size_text(found.total_bytes), "sent per device and run"),
+        (duration(found.seconds), "per run"),
+        (duration(found.exposed_seconds), "of it waiting for collectives"),
     ]
     if found.memory is not None:
-        tiles.append((_size(found.memory.total_bytes), "memory per device"))
+        tiles.append((size_text(found.memory.total_bytes), "memory per device"))
     yield '<div class="tiles">'
     yield from (f"<div><b>{escape(b)}</b>{escape(words)}</div>" for b, words in tiles)
     yield "</div>"
@@ -126,8 +127,8 @@ def _collective(row: CollectiveRow, found: ShardingExplanation, longest: float) 
         f"{escape(shown(row.reason, _LETTERS))}<br><code>{escape(shown(row.operands, _LETTERS))}: "
         f"{escape(row.before)} → {escape(row.after)}</code></td>"
         f"<td>{places}</td><td class='number'>{runs}</td>"
-        f"<td class='number'>{escape(_size(row.size_bytes))}</td><td>{_bar(row, longest)}"
-        f"{escape(_time(row.seconds))}, {escape(row.verdict)}</td></tr>"
+        f"<td class='number'>{escape(size_text(row.size_bytes))}</td><td>{_bar(row, longest)}"
+        f"{escape(duration(row.seconds))}, {escape(row.verdict)}</td></tr>"
     )
 
 
@@ -160,7 +161,7 @@ def _array(row: ArrayRow, found: ShardingExplanation) -> str:
     return (
         f"<tr><td>{picture}</td><td><code>{escape(shown(row.name, _LETTERS))}</code></td>"
         f"<td><code>{escape(row.shape)}</code></td><td>{escape(row.sharding)}</td>"
-        f"<td class='number'>{escape(_size(row.size_bytes))}</td></tr>"
+        f"<td class='number'>{escape(size_text(row.size_bytes))}</td></tr>"
     )
 
 
@@ -177,23 +178,7 @@ def _advice(found: ShardingExplanation) -> Iterator[str]:
         yield (
             f"<tr><td><code>{escape(advice.value)} {escape(advice.shape)}</code> "
             f"{escape(shown(advice.source, _LETTERS))}</td><td>{escape(advice.sharding)}</td>"
-            f"<td class='number'>{escape(_size(advice.size_bytes))}</td>"
-            f"<td class='number'>{escape(_size(advice.saved_bytes))}</td></tr>"
+            f"<td class='number'>{escape(size_text(advice.size_bytes))}</td>"
+            f"<td class='number'>{escape(size_text(advice.saved_bytes))}</td></tr>"
         )
     yield "</table></div>"
-
-
-def _size(size_bytes: int) -> str:
-    value, unit = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-
-
-def _time(seconds: float) -> str:
-    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= scale:
-            return f"{seconds / scale:.2f} {unit}"
-    return f"{seconds * 1e6:.1f} us"

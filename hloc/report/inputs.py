@@ -20,8 +20,8 @@ from hloc.errors import HloError, reason_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.output_file import output_to
+from hloc.quantities import size_text
 from hloc.report.index_ranges import index_limits
-from hloc.report.text import size_text
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, array_leaves
 
 _MAX_ROWS = 4096

@@ -14,7 +14,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
-from hloc.report.text import aligned, cut, duration, plural
+from hloc.quantities import duration
+from hloc.report.text import aligned, cut, plural
 
 MOST_KERNELS = 24
 SECONDS = 0.02

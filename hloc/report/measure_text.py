@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.analysis.measure import Measure
-from hloc.report.text import size_text
+from hloc.quantities import size_text
 
 
 def effect_text(before: Measure, after: Measure, arrow: str = "->") -> str:

@@ -15,8 +15,9 @@ from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import arena_peak, in_arena, running_at
 from hloc.pictures.colours import kind_of
 from hloc.pictures.style import chart, kind_style, label, legend, line, ticks
+from hloc.quantities import size_text
 from hloc.report.memory_report import source_of
-from hloc.report.text import plural, size_text
+from hloc.report.text import plural
 
 _WIDTH, _HEIGHT = 1000.0, 540.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 78.0, 24.0, 72.0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hloc import driver
 from hloc.ir.module import Module
+from hloc.quantities import count_text
 from hloc.report.index_ranges import index_limits
 from hloc.report.input_specs import parameters_of
 from hloc.report.inputs import parameter_leaves, result_leaves
 from hloc.report.run_facts import RunFacts, shape_texts
-from hloc.report.text import count_text, plural
+from hloc.report.text import plural
 
 
 def facts_of(module: Module) -> RunFacts:

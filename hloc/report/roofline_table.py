@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from hloc.errors import printable
 from hloc.pictures.roofline import Kernel, Roofs
-from hloc.report.text import aligned, duration, plural
+from hloc.quantities import duration
+from hloc.report.text import aligned, plural
 
 _MOST_ROWS = 40
 _WIDEST_NAME = 26

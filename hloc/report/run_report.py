@@ -17,9 +17,10 @@ from hloc.errors import HloError
 from hloc.ir.device_groups import devices_text
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import current_limits, time_fault
+from hloc.quantities import count_text, duration
 from hloc.report.compare import Comparison
 from hloc.report.exits import RunFailed, leave, leave_interrupted
-from hloc.report.text import count_text, duration, plural
+from hloc.report.text import plural
 from hloc.shapes import ArrayShape
 
 R = TypeVar("R")

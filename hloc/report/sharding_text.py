@@ -14,7 +14,8 @@ from hloc.analysis.sharding_explanation import (
     ShardingExplanation,
 )
 from hloc.errors import printable
-from hloc.report.text import Paint, aligned, duration, plural, size_text
+from hloc.quantities import duration, size_text
+from hloc.report.text import Paint, aligned, plural
 
 MOST_ROWS = 40
 _MOST_ARRAYS = 12

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hloc.report.text import aligned, duration
+from hloc.quantities import duration
+from hloc.report.text import aligned
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.thread_simulation import SimulatedRun

@@ -8,7 +8,8 @@ from hloc.analysis.cost import Cost
 from hloc.analysis.statistics import Group, ModuleStatistics
 from hloc.errors import printable
 from hloc.options import GROUPINGS
-from hloc.report.text import aligned, count_text, plural, size_text
+from hloc.quantities import count_text, size_text
+from hloc.report.text import aligned, plural
 
 _MOST_ROWS = 25
 _MOST_WIDTH = 60

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloc.errors import printable
-from hloc.report.text import aligned, cut, duration, plural
+from hloc.quantities import duration
+from hloc.report.text import aligned, cut, plural
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.kernel_tuning import KernelTuning

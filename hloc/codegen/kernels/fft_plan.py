@@ -14,6 +14,7 @@ from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.dtypes import C64, C128, F32, DType, component_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.prime_factors import prime_factors
 
 MOST_TABULATED = 8192
 """Longest transform whose twiddle factors are a constant table; longer ones compute them."""
@@ -53,13 +54,7 @@ def factors(n: int) -> list[int]:
         while n and n % size == 0:
             found.append(size)
             n //= size
-    prime = 2
-    while prime * prime <= n:
-        while n % prime == 0:
-            found.append(prime)
-            n //= prime
-        prime += 1
-    return [*found, n] if n > 1 else found
+    return [*found, *prime_factors(n)]
 
 
 def is_convolved(n: int) -> bool:

@@ -13,7 +13,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops import blas
 from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
-from hloc.ops.lapack_library import lapack_address
+from hloc.ops.scipy_routines import routine_address
 from hloc.shapes import data_leaves
 
 
@@ -39,7 +39,7 @@ def library_function(inst: Instruction, name: str) -> HostFunction:
     Raises:
         UnsupportedError: SciPy is not installed.
     """
-    return HostFunction(inst, _not_called, address=lapack_address(name))
+    return HostFunction(inst, _not_called, address=routine_address("lapack", name))
 
 
 def _not_called(*_arrays: Any) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from hloc.ir.sharding import MANUAL, REPLICATED, UNREDUCED, Iota, LeafSharding, Tiles
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.tiling import NO_AXES, Axes, Dims, Mesh, Tiling, replicated
+from hloc.prime_factors import prime_factors
 
 Digit: TypeAlias = tuple[int, int]
 """A part of a position in the mesh: `position // stride % size`, as (stride, size)."""
@@ -73,7 +74,7 @@ def _mesh(
 
 def prime_mesh(mesh: Mesh) -> Mesh:
     """Return the mesh with each axis divided into axes of prime sizes."""
-    return Mesh(tuple(p for size in mesh.sizes for p in _primes(size)), mesh.devices)
+    return Mesh(tuple(p for size in mesh.sizes for p in prime_factors(size)), mesh.devices)
 
 
 def tiling_of(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
@@ -153,7 +154,7 @@ def _digits_of(devices: Iota | tuple[int, ...]) -> list[Digit] | None:
         ]
     rest, digits = np.array(devices, np.int64), list[Digit]()
     while len(rest) > 1:
-        size = _primes(len(rest))[0]
+        size = prime_factors(len(rest))[0]
         rows = rest.reshape(-1, size)
         stride = int(rows[0, 1] - rows[0, 0])
         if stride <= 0 or (rows != rows[:, :1] + stride * np.arange(size)).any():
@@ -190,14 +191,3 @@ def _shared_out(digits: Sequence[Digit], dims: Dims) -> list[list[Digit]] | None
                 return None
         found.append(taken)
     return found
-
-
-def _primes(number: int) -> list[int]:
-    """Return the prime factors, the smallest first; none for 1."""
-    found, divisor = [], 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            found.append(divisor)
-            number //= divisor
-        divisor += 1
-    return [*found, number] if number > 1 else found

@@ -1,7 +1,7 @@
 """Handlers, and types of their state, that users and libraries registered with JAX for the CPU.
 
 jaxlib returns all stages of a handler but `instantiate`, so this module intercepts registrations
-with XLA, as soon as JAX discovers hloc. It imports nothing of hloc.
+with XLA, as soon as JAX discovers hloc. So it imports next to nothing of hloc.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from typing import Any
+
+from hloc.capsules import address_in
 
 _capsules: dict[str, Any] = {}
 _types: list[Any] = []
@@ -49,9 +51,9 @@ def registered_handlers() -> dict[str, Mapping[str, int] | int]:
         is_bundle = isinstance(function, dict) and isinstance(capsules.get(name), dict)
         capsules[name] = function if is_bundle else capsules.get(name, function)
     return {
-        name: {stage: _address(found) for stage, found in value.items() if found is not None}
+        name: {stage: address_in(found) for stage, found in value.items() if found is not None}
         if isinstance(value, dict)
-        else _address(value)
+        else address_in(value)
         for name, value in capsules.items()
     }
 
@@ -61,8 +63,8 @@ def deleters() -> dict[int, int]:
     found = {}
     for registration in _types:
         if isinstance(registration, dict) and registration.get("type_info") is not None:
-            type_id = ctypes.c_int64.from_address(_address(registration["type_id"])).value
-            info = _address(registration["type_info"])
+            type_id = ctypes.c_int64.from_address(address_in(registration["type_id"])).value
+            info = address_in(registration["type_info"])
             deleter = ctypes.c_size_t.from_address(info + _DELETER_OFFSET).value
             if deleter:
                 found[type_id] = deleter
@@ -73,11 +75,3 @@ _OF_JAXLIB = ("xla_ffi_", "xla_buffer_", "dce_sink")
 """Prefixes of targets whose handlers need more of XLA than `c_api.h`; hloc has its own."""
 
 _DELETER_OFFSET = 16  # in XLA_FFI_TypeInfo, after its size and extensions
-
-
-def _address(capsule: Any) -> int:
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_void_p, [ctypes.py_object]
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_void_p]
-    address: int = pointer_of(capsule, name_of(capsule))
-    return address

@@ -9,7 +9,7 @@ import hloc
 from hloc import driver
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.errors import UnsupportedError
-from hloc.ops import lapack_library
+from hloc.ops import scipy_routines
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.test_factorisations import (
     TYPES,
@@ -193,9 +193,9 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr("importlib.import_module", missing)
-    lapack_library.lapack_address.cache_clear()
+    scipy_routines.routine_address.cache_clear()
     with pytest.raises(UnsupportedError, match=r"hloc\[lapack\]"):
-        lapack_library.lapack_address("ssyevd")
+        scipy_routines.routine_address("lapack", "ssyevd")
 
 
 @pytest.mark.parametrize(("batch", "n", "direct"), [(20, 4, 0), (8, 32, 0), (4, 32, 1), (8, 33, 1)])

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from hloc.report.text import Paint, count_text, duration, plural, size_text, wants_color
+from hloc.quantities import count_text, duration, size_text
+from hloc.report.text import Paint, plural, wants_color
 
 
 @pytest.mark.parametrize(

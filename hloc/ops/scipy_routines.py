@@ -1,4 +1,4 @@
-"""SciPy's LAPACK: the addresses of its routines, and their working memory."""
+"""SciPy's BLAS and LAPACK: the addresses of their routines, and calls of LAPACK."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from hloc.capsules import address_in
 from hloc.errors import UnsupportedError
-from hloc.ops.blas import address_in
 
 
 @cache
@@ -20,17 +20,22 @@ def has_lapack() -> bool:
 
 
 @cache
-def lapack_address(name: str) -> int:
-    """Return the address of a routine such as `ssyevd`, with Fortran's calling convention.
+def routine_address(library: str, name: str) -> int:
+    """Return the address of a routine, with Fortran's calling convention.
+
+    Args:
+        library: `blas` or `lapack`.
+        name: such as `dgemm` or `ssyevd`.
 
     Raises:
         UnsupportedError: SciPy is not installed.
     """
     try:
-        functions = importlib.import_module("scipy.linalg.cython_lapack").__pyx_capi__
+        functions = importlib.import_module(f"scipy.linalg.cython_{library}").__pyx_capi__
     except ImportError:
         raise UnsupportedError(
-            f"{name} is a routine of SciPy's LAPACK, which the extra hloc[lapack] installs"
+            f"{name} is a routine of SciPy's {library.upper()}, "
+            "which the extra hloc[lapack] installs"
         ) from None
     return address_in(functions[name])
 
@@ -43,4 +48,4 @@ def call_lapack(name: str, arguments: Sequence[Any]) -> None:
     """
     pointers = [None if value is None else ctypes.addressof(value) for value in arguments]
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
-    function(lapack_address(name))(*pointers)
+    function(routine_address("lapack", name))(*pointers)
