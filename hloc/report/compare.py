@@ -1,9 +1,15 @@
-"""Comparison of results with expected ones, element by element, with the worst element named."""
+"""Comparison of results with expected ones, element by element, with the worst element named.
+
+Errors of floats are told in ulp: units in the last place of the wanted element, or of a thousandth
+of the largest one of its output if that is larger, since units of an element that almost vanishes
+because terms cancel would mean nothing. Errors that are compared with what rounding explains are
+counted in steps: units in the last place of the wanted element itself.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -52,9 +58,7 @@ class Comparison:
         bad: number of elements outside the bounds.
         nan_mismatches: NaN in one of the two only.
         nans: NaN in both.
-        max_ulp: largest error in units of the last place, over finite floats. The unit is that of
-            the wanted element, or of a thousandth of the largest one if that is larger: units
-            of an element that is almost zero because terms cancel would mean nothing.
+        max_ulp: largest error in ulp, over finite floats.
         max_error: largest absolute error, over finite floats.
         worst: the element that exceeds its bound most, None if none does.
     """
@@ -77,11 +81,12 @@ class Distance(Difference):
     """The element of one output of floats where two results are furthest apart.
 
     Attributes:
-        ulp: units in the last place of the wanted element itself; infinity if only one of the
-            two is a number, or they are different infinities.
+        ulp, steps: how far; infinity if only one of the two is a number, or they are different
+            infinities.
     """
 
     ulp: float
+    steps: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +121,39 @@ def compare(got: Sequence[Array], want: Sequence[Array], bounds: Bounds) -> Comp
     )
 
 
-def distance_at(number: int, pair: tuple[Array, Array], apart: Array, flat: int) -> Distance:
+def distance_at(number: int, pair: tuple[Array, Array], flat: int) -> Distance:
     """Return element `flat`, in row-major order, of the two results of output `number`."""
     got, want = pair
     index = tuple(int(i) for i in np.unravel_index(flat, want.shape))
-    return Distance(number, index, str(got[index]), str(want[index]), float(apart[index]))
+    ulp, steps = float(ulps_apart(got, want)[index]), float(steps_apart(got, want)[index])
+    return Distance(number, index, str(got[index]), str(want[index]), ulp, steps)
 
 
 def ulps_apart(got: Array, want: Array) -> Array:
-    """Return the distance of the elements in units in the last place of `want`, in f64."""
+    """Return the distance of the elements in ulp, in f64."""
+    return _apart(got, want, _ulp_sizes)
+
+
+def steps_apart(got: Array, want: Array) -> Array:
+    """Return the distance of the elements in steps, in f64."""
+    return _apart(got, want, lambda sizes: sizes)
+
+
+def _apart(got: Array, want: Array, sizes_of: Callable[[Array], Array]) -> Array:
+    """Return the distance in units in the last place of `sizes_of` the finite wanted elements."""
     got, want = np.asarray(got), np.asarray(want)
     dtype = dtype_of_numpy(want.dtype)
     assert dtype is not None
     if dtype.is_complex:
-        parts = (ulps_apart(got.real, want.real), ulps_apart(got.imag, want.imag))
+        parts = (_apart(got.real, want.real, sizes_of), _apart(got.imag, want.imag, sizes_of))
         return np.asarray(np.maximum(*parts))
     a, b = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where(finite, np.abs(a - b), 0.0)
-    ulps = _in_ulps(error, np.where(finite, np.abs(b), 0.0), dtype)
+    units = _in_units(error, sizes_of(np.where(finite, np.abs(b), 0.0)), dtype)
     same = finite | (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, ulps, np.inf)
+    return np.where(same, units, np.inf)
 
 
 def _compare_array(got: Array, want: Array, bounds: Bounds) -> _Output:
@@ -204,13 +220,18 @@ def _compare_floats(got: Array, want: Array, dtype: DType, bounds: Bounds) -> _O
 
 
 def _max_ulp(error: Array, size: Array, dtype: DType) -> int:
-    """Return the largest of `error` in units of the last place of `size` (see `Comparison`)."""
-    ulps = _in_ulps(error, np.maximum(size, size.max(initial=0.0) / 1024), dtype)
+    """Return the largest of `error` in ulp of elements of `size`."""
+    ulps = _in_units(error, _ulp_sizes(size), dtype)
     return math.ceil(min(float(ulps.max(initial=0.0)), 1e18))
 
 
-def _in_ulps(error: Array, size: Array, dtype: DType) -> Array:
-    """Return `error` in units of the last place of numbers of `size`."""
+def _ulp_sizes(size: Array) -> Array:
+    """Return the sizes of which an ulp of elements of `size` is a unit in the last place."""
+    return np.asarray(np.maximum(size, size.max(initial=0.0) / 1024))
+
+
+def _in_units(error: Array, size: Array, dtype: DType) -> Array:
+    """Return `error` in units in the last place of numbers of `size`."""
     smallest_exponent = 2 - (1 << (dtype.exponent_bits - 1))
     exponent = np.maximum(np.frexp(size)[1] - 1, smallest_exponent)
     with np.errstate(over="ignore"):

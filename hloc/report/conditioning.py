@@ -28,7 +28,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.folding import recognised_reducer
 from hloc.report.answers import is_random, is_too_large
-from hloc.report.compare import Comparison, Distance, distance_at, ulps_apart
+from hloc.report.compare import Comparison, Distance, distance_at, steps_apart, ulps_apart
 from hloc.report.inputs import arrays_of_parameters
 from hloc.report.roundings import ALLOWED, SAME_ELEMENTS, is_float, spreads_of
 from hloc.shapes import ArrayShape, array_leaves
@@ -39,7 +39,7 @@ _STEP = 1e-6
 """Relative step of a numerical derivative in f64; the error of the derivative is about 1e-10."""
 
 SHOWN_ULP = 8
-"""Differences up to this many units (`Comparison.max_ulp`) need no explanation."""
+"""Differences up to this many ulp need no explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +50,27 @@ class Conditioning:
         distance: the element, and how far apart the two results are.
         instruction, opcode: the instruction that computed it.
         condition: condition of the instruction at this element; None without a simple formula.
-        spread_ulp: how far the element moves when every operation is off by one unit.
+        spread: how many steps the element moves when every operation is off by one.
     """
 
     distance: Distance
     instruction: str
     opcode: str
     condition: float | None
-    spread_ulp: float
+    spread: float
+
+    @property
+    def spread_ulp(self) -> float:
+        """The spread in ulp."""
+        steps = self.distance.steps
+        is_plain = steps == 0 or math.isinf(steps)
+        return self.spread if is_plain else self.spread * (self.distance.ulp / steps)
 
     @property
     def is_rounding(self) -> bool:
         """True if rounding explains the difference."""
-        grown = max(1.0, self.spread_ulp, self.condition or 0.0)
-        return self.distance.ulp <= ALLOWED * grown
+        grown = max(1.0, self.spread, self.condition or 0.0)
+        return self.distance.steps <= ALLOWED * grown
 
 
 def conditioning_of(
@@ -73,7 +80,7 @@ def conditioning_of(
     got: Sequence[Array],
     want: Sequence[Array],
 ) -> list[Conditioning]:
-    """Return `conditioning` if a comparison has found more than a few units, else nothing."""
+    """Return `conditioning` if a comparison has found more than a few ulp, else nothing."""
     if found.ok and found.max_ulp <= SHOWN_ULP:
         return []
     return conditioning(module, inputs, got, want)
@@ -88,7 +95,7 @@ def conditioning(
         module: both results are its results; it is not changed.
         inputs: its arguments.
         got: one result.
-        want: the other; errors are in units of its elements.
+        want: the other, by whose elements ulp and steps are counted.
 
     Returns:
         One for each output of floats; nothing if the module is too large for the evaluator.
@@ -112,18 +119,17 @@ def _output(
     number: int, pair: tuple[Array, Array], spread: Array, maker: Instruction, values: Values
 ) -> Conditioning:
     """Return the most distant element, or the least explained one if rounding is no explanation."""
-    apart = ulps_apart(*pair)
 
     def at(flat: int) -> Conditioning:
-        distance = distance_at(number, pair, apart, flat)
+        distance = distance_at(number, pair, flat)
         condition = _condition(maker, values, flat)
         name = maker.opcode.name
         return Conditioning(distance, maker.name, name, condition, float(spread.reshape(-1)[flat]))
 
     with np.errstate(invalid="ignore"):
-        unexplained = np.nan_to_num(apart / np.maximum(spread, 1.0), nan=0.0, posinf=np.inf)
-    least = at(int(np.argmax(unexplained)))
-    return at(int(np.argmax(apart))) if least.is_rounding else least
+        unexplained = steps_apart(*pair) / np.maximum(spread, 1.0)
+    least = at(int(np.argmax(np.nan_to_num(unexplained, nan=0.0, posinf=np.inf))))
+    return at(int(np.argmax(ulps_apart(*pair)))) if least.is_rounding else least
 
 
 def _values_for(

@@ -17,15 +17,19 @@ def conditioning_lines(found: Sequence[Conditioning]) -> list[str]:
 
 def _line(one: Conditioning) -> str:
     distance = one.distance
-    apart = "a number and none" if math.isinf(distance.ulp) else f"{distance.ulp:,.0f} ulp apart"
+    apart = "a number and none" if math.isinf(distance.ulp) else f"{_ulp(distance.ulp)} apart"
     condition = "" if one.condition is None else f", condition {one.condition:.2g}"
     cause = f"made by {one.opcode} %{printable(one.instruction)}{condition}"
-    moved = f"roundings move it by {one.spread_ulp:,.0f} ulp"
+    moved = f"roundings move it by {_ulp(one.spread_ulp)}"
     verdict = "rounding" if one.is_rounding else "more than rounding"
     return (
         f"  {distance.place}: {distance.got} and {distance.want}, {apart}, {cause}, {moved}: "
         f"{verdict}"
     )
+
+
+def _ulp(number: float) -> str:
+    return f"{number:,.0f} ulp" if number >= 1 or number == 0 else f"{number:.1g} ulp"
 
 
 def conditioning_data(found: Sequence[Conditioning]) -> list[dict[str, object]]:

@@ -18,7 +18,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import HostValue
 from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import is_too_large
-from hloc.report.compare import ulps_apart
+from hloc.report.compare import steps_apart
 
 ALLOWED = 16.0
 """Error, in units in the last place, of one operation or of a sum in another order."""
@@ -37,7 +37,7 @@ class Roundings:
     """The effect of rounding alone on the results of a module, for some inputs.
 
     Attributes:
-        spreads: by number of the float output, how many units each element moves.
+        spreads: by number of the float output, how many steps each element moves.
     """
 
     spreads: dict[int, Array]
@@ -48,7 +48,7 @@ class Roundings:
         for number, spread in self.spreads.items():
             mine, right = got[number], want[number]
             if mine.shape == right.shape and mine.dtype == right.dtype:
-                explained = ulps_apart(mine, right) <= ALLOWED * np.maximum(spread, 1.0)
+                explained = steps_apart(mine, right) <= ALLOWED * np.maximum(spread, 1.0)
                 result[number] = np.where(explained, right, mine).astype(right.dtype)
         return result
 
@@ -72,7 +72,7 @@ def roundings_of(module: Module, inputs: Sequence[Array], results: Sequence[Arra
 def spreads_of(
     module: Module, inputs: Sequence[Array], results: Sequence[Array]
 ) -> dict[int, Array]:
-    """Return, by number of the float output, how many units each element moves.
+    """Return, by number of the float output, how many steps each element moves.
 
     Raises:
         HloError: the evaluator cannot run the module.
@@ -80,7 +80,7 @@ def spreads_of(
     random = np.random.default_rng(0)
     moved = [_moved_results(module, inputs, random) for _ in range(_RUNS)]
     return {
-        number: np.max([ulps_apart(other[number], own) for other in moved], axis=0)
+        number: np.max([steps_apart(other[number], own) for other in moved], axis=0)
         for number, own in enumerate(results)
         if is_float(own) and own.size
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.report.compare import Bounds, compare, ulps_apart
+from hloc.report.compare import Bounds, compare, steps_apart, ulps_apart
 from hloc.report.conditioning import Conditioning, conditioning, conditioning_of
 from hloc.report.conditioning_text import conditioning_data, conditioning_lines
 
@@ -99,7 +99,7 @@ def test_roundings_before_the_last_instruction_count() -> None:
                  "  ROOT r = f32[2] multiply(s, x)")  # fmt: skip
     (found,) = made(text, [f32(0.1, 0.7)], np.array([1.5, 1]))
     assert found.opcode == "multiply"
-    assert found.spread_ulp > 1e5
+    assert found.spread > 1e5
     assert found.is_rounding
 
 
@@ -137,7 +137,21 @@ def test_lines_and_data_say_the_same() -> None:
     assert data["rounding"] is False
 
 
-def test_units_are_those_of_the_wanted_element() -> None:
+def test_steps_are_those_of_the_wanted_element() -> None:
     one = np.nextafter(np.float32(1), np.float32(2))
-    apart = ulps_apart(f32(one, np.inf, np.nan, np.nan), f32(1, 1, np.nan, 1))
-    np.testing.assert_array_equal(apart, [1, np.inf, 0, np.inf])
+    pair = f32(one, np.inf, np.nan, np.nan), f32(1, 1, np.nan, 1)
+    for measure in (steps_apart, ulps_apart):
+        np.testing.assert_array_equal(measure(*pair), [1, np.inf, 0, np.inf])
+
+
+def test_an_ulp_is_no_less_than_one_of_a_thousandth_of_the_largest() -> None:
+    """All that is told is told in ulp: the line of an output, and the largest error above it."""
+    got, want = f32(1, 0.75 * 2**-20), f32(1, 2**-20)
+    np.testing.assert_array_equal(ulps_apart(got, want), [0, 2**11])
+    np.testing.assert_array_equal(steps_apart(got, want), [0, 2**21])
+    assert compare([got], [want], Bounds()).max_ulp == 2**11
+    text = unary("ROOT r = f32[2] negate(x)")
+    (found,) = conditioning(hloc.parse(text), [-want], [got], [want])
+    assert (found.distance.ulp, found.distance.steps) == (2**11, 2**21)
+    assert found.spread_ulp == found.spread * 2**-10
+    assert conditioning_data([found])[0]["ulp"] == 2**11
