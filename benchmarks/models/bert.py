@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from benchmarks.models.layers import dense, layer_norm, norm_weights
+from benchmarks.models.layers import block_weights, dense, layer_norm, norm_weights
 from benchmarks.models.model import model
-from benchmarks.models.vit import LAYERS, WIDTH, encoder_weights, feed_forward, mix
+from benchmarks.models.vit import LAYERS, WIDTH, feed_forward, mix
 
 LENGTH, VOCABULARY = 128, 30522
 
@@ -15,7 +15,7 @@ def _weights(make):
         "positions": make.normal(512, WIDTH),
         "segments": make.normal(2, WIDTH),
         "norm": norm_weights(make, WIDTH),
-        "blocks": [encoder_weights(make) for _ in range(LAYERS)],
+        "blocks": [block_weights(make, WIDTH) for _ in range(LAYERS)],
         "pool": (make.matrix(WIDTH, WIDTH), make.near(0, WIDTH)),
     }
 

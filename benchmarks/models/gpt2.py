@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from benchmarks.models.layers import (
     attention,
+    block_weights,
     causal,
     cross_entropy,
     dense,
@@ -21,23 +22,11 @@ from benchmarks.models.model import model
 WIDTH, HEADS, POSITIONS, VOCABULARY = 768, 12, 1024, 50257
 
 
-def block_weights(make):
-    """Return the weights of one block."""
-    return {
-        "norm1": norm_weights(make, WIDTH),
-        "qkv": (make.matrix(WIDTH, 3 * WIDTH), make.near(0, 3 * WIDTH)),
-        "out": (make.matrix(WIDTH, WIDTH), make.near(0, WIDTH)),
-        "norm2": norm_weights(make, WIDTH),
-        "up": (make.matrix(WIDTH, 4 * WIDTH), make.near(0, 4 * WIDTH)),
-        "down": (make.matrix(4 * WIDTH, WIDTH), make.near(0, WIDTH)),
-    }
-
-
 def _weights(blocks):
     return lambda make: {
         "tokens": make.normal(VOCABULARY, WIDTH),
         "positions": make.normal(POSITIONS, WIDTH),
-        "blocks": [block_weights(make) for _ in range(blocks)],
+        "blocks": [block_weights(make, WIDTH) for _ in range(blocks)],
         "norm": norm_weights(make, WIDTH),
     }
 

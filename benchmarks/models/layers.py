@@ -84,3 +84,15 @@ def descend(loss, weights, rate=1e-3):
 def norm_weights(make, width):
     """Return scale and offset of a layer normalisation."""
     return make.near(1, width), make.near(0, width)
+
+
+def block_weights(make, width):
+    """Return the weights of one block of a transformer."""
+    return {
+        "norm1": norm_weights(make, width),
+        "qkv": (make.matrix(width, 3 * width), make.near(0, 3 * width)),
+        "out": (make.matrix(width, width), make.near(0, width)),
+        "norm2": norm_weights(make, width),
+        "up": (make.matrix(width, 4 * width), make.near(0, 4 * width)),
+        "down": (make.matrix(4 * width, width), make.near(0, width)),
+    }

@@ -3,22 +3,18 @@
 import jax
 import jax.numpy as jnp
 
-from benchmarks.models.layers import attention, dense, heads, layer_norm, merge, norm_weights
+from benchmarks.models.layers import (
+    attention,
+    block_weights,
+    dense,
+    heads,
+    layer_norm,
+    merge,
+    norm_weights,
+)
 from benchmarks.models.model import model
 
 LAYERS, WIDTH, HEADS, PATCH = 12, 768, 12, 16
-
-
-def encoder_weights(make, width=WIDTH):
-    """Return the weights of one encoder block."""
-    return {
-        "norm1": norm_weights(make, width),
-        "qkv": (make.matrix(width, 3 * width), make.near(0, 3 * width)),
-        "out": (make.matrix(width, width), make.near(0, width)),
-        "norm2": norm_weights(make, width),
-        "up": (make.matrix(width, 4 * width), make.near(0, 4 * width)),
-        "down": (make.matrix(4 * width, width), make.near(0, width)),
-    }
 
 
 def _weights(make):
@@ -26,7 +22,7 @@ def _weights(make):
         "patches": (make.matrix(PATCH * PATCH * 3, WIDTH), make.near(0, WIDTH)),
         "class": make.normal(1, 1, WIDTH),
         "positions": make.normal(1, (224 // PATCH) ** 2 + 1, WIDTH),
-        "blocks": [encoder_weights(make) for _ in range(LAYERS)],
+        "blocks": [block_weights(make, WIDTH) for _ in range(LAYERS)],
         "norm": norm_weights(make, WIDTH),
         "head": (make.matrix(WIDTH, 1000), make.near(0, 1000)),
     }
