@@ -1,7 +1,6 @@
 """Threads for compiled programs that a test hands out itself, instead of hloc's pool."""
 
 import ctypes
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -34,14 +33,6 @@ def last_worker_alone(count: int, call: Callable[[int], None]) -> None:
     """The caller's part comes last and finds nothing to do."""
     for part in reversed(range(count)):
         call(part)
-
-
-def all_at_once(count: int, call: Callable[[int], None]) -> None:
-    threads = [threading.Thread(target=call, args=(part,)) for part in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def lend_threads(monkeypatch: pytest.MonkeyPatch, share: Share) -> list[int]:

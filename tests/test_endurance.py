@@ -6,7 +6,6 @@
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 import hloc
 from tests.unit.runtime.test_memory_growth import ADD, OPTIMISED, growth, needs_proc
+from tests.waiting import all_at_once
 
 pytestmark = pytest.mark.slow
 
@@ -75,11 +75,7 @@ def test_64_threads_run_one_executable_for_a_minute() -> None:
             wrong[number] += not np.array_equal(run(inputs[number])[0], wanted[number])
             counts[number] += 1
 
-    threads = [threading.Thread(target=work, args=[number]) for number in range(64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(64, work)
     print(f"\n{sum(counts)} runs on 64 threads, {sum(wrong)} wrong")
     assert min(counts) > 0
     assert sum(wrong) == 0

@@ -53,6 +53,15 @@ def again_and_again(stop: Callable[[], object]) -> Iterator[None]:
         thread.join()
 
 
+def all_at_once(count: int, call: Callable[[int], object]) -> None:
+    """Call `call(0)` to `call(count - 1)`, each on a thread of its own; return after the last."""
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def processor_seconds(pid: int) -> float:
     """Return the processor time that a running process has used, its threads included."""
     stat = Path(f"/proc/{pid}/stat")

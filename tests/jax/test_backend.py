@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.waiting import all_at_once
+
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 lax = jax.lax
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
-SPD = X @ X.T + 3 * np.eye(3, dtype=np.float32)
 
 
 def mlp_step(weights: Any, x: Any) -> Any:
@@ -130,16 +130,12 @@ def test_threads_run_programs_at_the_same_time() -> None:
     expected = np.asarray(program(X))
     wrong: list[Any] = []
 
-    def run() -> None:
+    def run(_: int) -> None:
         for _ in range(100):
             if not np.array_equal(np.asarray(program(X)), expected):
                 wrong.append(1)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(4, run)
     assert not wrong
 
 

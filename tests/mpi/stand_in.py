@@ -17,7 +17,7 @@ import numpy as np
 from hloc.runtime.communicator.mpi.call_lists import CallList
 from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand
 from hloc.runtime.communicator.mpi.transport import Processes
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, all_at_once
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Bytes: TypeAlias = Array
@@ -71,11 +71,7 @@ class Job:
             except BaseException as fault:
                 faults[device] = fault
 
-        threads = [threading.Thread(target=run, args=(device,)) for device in range(len(lists))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        all_at_once(len(lists), run)
         return faults
 
 

@@ -1,13 +1,13 @@
 """`deferred_import`: a module is loaded when it is used, once, by whichever thread comes first."""
 
 import sys
-import threading
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from hloc.deferred_import import defer_import
+from tests.waiting import all_at_once
 
 
 @pytest.fixture
@@ -57,11 +57,7 @@ def test_a_part_of_a_deferred_package_loads_the_package_first(package: str, tmp_
 def test_threads_that_come_at_once_load_it_once(package: str, tmp_path: Path) -> None:
     defer_import(package)
     module, values = sys.modules[package], []
-    threads = [threading.Thread(target=lambda: values.append(module.value)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(8, lambda _: values.append(module.value))
     assert values == [7] * 8
     assert _times_loaded(tmp_path) == 1
 

@@ -15,7 +15,8 @@ from hloc.codegen.plan.plan import KernelStep, SideBySideStep, kernel_steps
 from hloc.options import CompileOptions
 from hloc.runtime import host_programs
 from tests.inputs import inputs_for
-from tests.lent_threads import FILES, all_at_once, last_worker_alone, lend_threads
+from tests.lent_threads import FILES, last_worker_alone, lend_threads
+from tests.waiting import all_at_once
 
 SORTED = """HloModule m
 less { a = f32[] parameter(0)

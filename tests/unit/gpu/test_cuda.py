@@ -25,6 +25,7 @@ from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 from tests.unit.gpu.fake_cuda import FakeCuda
 from tests.unit.gpu.simulate import compiled, entry
+from tests.waiting import all_at_once
 
 BRANCHES = """HloModule branches
 add {
@@ -175,11 +176,7 @@ def test_other_threads_may_call() -> None:
     arrays = inputs_for(parse_text(BRANCHES), 3, special=False)
     wanted = evaluate(BRANCHES, *arrays)
     found: list[list[Any]] = []
-    threads = [threading.Thread(target=lambda: found.append(executable(*arrays))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(3, lambda _: found.append(executable(*arrays)))
     assert len(found) == 3
     for result in found:
         for a, b in zip(result, wanted, strict=True):

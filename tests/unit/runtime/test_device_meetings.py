@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from tests.unit.runtime.device_programs import (
     loop_arguments,
     module_text,
 )
-from tests.waiting import again_and_again
+from tests.waiting import again_and_again, all_at_once
 
 
 def test_loops_of_other_counts_in_other_groups() -> None:
@@ -166,7 +165,7 @@ def test_runs_at_the_same_time_do_not_meet_each_other() -> None:
     program = hloc.compile(text)
     faults: list[BaseException] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         try:
             for _ in range(20):
                 results = program.run_devices(loop_arguments([3] * 4))
@@ -174,9 +173,5 @@ def test_runs_at_the_same_time_do_not_meet_each_other() -> None:
         except BaseException as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(3, work)
     assert not faults

@@ -1,6 +1,5 @@
 """Arguments that the caller gives away, and all others, which are never written."""
 
-import threading
 import time
 from typing import Any
 
@@ -13,6 +12,7 @@ import hloc
 from hloc.runtime.executable import Executable
 from tests.tolerance import bounds
 from tests.unit.memory.test_aliasing import aliased_randomly
+from tests.waiting import all_at_once
 
 DECODE = """
 HloModule decode, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
@@ -217,11 +217,7 @@ def test_two_threads_give_away_arrays_of_their_own() -> None:
         if keys is not first or not (keys == value).all() or not (values == 2 * value).all():
             faults.append(f"wrong cache in the thread of {value}")
 
-    threads = [threading.Thread(target=work, args=(float(i),)) for i in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(2, lambda number: work(number + 1.0))
     assert not faults
 
 

@@ -1,6 +1,5 @@
 """Calling executables: what is accepted, what is refused and how, and who owns what."""
 
-import threading
 import time
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import hloc
 from hloc.errors import UnsupportedError
 from hloc.runtime.executable import Executable
+from tests.waiting import all_at_once
 
 ADD = """HloModule m
 ENTRY e {
@@ -209,11 +209,7 @@ def test_several_threads_may_call_at_once() -> None:
             if not np.array_equal(run(x)[0], (-2 * x)[::-1]):
                 faults.append(number)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(4, work)
     assert not faults
 
 

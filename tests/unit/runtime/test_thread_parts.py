@@ -9,7 +9,8 @@ from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import host_target
 from hloc.runtime.arena import Threads
 from hloc.runtime.cpu_loader import load_functions
-from tests.lent_threads import ParallelFor, Share, all_at_once
+from tests.lent_threads import ParallelFor, Share
+from tests.waiting import all_at_once
 
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

@@ -35,12 +35,12 @@ from tests.lent_threads import (
     ROOT,
     ParallelFor,
     Task,
-    all_at_once,
     last_worker_alone,
     lend_threads,
 )
 from tests.tolerance import bounds
-from tests.waiting import PATIENCE, again_and_again, wait_until
+from tests.unit.codegen.test_thread_simulation import LOOP
+from tests.waiting import PATIENCE, again_and_again, all_at_once, wait_until
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LARGE = """HloModule m
@@ -189,25 +189,8 @@ def test_small_kernels_stay_on_one_thread() -> None:
 
 
 def test_a_loop_with_large_kernels_shares_them() -> None:
-    text = """HloModule m
-    c { s = (s32[], f32[400,500]) parameter(0)
-      i = s32[] get-tuple-element(s), index=0
-      n = s32[] constant(3)
-      ROOT l = pred[] compare(i, n), direction=LT }
-    b { s = (s32[], f32[400,500]) parameter(0)
-      i = s32[] get-tuple-element(s), index=0
-      x = f32[400,500] get-tuple-element(s), index=1
-      one = s32[] constant(1)
-      j = s32[] add(i, one)
-      y = f32[400,500] cosine(x)
-      ROOT t = (s32[], f32[400,500]) tuple(j, y) }
-    ENTRY e { x = f32[400,500] parameter(0)
-      z = s32[] constant(0)
-      t = (s32[], f32[400,500]) tuple(z, x)
-      w = (s32[], f32[400,500]) while(t), condition=c, body=b
-      ROOT r = f32[400,500] get-tuple-element(w), index=1 }"""
     x = normal(400, 500)
-    run = loaded(compiled(text, threads=2))
+    run = loaded(compiled(LOOP.replace("TRIPS", "3"), threads=2))
     assert run.threads == 2
     np.testing.assert_allclose(run(x)[0], np.cos(np.cos(np.cos(x))), **bounds("f32 one sign"))
 
@@ -238,11 +221,7 @@ def test_calls_at_the_same_time() -> None:
             if not np.array_equal(run(inputs[i])[0], want[i]):
                 faults.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(4, work)
     assert not faults
 
 
