@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,19 +12,13 @@ pytestmark = pytest.mark.jax
 
 import hloc.jax  # noqa: E402
 from hloc.pjrt.records import COMPILATIONS  # noqa: E402
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+from tests.test_example_scripts import output_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def _on_xla() -> Iterator[None]:
     with jax.default_device(jax.devices("cpu")[0]):
         yield
-
-
-def output_of(script: str, capsys: pytest.CaptureFixture[str]) -> str:
-    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
-    return capsys.readouterr().out
 
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:

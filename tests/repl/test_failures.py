@@ -10,17 +10,11 @@ from rich.console import Console
 from hloc.opt.registry import forget_registered
 from repl.program import Program
 from repl.session import Session
+from tests.repl.modules import TINY
 from tests.repl.pseudo_terminal import terminal
 from tests.waiting import wait_for_work
 
-MODULE = """HloModule m
-ENTRY e {
-  x = f32[4] parameter(0)
-  n = f32[4] negate(x)
-  nn = f32[4] negate(n)
-  ROOT r = f32[4] add(nn, x)
-}
-"""
+MODULE = TINY.replace("tiny", "m")
 PASSES = '''
 from dataclasses import dataclass
 from typing import ClassVar

@@ -15,16 +15,10 @@ from repl.commands.files import load_pasted
 from repl.scripts import autosave, command_lines, session_text
 from repl.session import Session
 from tests.repl.conftest import Say
+from tests.repl.modules import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULE = """HloModule m
-ENTRY e {
-  x = f32[4] parameter(0)
-  n = f32[4] negate(x)
-  nn = f32[4] negate(n)
-  ROOT r = f32[4] add(nn, x)
-}
-"""
+MODULE = TINY.replace("tiny", "m")
 TEXT = f"new <<END\n{MODULE}END\n"
 PLUGIN = '''
 """A pass that removes one instruction by another."""

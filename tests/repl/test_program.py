@@ -19,22 +19,15 @@ from repl.app import App, run_program
 from repl.commands import ALIASES, COMMANDS, execute
 from repl.render import render
 from repl.session import Session
+from tests.repl.modules import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = """HloModule tiny
-ENTRY e {
-  x = f32[4] parameter(0)
-  n = f32[4] negate(x)
-  nn = f32[4] negate(n)
-  ROOT r = f32[4] add(nn, x)
-}
-"""
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "tiny.hlo"
-    path.write_text(TEXT)
+    path.write_text(TINY)
     return str(path)
 
 
@@ -145,7 +138,7 @@ def test_a_file_with_several_modules_is_refused_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "two.hlo"
-    path.write_text(f"{TEXT}// -----\n{TEXT}")
+    path.write_text(f"{TINY}// -----\n{TINY}")
     assert run_program([str(path)]) == 1
     assert "holds 2 modules, expected one" in capsys.readouterr().out
 
@@ -192,7 +185,7 @@ def test_a_closed_stream_is_no_fault(closed: int, file: str) -> None:
 def test_what_is_pasted_is_a_module_or_lines_of_commands(file: str) -> None:
     out = io.StringIO()
     program = App(Session(), Console(file=out, no_color=True, soft_wrap=True))
-    assert program.run_pasted(TEXT)
+    assert program.run_pasted(TINY)
     assert program.where() == "tiny s0"
     assert program.run_pasted("apply algsimp\napply dce\n")
     assert program.where() == "tiny s1"
@@ -344,7 +337,7 @@ def test_mistakes_are_explained(line: str, session: Session) -> None:
 
 def test_names_from_a_text_cannot_command_the_terminal(tmp_path: Path) -> None:
     session = Session()
-    session.load_text(TEXT.replace("negate(x)", 'negate(x), metadata={op_name="\\033[31m[bold]"}'))
+    session.load_text(TINY.replace("negate(x)", 'negate(x), metadata={op_name="\\033[31m[bold]"}'))
     text = shown(session, "show --full") + shown(session, "%n")
     assert "\x1b" not in text
     assert "[bold]" in text

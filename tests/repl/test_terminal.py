@@ -32,25 +32,17 @@ from repl.session import Session
 from repl.terminal import Terminal, history_file, is_complete, is_module
 from repl.themes import THEMES, make_console, spoken
 from repl.toolbar import StatusLine, peak_bytes
+from tests.repl.modules import TINY
 from tests.repl.pseudo_terminal import COLUMNS, ROOT, terminal
 from tests.waiting import PATIENCE, children, wait_for_work, wait_until
 
 Seen = Callable[[Buffer], bool]
 
-TEXT = """HloModule tiny
-ENTRY e {
-  x = f32[4] parameter(0)
-  n = f32[4] negate(x)
-  nn = f32[4] negate(n)
-  ROOT r = f32[4] add(nn, x)
-}
-"""
-
 
 @pytest.fixture
 def session() -> Session:
     session = Session()
-    session.load_text(TEXT)
+    session.load_text(TINY)
     return session
 
 
@@ -198,7 +190,7 @@ def test_a_prefix_index_finds_all_that_begin_so_and_no_more() -> None:
         ("apply fusion{max-operands=3}", True),
         ("HloModule m", False),
         ("HloModule m\nENTRY e {", False),
-        (TEXT, True),
+        (TINY, True),
         ("ENTRY e {\n  ROOT x = f32[] parameter(0)\n}", True),
         ("new <<END\nHloModule m", False),
         ("new <<END\nHloModule m\nEND", True),
@@ -209,11 +201,11 @@ def test_enter_knows_when_a_text_is_complete(text: str, complete: bool) -> None:
 
 
 def test_what_is_pasted_is_a_module_or_lines_of_commands(session: Session) -> None:
-    assert is_module(TEXT)
+    assert is_module(TINY)
     assert not is_module("apply cse\napply dce")
     assert not is_module("HloModule")
     program, _ = plain_program(Session())
-    assert program.run_pasted(TEXT)
+    assert program.run_pasted(TINY)
     assert program.where() == "tiny s0"
 
 
@@ -335,7 +327,7 @@ def test_a_terminal_session_runs_to_quit(session: Session, home: Path) -> None:
 
 def test_a_pasted_module_is_loaded_at_its_end(session: Session, home: Path) -> None:
     program, out = plain_program(session)
-    text = TEXT.replace("tiny", "pasted")
+    text = TINY.replace("tiny", "pasted")
     typed(program, f"\x1b[200~{text}\x1b[201~\rstats\rquit\r")
     assert program.where() == "pasted s0"
     assert "pasted: 4 instructions" in out.getvalue()
@@ -344,7 +336,7 @@ def test_a_pasted_module_is_loaded_at_its_end(session: Session, home: Path) -> N
 
 def test_a_module_may_be_typed_line_by_line(session: Session, home: Path) -> None:
     program, _ = plain_program(session)
-    typed(program, TEXT.replace("tiny", "typed").strip().replace("\n", "\r") + "\rquit\r")
+    typed(program, TINY.replace("tiny", "typed").strip().replace("\n", "\r") + "\rquit\r")
     assert program.where() == "typed s0"
 
 
@@ -429,7 +421,7 @@ def test_history_is_kept_beside_the_project_or_in_the_state_folder(home: Path) -
 
 
 def test_prompt_toolbar_menu_and_search_on_a_real_terminal(tmp_path: Path) -> None:
-    (tmp_path / "tiny.hlo").write_text(TEXT)
+    (tmp_path / "tiny.hlo").write_text(TINY)
     with terminal(["tiny.hlo"], tmp_path) as screen:
         screen.wait_for("tiny s0› ")
         screen.wait_for("F2 unified")
@@ -449,7 +441,7 @@ def test_prompt_toolbar_menu_and_search_on_a_real_terminal(tmp_path: Path) -> No
 
 def test_long_output_is_paged_and_stays_on_the_screen(tmp_path: Path) -> None:
     lines = "\n".join(f"  a{i} = f32[4] negate(x)" for i in range(200))
-    (tmp_path / "long.hlo").write_text(TEXT.replace("  n =", f"{lines}\n  n ="))
+    (tmp_path / "long.hlo").write_text(TINY.replace("  n =", f"{lines}\n  n ="))
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho PAGED; cat\n")
     pager.chmod(0o755)
@@ -496,7 +488,7 @@ ENTRY e {
 
 
 def test_a_dumb_terminal_gets_plain_text(tmp_path: Path) -> None:
-    (tmp_path / "tiny.hlo").write_text(TEXT)
+    (tmp_path / "tiny.hlo").write_text(TINY)
     with terminal(["tiny.hlo"], tmp_path, {"TERM": "dumb"}) as screen:
         screen.wait_for("tiny s0›")
         screen.send("apply algsimp\r")
@@ -506,7 +498,7 @@ def test_a_dumb_terminal_gets_plain_text(tmp_path: Path) -> None:
 
 
 def test_no_color_is_obeyed_on_a_terminal(tmp_path: Path) -> None:
-    (tmp_path / "tiny.hlo").write_text(TEXT)
+    (tmp_path / "tiny.hlo").write_text(TINY)
     script = (
         "import sys; from repl.themes import make_console; make_console().print('x', style='red')"
     )

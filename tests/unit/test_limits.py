@@ -12,6 +12,7 @@ from hloc import driver
 from hloc.cli import main
 from hloc.errors import HloError
 from hloc.limits import LIMIT_ROWS, Limits, current_limits, limited, read_limits
+from tests.unit.runtime.test_interrupt import FOREVER
 
 Capture = pytest.CaptureFixture[str]
 
@@ -22,14 +23,6 @@ ENTRY e {
   ROOT s = f32[4] add(x, c)
 }
 """
-
-FOREVER = """HloModule m
-c { i = s32[] parameter(0)
-  ROOT t = pred[] constant(true) }
-b { i = s32[] parameter(0)
-  ROOT n = s32[] negate(i) }
-ENTRY e { z = s32[] parameter(0)
-  ROOT w = s32[] while(z), condition=c, body=b }"""
 
 
 def doubled(levels: int) -> str:

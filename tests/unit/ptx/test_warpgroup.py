@@ -34,6 +34,16 @@ def descriptor(start: int, stride: int) -> int:
     return start >> 4 | (stride >> 4) << 32 | 1 << 62
 
 
+FILL = """
+    mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in]; mov.u64 %d2, tile;
+    mad.wide.u32 %d3, %r0, 16, %d1; mad.wide.u32 %d4, %r0, 16, %d2; mov.u32 %r1, 0;
+FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4, %r5, %r6, %r7};
+    add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
+"""
+"""Copies the operands to shared memory, where two tiles begin at %d2."""
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("from_registers", [False, True])
 def test_products_of_swizzled_operands(transposed: bool, from_registers: bool) -> None:
@@ -41,14 +51,12 @@ def test_products_of_swizzled_operands(transposed: bool, from_registers: bool) -
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (rows, 64)).astype(np.float16) for rows in (64, N))
     registers = [f"%r{20 + i}" for i in range(N // 2)]
-    body = """
-    mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in]; mov.u64 %d2, tile;
-    mad.wide.u32 %d3, %r0, 16, %d1; mad.wide.u32 %d4, %r0, 16, %d2; mov.u32 %r1, 0;
-FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4, %r5, %r6, %r7};
-    add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
-    setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
+    body = (
+        FILL
+        + """
     setp.ne.u32 %p1, %r0, 9999;
 """
+    )
     body += "".join(f"mov.b32 {r}, 0f3F800000;\n" for r in registers)
     for k in range(4):
         body += f"mov.u64 %d5, {descriptor(32 * k, 1024)};\n"

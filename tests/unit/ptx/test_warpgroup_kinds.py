@@ -12,7 +12,7 @@ import pytest
 from hloc.ptx import PtxFault
 from tests.tolerance import bounds
 from tests.unit.ptx.ptx_running import Array, kernel_text, run
-from tests.unit.ptx.test_warpgroup import N, descriptor, placed
+from tests.unit.ptx.test_warpgroup import FILL, N, descriptor, placed
 
 TYPES = {
     "tf32": np.float32,
@@ -52,16 +52,14 @@ def sums_of(
     opcode = f"wgmma.mma_async.sync.aligned.{shape}.{sums}.{'.'.join(kind)}"
     flags = "" if sums == "s32" else ", 1, 1"
     accumulators = [f"%r{20 + i}" for i in range(N // 2)]
-    body = """
-    mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in]; mov.u64 %d2, tile;
-    mad.wide.u32 %d3, %r0, 16, %d1; mad.wide.u32 %d4, %r0, 16, %d2; mov.u32 %r1, 0;
-FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4, %r5, %r6, %r7};
-    add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
-    setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; fence.proxy.async.shared::cta; bar.sync 0;
+    body = (
+        FILL
+        + """
     shr.u32 %r1, %r0, 5; and.b32 %r2, %r0, 31; shr.u32 %r3, %r2, 2; and.b32 %r2, %r2, 3;
     shl.b32 %r2, %r2, 2; mad.lo.u32 %r1, %r1, 16, %r3; mad.lo.u32 %r1, %r1, 128, %r2;
     cvt.u64.u32 %d7, %r1; add.u64 %d7, %d7, %d1;
 """
+    )
     body += "".join(f"mov.b32 {r}, {start};\n" for r in accumulators)
     for k in range(4):
         body += f"mov.u64 %d5, {descriptor(32 * k, 1024)};\n"
