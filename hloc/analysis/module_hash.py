@@ -14,7 +14,8 @@ from hashlib import blake2b
 import numpy as np
 
 from hloc.analysis.file_diff import config_text
-from hloc.ir.attributes import KINDS, NO_COMMON
+from hloc.ir.attribute_fields import KINDS
+from hloc.ir.attributes import NO_COMMON
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

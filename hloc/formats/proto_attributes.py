@@ -31,7 +31,7 @@ from hloc.formats.proto_windows import (
     read_slice,
     read_window,
 )
-from hloc.ir.attributes import AttributeField, attribute_fields
+from hloc.ir.attribute_fields import AttributeField, attribute_fields
 from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.shapes import ArrayShape, Shape

@@ -12,7 +12,8 @@ from typing import Any
 
 from hloc.formats.faults import BadMessage, bytes_of, name_of, number_of, text_of
 from hloc.formats.proto_metadata import fill_metadata, metadata_of
-from hloc.ir.attributes import Metadata, metadata_text
+from hloc.ir.attribute_fields import metadata_text
+from hloc.ir.attributes import Metadata
 from hloc.ir.axis_sharding import Axes
 from hloc.ir.axis_sharding_text import named_sharding
 from hloc.ir.replica_groups import DeviceMesh, IotaGroups, MeshGroups, ReplicaGroups

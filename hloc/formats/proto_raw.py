@@ -11,7 +11,8 @@ from typing import Any
 from hloc.formats.faults import BadMessage, bytes_of, name_of, number_of, text_of
 from hloc.formats.proto_devices import fill_sharding, sharding_text
 from hloc.formats.proto_literals import fill_literal, literal_of_proto
-from hloc.ir.attributes import RawText, int_list_text, quoted
+from hloc.ir.attribute_fields import int_list_text, quoted
+from hloc.ir.attributes import RawText
 from hloc.ir.literal_text import literal_text
 from hloc.ops.block_sparsity import SIDES, sparsities
 from hloc.parser.literals import parse_literal

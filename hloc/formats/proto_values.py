@@ -11,7 +11,8 @@ from typing import Any
 
 from hloc.formats.faults import BadMessage, text_of
 from hloc.formats.proto_literals import literal_of_proto
-from hloc.ir.attributes import AttributeField, FileLocation, StackFrame, StackFrames
+from hloc.ir.attribute_fields import AttributeField
+from hloc.ir.attributes import FileLocation, StackFrame, StackFrames
 from hloc.ir.opcode import Opcode
 from hloc.literal import Literal
 from hloc.parser.attributes import string_or_json

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from hloc.dtypes import PRED
 from hloc.errors import HloError
-from hloc.ir.attributes import (
+from hloc.ir.attribute_fields import (
     KINDS,
-    NO_COMMON,
     AttributeField,
-    CommonAttributes,
-    EntryLayout,
     attribute_fields,
     int_list_text,
     metadata_text,
     quoted,
 )
+from hloc.ir.attributes import NO_COMMON, CommonAttributes, EntryLayout
 from hloc.ir.compact_elements import CompactElements
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 
-from hloc.ir.attributes import CommonAttributes, quoted
+from hloc.ir.attribute_fields import quoted
+from hloc.ir.attributes import CommonAttributes
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 

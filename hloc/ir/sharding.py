@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hloc.ir.attributes import Metadata, metadata_text
+from hloc.ir.attribute_fields import metadata_text
+from hloc.ir.attributes import Metadata
 from hloc.lazy_dataclass import dataclass
 
 MANUAL, REPLICATED, UNREDUCED = "manual", "replicated", "unreduced"

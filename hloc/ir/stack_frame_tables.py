@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hloc.ir.attributes import (
-    FileLocation,
-    Metadata,
-    StackFrame,
-    StackFrames,
-    quoted,
-)
+from hloc.ir.attribute_fields import quoted
+from hloc.ir.attributes import FileLocation, Metadata, StackFrame, StackFrames
 
 
 class FrameNumbering:

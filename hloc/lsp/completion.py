@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from hloc.editors.vocabulary import roles_of_computations
-from hloc.ir.attributes import attribute_fields
+from hloc.ir.attribute_fields import attribute_fields
 from hloc.lsp.document import Document
 from hloc.lsp.parts import Part, Range
 from hloc.ops import OPCODES

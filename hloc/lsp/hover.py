@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.errors import printable
-from hloc.ir.attributes import attribute_fields
+from hloc.ir.attribute_fields import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.origin import origin_of

@@ -10,7 +10,8 @@ import numpy as np
 
 from hloc.dtypes import U32
 from hloc.ir.async_chain import async_start_of, is_complete, is_prefix
-from hloc.ir.attributes import RawText, attr
+from hloc.ir.attribute_fields import attr
+from hloc.ir.attributes import RawText
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,

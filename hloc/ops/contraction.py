@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import Array, DType
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ops.array_values import narrowed
 
 ALGORITHMS = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hloc.dtypes import PRED, S32
 from hloc.errors import HloError
-from hloc.ir.attributes import RawText, attr
+from hloc.ir.attribute_fields import attr
+from hloc.ir.attributes import RawText
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,

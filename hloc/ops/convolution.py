@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import Array
-from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
+from hloc.ir.attribute_fields import attr
+from hloc.ir.attributes import ConvolutionDimensions, RawText, Window
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hloc.errors import UnsupportedError
-from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
+from hloc.ir.attribute_fields import attr
+from hloc.ir.attributes import ConvolutionDimensions, RawText, Window
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from hloc.dtypes import U32, U64
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass

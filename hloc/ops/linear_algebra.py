@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from hloc.dtypes import F32, F64, Array, complex_of, component_of
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloc.dtypes import Array
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from hloc.dtypes import PRED, Array, DType
-from hloc.ir.attributes import Window, WindowDimension, attr
+from hloc.ir.attribute_fields import attr
+from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (

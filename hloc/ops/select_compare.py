@@ -8,7 +8,7 @@ import numpy as np
 
 from hloc.dtypes import F32, PRED, U8, Array, DType
 from hloc.errors import HloError
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CallFunction,

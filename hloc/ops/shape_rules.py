@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from hloc.dtypes import DType
 from hloc.errors import HloError
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.opcode import (
     InferFunction,
     ShapeRequest,

@@ -6,7 +6,7 @@ import numpy as np
 
 from hloc.dtypes import PRED, S32, U64, Array
 from hloc.errors import UnsupportedError
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.computation import Computation
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloc.errors import HloError
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define

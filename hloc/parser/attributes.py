@@ -12,14 +12,8 @@ from functools import cache
 from typing import Any
 
 from hloc.errors import Diagnostic, HloError
-from hloc.ir.attributes import (
-    NO_COMMON,
-    AttributeField,
-    CommonAttributes,
-    RawText,
-    attribute_fields,
-    quoted,
-)
+from hloc.ir.attribute_fields import AttributeField, attribute_fields, quoted
+from hloc.ir.attributes import NO_COMMON, CommonAttributes, RawText
 from hloc.ir.literal_text import literal_text
 from hloc.ir.opcode import CalledRole, Opcode
 from hloc.lazy_dataclass import dataclass

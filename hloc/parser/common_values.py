@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloc.ir.attributes import Alias, EntryLayout, Metadata, RawText, quoted
+from hloc.ir.attribute_fields import quoted
+from hloc.ir.attributes import Alias, EntryLayout, Metadata, RawText
 from hloc.near_names import did_you_mean
 from hloc.parser.strings import unquote
 from hloc.parser.value_tools import (

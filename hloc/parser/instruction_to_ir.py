@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from hloc.dtypes import DTYPES
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.async_chain import async_start_of
-from hloc.ir.attributes import NO_COMMON, CommonAttributes, Metadata, attribute_fields
+from hloc.ir.attribute_fields import attribute_fields
+from hloc.ir.attributes import NO_COMMON, CommonAttributes, Metadata
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.names import KEYWORDS

@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from hloc.errors import HloError
-from hloc.ir.attributes import AttributeField, attribute_fields
+from hloc.ir.attribute_fields import AttributeField, attribute_fields
 from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES, Opcode
 from hloc.opt import registry

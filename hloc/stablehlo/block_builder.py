@@ -11,13 +11,8 @@ from dataclasses import field, replace
 from typing import Any, NoReturn, TypeAlias
 
 from hloc.errors import Diagnostic, HloError, UnsupportedError
-from hloc.ir.attributes import (
-    NO_COMMON,
-    AttributeField,
-    CommonAttributes,
-    attribute_fields,
-    quoted,
-)
+from hloc.ir.attribute_fields import AttributeField, attribute_fields, quoted
+from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import component_of
-from hloc.ir.attributes import RawText, quoted
+from hloc.ir.attribute_fields import quoted
+from hloc.ir.attributes import RawText
 from hloc.ir.computation import Computation
 from hloc.literal import literal_of
 from hloc.ops.custom_call import API_VERSIONS

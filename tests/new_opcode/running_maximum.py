@@ -9,7 +9,7 @@ import numpy as np
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.errors import HloError
-from hloc.ir.attributes import attr
+from hloc.ir.attribute_fields import attr
 from hloc.ir.example import Example
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction

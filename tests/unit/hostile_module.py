@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-from hloc.ir.attributes import quoted
+from hloc.ir.attribute_fields import quoted
 
 EVIL = (
     "<script>alert(1)</script>\"' onload=x */ \\ ]]> --> ${x} %s {} &lt; $(touch stolen) `touch "

@@ -14,7 +14,7 @@ import pytest
 import hloc
 from hloc.cli import main
 from hloc.errors import printable
-from hloc.ir.attributes import quoted
+from hloc.ir.attribute_fields import quoted
 from hloc.report.repro_file import repro_path
 from hloc.report.text import Paint
 from tests.unit.hostile_module import (

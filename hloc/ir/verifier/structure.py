@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from hloc.errors import Diagnostic
-from hloc.ir.attributes import attribute_fields
+from hloc.ir.attribute_fields import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, Opcode

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import hloc.ops  # noqa: F401  fills the table
-from hloc.ir.attributes import attribute_fields
+from hloc.ir.attribute_fields import attribute_fields
 from hloc.ops import OPCODES
 
 
