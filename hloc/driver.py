@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from hloc.collection import collection_paused
 from hloc.dtypes import Array
-from hloc.errors import HloError, printable, reason_of
+from hloc.errors import HloError, printable
+from hloc.input_files import check_size, read_file
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import count_devices, module_devices
 from hloc.ir.module import Module
@@ -23,8 +24,6 @@ from hloc.ir.sharded_signature import (
     sharded_signature,
 )
 from hloc.ir.traversal import all_instructions
-from hloc.limits import current_limits, limit_note
-from hloc.near_names import near_file_notes
 from hloc.options import CompileOptions
 from hloc.source import SourceFile
 
@@ -218,7 +217,7 @@ def parse_text(text: str | bytes, *, name: str = "<string>", verify: bool = True
     from hloc.parser import parse
 
     if isinstance(text, bytes):
-        _check_size(text, name)
+        check_size(text, name)
         text = text.decode("utf-8", "surrogateescape")
     return parse(SourceFile(text, name), verify=verify)
 
@@ -232,49 +231,6 @@ def load_module(path: str, *, verify: bool = True) -> Module:
     return read_snapshot(read_file(path), name=printable(str(path)), verify=verify).module
 
 
-def read_file(path: str) -> bytes:
-    """Return the contents of the file `path`, one byte more than the limit if it is too large.
-
-    Raises:
-        HloError: the file cannot be read.
-    """
-    shown = printable(str(path))
-    try:
-        with open(path, "rb") as file:
-            return read_bounded(file)
-    except FileNotFoundError as fault:
-        notes = near_file_notes(str(path))
-        raise HloError(f"cannot read {shown}: {reason_of(fault)}", notes=notes) from None
-    except OSError as fault:
-        raise HloError(f"cannot read {shown}: {reason_of(fault)}") from None
-    except ValueError as fault:  # a path with a NUL
-        raise HloError(f"cannot read {shown}: {fault}") from None
-
-
-_PIECE_BYTES = 1 << 20
-
-
-def read_bounded(file: IO[bytes]) -> bytes:
-    """Return the contents of `file`, one byte more than the limit if it is too large.
-
-    A single read of that size would allocate all of it first.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    pieces, left = [], current_limits().input_bytes + 1
-    while left and (piece := file.read(min(left, _PIECE_BYTES))):
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
-
-
-def _check_size(data: bytes, name: str) -> None:
-    most = current_limits().input_bytes
-    if len(data) > most:
-        raise HloError(f"{name} has more than {most} bytes", notes=(limit_note("input-bytes"),))
-
-
 def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
     """Parse the contents of a file in any format that `docs/formats.md` lists.
 
@@ -286,7 +242,7 @@ def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
     """
     from hloc.formats import read as formats
 
-    _check_size(data, name)
+    check_size(data, name)
     return formats.read_snapshot(data, name, verify=verify)
 
 

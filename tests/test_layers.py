@@ -30,6 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.child_process",
         "hloc.python_process",
         "hloc.confinement",
+        "hloc.input_files",
         "hloc.output_file",
         "hloc.framing",
         "hloc.address_space",

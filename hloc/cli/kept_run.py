@@ -14,6 +14,7 @@ from hloc.cli.pass_options import compile_options
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
+from hloc.input_files import read_file
 from hloc.report.exits import Exit
 from hloc.report.inputs import load_arrays, random_arrays
 from hloc.report.repro_file import ENDING
@@ -38,7 +39,7 @@ def run_kept(arguments: Namespace, talk: Talk) -> int | None:
     options = compile_options(a)
     (name,) = a.files
     try:
-        text = driver.read_file(name).decode("utf-8", "surrogateescape")
+        text = read_file(name).decode("utf-8", "surrogateescape")
     except HloError:
         return None  # the normal path reports it
     found = driver.kept_program(text, options)

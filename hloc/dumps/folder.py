@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from hloc import driver
 from hloc.errors import HloError, printable, reason_of
 from hloc.formats.read import uncompressed
+from hloc.input_files import read_file
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 
@@ -165,7 +165,7 @@ def folder_of_file(path: str) -> DumpFolder:
         HloError: there is no such file.
     """
     if not os.path.exists(path):
-        driver.read_file(path)
+        read_file(path)
     return DumpFolder(path, (module_of_file(path),), ())
 
 
@@ -202,7 +202,7 @@ def read_text(path: str) -> str:
     Raises:
         HloError: the file cannot be read.
     """
-    return uncompressed(driver.read_file(path), printable(path)).decode("utf-8", "replace")
+    return uncompressed(read_file(path), printable(path)).decode("utf-8", "replace")
 
 
 # ---------------------------------------------------------------- names

@@ -10,6 +10,7 @@ from hloc.errors import Diagnostic, HloError, printable, reason_of
 from hloc.formats.read import uncompressed
 from hloc.formats.snapshot import Snapshot
 from hloc.formats.sniff import TEXT, kind_of
+from hloc.input_files import read_bounded, read_file
 from hloc.ir.module import Module
 from hloc.ir.sharded_signature import is_partitioned
 from hloc.parser import SEPARATOR, parse, split_modules
@@ -84,11 +85,11 @@ def _source(name: str, data: bytes) -> SourceFile:
 
 def _read_bytes(name: str) -> bytes:
     if name != "-":
-        return driver.read_file(name)
+        return read_file(name)
     if sys.stdin is None:
         raise HloError("cannot read <stdin>: it is closed")
     try:
-        return driver.read_bounded(sys.stdin.buffer)
+        return read_bounded(sys.stdin.buffer)
     except OSError as fault:
         raise HloError(f"cannot read <stdin>: {reason_of(fault)}") from None
 

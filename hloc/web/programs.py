@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from hloc import driver
 from hloc.dumps.folder import read_folder
 from hloc.errors import HloError, printable
 from hloc.formats.read import uncompressed
 from hloc.formats.sniff import TEXT, kind_of
+from hloc.input_files import read_file
 from hloc.lazy_dataclass import dataclass
 from hloc.learn.catalogue import Lesson, all_lessons
 from hloc.web.limits import TEXT_BYTES
@@ -46,7 +46,7 @@ class Program:
             HloError: the file cannot be read, or is too large for the page.
         """
         shown = printable(self.path)
-        data = uncompressed(driver.read_file(self.path), shown)
+        data = uncompressed(read_file(self.path), shown)
         if len(data) > TEXT_BYTES:
             raise HloError(f"{shown} has more than {TEXT_BYTES >> 20} MiB, which the page edits")
         if kind_of(data) != TEXT:
@@ -66,7 +66,7 @@ def programs_of(paths: Sequence[str]) -> tuple[Program, ...]:
 def _given(paths: Iterable[str]) -> Iterator[Program]:
     for path in paths:
         if not os.path.isdir(path):
-            driver.read_file(path)  # raises if it cannot be read
+            read_file(path)  # raises if it cannot be read
             yield Program(printable(os.path.basename(path)), "Files", os.path.abspath(path))
             continue
         for module in read_folder(path).modules:

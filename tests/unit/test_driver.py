@@ -8,6 +8,7 @@ import pytest
 
 import hloc
 from hloc import driver
+from hloc.input_files import read_bounded
 from hloc.limits import limited
 from hloc.options import CompileOptions
 
@@ -144,5 +145,5 @@ class Endless(io.BytesIO):
 
 def test_files_are_read_in_pieces_up_to_the_limit() -> None:
     with limited(input_bytes=5_000_000):
-        assert len(driver.read_bounded(Endless())) == 5_000_001
-    assert driver.read_bounded(io.BytesIO(TEXT.encode())) == TEXT.encode()
+        assert len(read_bounded(Endless())) == 5_000_001
+    assert read_bounded(io.BytesIO(TEXT.encode())) == TEXT.encode()
