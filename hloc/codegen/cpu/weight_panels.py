@@ -10,9 +10,9 @@ from __future__ import annotations
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.codegen.cpu.emitters.convolution import windowed_gemm
 from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, has_panels, tile_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import lanes
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, has_panels, tile_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.kernel import plan_kernel
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.llvm.target import Target

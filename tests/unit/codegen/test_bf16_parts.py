@@ -7,9 +7,9 @@ import pytest
 
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import windowed_gemm
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, IN_PARTS, LINES
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import AHEAD, IN_PARTS, LINES
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, forms_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.llvm.target import target_for
 from hloc.dtypes import BF16, F32
 from tests.tolerance import bounds

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemv_resident import tile_of
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import GemvStreaming
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import tile_of
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import GemvStreaming
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm
 from hloc.codegen.llvm.target import target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_products import narrower, product, tolerances

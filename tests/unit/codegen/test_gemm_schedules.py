@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH, prefetched_range
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import DIRECT_RUNS, LINES
-from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.columns_ahead import STRETCH, prefetched_range
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Tile
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import DIRECT_RUNS, LINES
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import (
     GemmSchedule,
     keeps_rows,
     modelled_schedule,
@@ -17,9 +18,8 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     schedules,
     scratch_of,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Tile
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.cpu.kernel import choices_of
 from hloc.codegen.llvm.target import host_target, target_for

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import GemvStreaming
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import GemvStreaming
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm
 from hloc.codegen.cpu.kernel import routine_names
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import Target, host_target

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hloc.cache_directory import cache_directory
-from hloc.codegen.cpu.emitters.gemm.gemm_loops import listed_routines
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_loops import listed_routines
 from hloc.codegen.llvm import object_cache, routine_index
 from hloc.codegen.llvm.compile_pool import Unit
 from hloc.codegen.llvm.object_cache import cached_objects

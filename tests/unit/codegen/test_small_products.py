@@ -10,8 +10,8 @@ import pytest
 import hloc
 from hloc.codegen.cpu.backend import CpuBackend
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS, InnerGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm, stays_in_rows
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm, stays_in_rows
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import MAX_ROWS, InnerGemm
 from hloc.codegen.llvm import matrix_registers
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.options import CompileOptions

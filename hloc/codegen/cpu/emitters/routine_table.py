@@ -20,8 +20,11 @@ from hloc.codegen.cpu.emitters.convolution import (
     winograd_routines,
 )
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
-from hloc.codegen.cpu.emitters.gemm import complex_gemm, gemm_loops, small_gemm_routine
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+from hloc.codegen.cpu.emitters.gemm import complex_gemm
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_rows import row_tiles
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic
+from hloc.codegen.cpu.emitters.gemm.packed import gemm_loops
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
     ANY,
     IN_PARTS,
     IN_PLACE,
@@ -31,16 +34,15 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     RUNS,
     gemm_routines,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tiles_of
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS as STREAM_ROWS
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SPLATS, UNROLLS
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming_routine import stream_routines
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import FEW_ROWS, MIN_SHORT_DEPTH, SHORT_ROWS
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS as INNER_ROWS
-from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inner_routines
-from hloc.codegen.cpu.emitters.gemm.matrix_rows import row_tiles
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, tiles_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.unpacked import small_gemm_routine
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import MAX_ROWS as STREAM_ROWS
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import SPLATS, UNROLLS
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming_routine import stream_routines
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import FEW_ROWS, MIN_SHORT_DEPTH, SHORT_ROWS
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import MAX_ROWS as INNER_ROWS
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm_routine import copy_routine, inner_routines
 from hloc.codegen.cpu.emitters.linalg import linalg_routines
 from hloc.codegen.cpu.emitters.reduction import plain_reduction, pool_routine
 from hloc.codegen.cpu.emitters.sort import sort_columns, sort_routines, topk_routines

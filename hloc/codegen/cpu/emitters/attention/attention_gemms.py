@@ -10,11 +10,17 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.attention.attention_plan import ALIGNMENT, DEPTH_BLOCK, AttentionPlan
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, LINES, RUNS, gemm_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tile_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import DIRECT_RUN_COLUMNS, PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packing import RUN
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, lanes
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, lanes
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
+    ANY,
+    DIRECT,
+    LINES,
+    RUNS,
+    gemm_routines,
+)
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, tile_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import DIRECT_RUN_COLUMNS, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packing.packing import RUN
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import F32, DType

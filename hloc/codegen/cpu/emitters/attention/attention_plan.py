@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import MAX_DEPTH_MULTIPLE, MAX_ROWS, MAX_TILE
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import MAX_DEPTH_MULTIPLE, MAX_ROWS, MAX_TILE
 from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
 from hloc.dtypes import BF16
 from hloc.ir.instruction import Instruction

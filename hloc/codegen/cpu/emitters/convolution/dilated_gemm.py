@@ -27,9 +27,9 @@ from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     gemm_of,
     padded_copy,
 )
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import emit_packed
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis

@@ -23,7 +23,7 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     grouped_routine,
 )
 from hloc.codegen.cpu.emitters.convolution.row_sums import MAX_ROW
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, number_table
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import Epilogue, number_table
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.codegen.llvm.target import Target

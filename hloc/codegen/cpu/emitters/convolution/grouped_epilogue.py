@@ -12,7 +12,7 @@ from hloc.analysis.epilogue import product_in
 from hloc.codegen.cpu.emitters.convolution.direct_convolution import Loops, loops_of
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped, group_form
 from hloc.codegen.cpu.emitters.convolution.grouped_routine import GroupForm
-from hloc.codegen.cpu.emitters.gemm.row_epilogue import row_epilogue
+from hloc.codegen.cpu.emitters.gemm.packed.row_epilogue import row_epilogue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction

@@ -17,9 +17,9 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PART_STEPS, line_words, parts_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import SPLIT_BYTES
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS, line_words, parts_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import SPLIT_BYTES
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis

@@ -17,12 +17,12 @@ from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.cpu_plan import CpuPlan
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PART_STEPS
-from hloc.codegen.cpu.emitters.gemm.gemm_schedule import schedules
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, reads_parts
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import SPLIT_BYTES, PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, reads_parts
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import SPLIT_BYTES, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import Epilogue, emit_packed
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import (
     MIN_COLUMNS,
     MIN_ROWS,
     packed_gemm,

@@ -34,12 +34,16 @@ from hloc.codegen.cpu.emitters.convolution.winograd_routines import (
     output_routine,
 )
 from hloc.codegen.cpu.emitters.convolution.winograd_writer import WINDOW, WinogradNumbers
-from hloc.codegen.cpu.emitters.gemm import offset_table
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_schedule import modelled_schedule
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed, number_table
-from hloc.codegen.cpu.emitters.gemm.row_epilogue import row_epilogue
+from hloc.codegen.cpu.emitters.gemm.packed import offset_table
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import gemm_routines
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import modelled_schedule
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import (
+    Epilogue,
+    emit_packed,
+    number_table,
+)
+from hloc.codegen.cpu.emitters.gemm.packed.row_epilogue import row_epilogue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes

@@ -19,10 +19,10 @@ from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     WINDOW,
     WinogradNumbers,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import IN_PLACE
-from hloc.codegen.cpu.emitters.gemm.gemm_schedule import modelled_schedule
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_WORK, packed_gemm
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import IN_PLACE
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import modelled_schedule
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import ALIGNMENT, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import MIN_WORK, packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem

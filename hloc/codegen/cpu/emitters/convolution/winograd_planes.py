@@ -24,7 +24,7 @@ from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     WinogradWriter,
     winograd_routine,
 )
-from hloc.codegen.cpu.emitters.gemm.packing import transposed
+from hloc.codegen.cpu.emitters.gemm.packing.packing import transposed
 from hloc.codegen.cpu.emitters.routine_writer import argument, named_parameters
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.llvm.routine import Routines

@@ -22,7 +22,7 @@ from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     WinogradWriter,
     winograd_routine,
 )
-from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.columns_ahead import STRETCH
 from hloc.codegen.cpu.emitters.routine_writer import argument, named_parameters
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target

@@ -20,10 +20,10 @@ from hloc.codegen.builder.index import row_major_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
-from hloc.codegen.cpu.emitters.gemm.small_gemm import SmallGemm, emit_small, small_gemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import emit_packed
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import packed_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import SmallGemm, emit_small, small_gemm
 from hloc.codegen.cpu.emitters.routine_writer import (
     RoutineWriter,
     argument,

@@ -15,7 +15,7 @@ from math import prod
 from hloc.codegen.builder.index import row_major_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.complex_gemm import block_routine, parts_of
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm, emit_inner, inner_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import (
     Axis,

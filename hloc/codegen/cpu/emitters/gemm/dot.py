@@ -28,18 +28,18 @@ from hloc.codegen.cpu.emitters.gemm.complex_inner_gemm import (
     complex_inner_gemm,
     emit_complex_inner,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_schedule import schedules
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import (
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import emit_packed
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import packed_gemm, small_packed_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
     GemvStreaming,
     emit_gemv_streaming,
     gemv_streaming,
 )
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm, emit_inner, inner_gemm
-from hloc.codegen.cpu.emitters.gemm.matrix_rows_gemm import emit_rows, reads_rows
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm, small_packed_gemm
-from hloc.codegen.cpu.emitters.gemm.small_gemm import SmallGemm, emit_small, small_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.matrix_rows_gemm import emit_rows, reads_rows
+from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import SmallGemm, emit_small, small_gemm
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan

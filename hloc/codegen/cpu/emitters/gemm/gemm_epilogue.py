@@ -14,9 +14,9 @@ from hloc.codegen.builder.index import loop_order
 from hloc.codegen.cpu.emitters.convolution import windowed_gemm
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import WindowedGemm
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import row_distance
-from hloc.codegen.cpu.emitters.gemm.row_epilogue import row_epilogue
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import row_distance
+from hloc.codegen.cpu.emitters.gemm.packed.row_epilogue import row_epilogue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import is_gemm

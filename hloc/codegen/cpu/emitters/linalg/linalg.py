@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.linalg.linalg_routines import (
     called_routines,
     lanes_of,

@@ -11,7 +11,7 @@ from math import prod
 from hloc.analysis.pools import Pool, pool_of, scaled_pool
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.values import REPRESENTATIONS
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     has_masks,
     lanes_of_fold,

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS, GemvStreaming, gemv_streaming
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
+    MAX_ROWS,
+    GemvStreaming,
+    gemv_streaming,
+)
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
 from hloc.dtypes import F32, F64, DType
 

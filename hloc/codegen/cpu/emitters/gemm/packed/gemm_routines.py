@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from hloc.codegen.cpu.emitters.gemm.block_packing import BlockPacking
-from hloc.codegen.cpu.emitters.gemm.gather_packing import pack_gathered
-from hloc.codegen.cpu.emitters.gemm.lane_packing import LanePacking, can_gather
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import MatrixTiles
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import MatrixTiles
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.micro_kernel import (
     DIRECT_PARAMETERS,
     PACKED_PARAMETERS,
     RUN_STEPS,
     MicroKernel,
 )
-from hloc.codegen.cpu.emitters.gemm.packing import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.packing_ahead import PACK_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.part_tiles import PartTiles, put_routine
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_copy import EDGE_PARAMETERS, TileCopy
+from hloc.codegen.cpu.emitters.gemm.packing.block_packing import BlockPacking
+from hloc.codegen.cpu.emitters.gemm.packing.gather_packing import pack_gathered
+from hloc.codegen.cpu.emitters.gemm.packing.lane_packing import LanePacking, can_gather
+from hloc.codegen.cpu.emitters.gemm.packing.packing import (
     GATHER_PARAMETERS,
     LONG_RUN,
     ROW_PARAMETERS,
@@ -22,10 +26,6 @@ from hloc.codegen.cpu.emitters.gemm.packing import (
     Packing,
     pack_rows,
 )
-from hloc.codegen.cpu.emitters.gemm.packing_ahead import PACK_PARAMETERS
-from hloc.codegen.cpu.emitters.gemm.part_tiles import PartTiles, put_routine
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
-from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS, TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.codegen.llvm.target import Target

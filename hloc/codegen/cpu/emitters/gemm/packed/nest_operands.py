@@ -6,11 +6,11 @@ from typing import TypeAlias
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm import offset_table
-from hloc.codegen.cpu.emitters.gemm.gemm_arguments import AXES, FIELDS
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, LINES
-from hloc.codegen.cpu.emitters.gemm.nest_form import NestForm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT
+from hloc.codegen.cpu.emitters.gemm.packed import offset_table
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_arguments import AXES, FIELDS
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import AHEAD, LINES
+from hloc.codegen.cpu.emitters.gemm.packed.nest_form import NestForm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import ALIGNMENT
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.dtypes import S64
 

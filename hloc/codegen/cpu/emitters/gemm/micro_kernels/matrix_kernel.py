@@ -11,8 +11,8 @@ process is not affected. The next columns are not prefetched: with that 128x768x
 from __future__ import annotations
 
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile
-from hloc.codegen.cpu.emitters.gemm.tile_copy import TileCopy
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, Tile
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_copy import TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.dtypes import PRED
 

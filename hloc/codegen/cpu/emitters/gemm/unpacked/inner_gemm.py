@@ -10,15 +10,15 @@ from typing import ClassVar
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.gemm.few_rows import FewRows, sums_floats
-from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import (
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import MIN_ROWS
+from hloc.codegen.cpu.emitters.gemm.unpacked.few_rows import FewRows, sums_floats
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm_routine import (
     LONG_DEPTH,
     copy_routine,
     inner_routines,
     tile_of,
 )
-from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_ROWS
+from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import BF16, F16, DType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.gemm.packing import (
+from hloc.codegen.cpu.emitters.gemm.packing.packing import (
     LONG_RUN,
     RUN,
     Packing,

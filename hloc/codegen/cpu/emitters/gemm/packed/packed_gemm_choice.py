@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PART_STEPS
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     BYTE_PRODUCTS,
     PackedGemm,
     has_matrices,

@@ -18,22 +18,26 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import (
     PAIRS,
     PART_STEPS,
     PARTS,
     element_of,
     steps_of,
 )
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import (
     REGISTER_BYTES,
     ROW_BYTES,
     SIDE,
     MatrixTiles,
 )
-from hloc.codegen.cpu.emitters.gemm.packing_ahead import PACK_PARAMETERS
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS, Arithmetic, Tile
-from hloc.codegen.cpu.emitters.gemm.tile_copy import TileCopy
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.packing_ahead import PACK_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import (
+    MATRIX_UNITS,
+    Arithmetic,
+    Tile,
+)
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_copy import TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import (
     RoutineWriter,
     argument,

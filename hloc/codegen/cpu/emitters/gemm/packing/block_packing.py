@@ -15,16 +15,25 @@ from functools import cached_property
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS, line_words, parts_of, unit_words
-from hloc.codegen.cpu.emitters.gemm.gather_runs import GatherRuns, find_gather_runs
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, SIDE
-from hloc.codegen.cpu.emitters.gemm.packing import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import (
+    PARTS,
+    line_words,
+    parts_of,
+    unit_words,
+)
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import ROW_BYTES, SIDE
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.packing_ahead import (
+    AHEAD_OFFSETS,
+    UNIT_OFFSETS,
+    BlockRecord,
+)
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import MATRIX_UNITS
+from hloc.codegen.cpu.emitters.gemm.packing.gather_runs import GatherRuns, find_gather_runs
+from hloc.codegen.cpu.emitters.gemm.packing.packing import (
     Packing,
     interleaved,
     transposed,
 )
-from hloc.codegen.cpu.emitters.gemm.packing_ahead import AHEAD_OFFSETS, UNIT_OFFSETS, BlockRecord
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
 from hloc.dtypes import BF16, F32

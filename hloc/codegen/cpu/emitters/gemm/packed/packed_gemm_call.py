@@ -11,11 +11,11 @@ from dataclasses import replace
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
-from hloc.codegen.cpu.emitters.gemm.columns_ahead import STRETCH
-from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
-from hloc.codegen.cpu.emitters.gemm.gemm_loops import nest_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, LINES, PANELS, gemm_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.columns_ahead import STRETCH
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_arguments import GemmArguments, gemm_arguments
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_loops import nest_routines
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import AHEAD, LINES, PANELS, gemm_routines
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import (
     GemmSchedule,
     keeps_rows,
     modelled_schedule,
@@ -24,16 +24,16 @@ from hloc.codegen.cpu.emitters.gemm.gemm_schedule import (
     rows_at_once,
     sums_row_bytes,
 )
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, reads_parts
-from hloc.codegen.cpu.emitters.gemm.nest_form import NestForm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, reads_parts
+from hloc.codegen.cpu.emitters.gemm.packed.nest_form import NestForm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     BLOCKS_AHEAD,
     COLUMN_PIECE,
     ROW_PIECE,
     SPLIT_BYTES,
     PackedGemm,
 )
-from hloc.codegen.cpu.emitters.gemm.sums_rounding import rounding_routine
+from hloc.codegen.cpu.emitters.gemm.packed.sums_rounding import rounding_routine
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass

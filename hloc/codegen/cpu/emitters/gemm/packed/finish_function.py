@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.cpu.emitters.gemm.gemm_loops import FINISH_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_loops import FINISH_PARAMETERS
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.writer import FunctionWriter
 

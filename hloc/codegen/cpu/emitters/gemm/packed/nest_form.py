@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, IN_PLACE, LINES, PANELS
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import AHEAD, IN_PLACE, LINES, PANELS
 from hloc.lazy_dataclass import dataclass
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PAIRS
-from hloc.codegen.cpu.emitters.gemm.columns_ahead import prefetched_range
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import LINES
-from hloc.codegen.cpu.emitters.gemm.nest_operands import NestOperands, Pair
-from hloc.codegen.cpu.emitters.gemm.packing_ahead import BlockRecord
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PAIRS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.columns_ahead import prefetched_range
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.packing_ahead import BlockRecord
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import MATRIX_UNITS
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import LINES
+from hloc.codegen.cpu.emitters.gemm.packed.nest_operands import NestOperands, Pair
 from hloc.dtypes import S64
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import RUN_STEPS
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PARTS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.micro_kernel import RUN_STEPS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.lazy_dataclass import dataclass

@@ -24,8 +24,9 @@ from itertools import product
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm import offset_table
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.packing_ahead import BlockRecord
+from hloc.codegen.cpu.emitters.gemm.packed import offset_table
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
     AHEAD,
     ANY,
     DIRECT,
@@ -33,10 +34,9 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     LINES,
     PANELS,
 )
-from hloc.codegen.cpu.emitters.gemm.nest_columns import NestColumns, NextBlock
-from hloc.codegen.cpu.emitters.gemm.nest_form import NestForm
-from hloc.codegen.cpu.emitters.gemm.nest_operands import NestOperands, Pair
-from hloc.codegen.cpu.emitters.gemm.packing_ahead import BlockRecord
+from hloc.codegen.cpu.emitters.gemm.packed.nest_columns import NestColumns, NextBlock
+from hloc.codegen.cpu.emitters.gemm.packed.nest_form import NestForm
+from hloc.codegen.cpu.emitters.gemm.packed.nest_operands import NestOperands, Pair
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target

@@ -13,7 +13,7 @@ from functools import partial
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.packing import Packing
+from hloc.codegen.cpu.emitters.gemm.packing.packing import Packing
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import (
     first_lanes,

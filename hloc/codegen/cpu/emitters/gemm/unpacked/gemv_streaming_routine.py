@@ -14,7 +14,7 @@ from functools import cache
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS
-from hloc.codegen.cpu.emitters.gemm.gemv_resident import splat, write_resident
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import splat, write_resident
 from hloc.codegen.cpu.emitters.routine_writer import (
     RoutineWriter,
     argument,

@@ -9,8 +9,8 @@ from math import prod
 from hloc.analysis.epilogue import place_of, results_of
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.gemm.finish_function import FinishContext
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue
+from hloc.codegen.cpu.emitters.gemm.packed.finish_function import FinishContext
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import Epilogue
 from hloc.codegen.cpu.emitters.routine_writer import argument
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.lanes import lanes_of, mark_final

@@ -17,10 +17,17 @@ from __future__ import annotations
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
-from hloc.codegen.cpu.emitters.gemm.columns_ahead import AHEAD_PARAMETERS, STRETCH, ColumnsAhead
-from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import excess_units, multiply_units
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
-from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.columns_ahead import (
+    AHEAD_PARAMETERS,
+    STRETCH,
+    ColumnsAhead,
+)
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import (
+    excess_units,
+    multiply_units,
+)
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_copy import EDGE_PARAMETERS
 from hloc.codegen.cpu.emitters.routine_writer import (
     RoutineWriter,
     argument,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.cpu.emitters.vector_loads import vector_type
 from hloc.codegen.llvm.target import Target

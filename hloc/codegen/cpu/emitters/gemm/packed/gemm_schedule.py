@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import AHEAD, IN_PLACE, LINES, PANELS, unroll_of
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.micro_kernel import accumulator_sets
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
+    AHEAD,
+    IN_PLACE,
+    LINES,
+    PANELS,
+    unroll_of,
+)
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import (
     arithmetic_of,
     can_be_direct,
     direct_form,
@@ -20,8 +28,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_tiles import (
     tile_of,
     tiles_of,
 )
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import accumulator_sets
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     ALIGNMENT,
     BLOCKS_AHEAD,
     COLUMN_BLOCK,
@@ -31,7 +38,6 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     may_keep_rows,
     moves_columns,
 )
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32
 from hloc.lazy_dataclass import dataclass

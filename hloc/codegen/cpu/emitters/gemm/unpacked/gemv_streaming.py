@@ -10,10 +10,13 @@ from typing import ClassVar
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.gemm.few_rows import FewRows, sums_floats
-from hloc.codegen.cpu.emitters.gemm.gemv_resident import MAX_BYTES
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming_routine import DEPTH_BLOCK, stream_routines
-from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
+from hloc.codegen.cpu.emitters.gemm.unpacked.few_rows import FewRows, sums_floats
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import MAX_BYTES
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming_routine import (
+    DEPTH_BLOCK,
+    stream_routines,
+)
+from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import DType

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
-from hloc.codegen.cpu.emitters.gemm.small_gemm_routine import TYPES, small_routine
+from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
+from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm_routine import TYPES, small_routine
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import (
     Axis,

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.cpu.emitters.gemm.bf16_parts import PARTS
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PARTS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import SIDE
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import (
+    has_dot_products,
+    has_pair_sums,
+)
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
     AHEAD,
     ANY,
     DIRECT,
@@ -18,9 +24,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     PIECES,
     RUNS,
 )
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import SIDE
-from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import has_dot_products, has_pair_sums
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     BYTE_PRODUCTS,
     COLUMN_PIECE,
     PackedGemm,
@@ -29,8 +33,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     packs_ahead,
     sums_type,
 )
-from hloc.codegen.cpu.emitters.gemm.packing import LONG_RUN, RUN
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.packing.packing import LONG_RUN, RUN
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import BF16, F32, S8, S16, S32, U8

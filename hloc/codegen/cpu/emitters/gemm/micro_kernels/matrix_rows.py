@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, MatrixTiles
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import TILE_PARAMETERS
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import ROW_BYTES, MatrixTiles
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.micro_kernel import TILE_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, Tile
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.llvm.routine import Routines

@@ -11,21 +11,21 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import LINES, matrix_columns
-from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of, tile_of
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES
-from hloc.codegen.cpu.emitters.gemm.matrix_rows import row_tiles
-from hloc.codegen.cpu.emitters.gemm.offset_table import table_routine
-from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import ROW_BYTES
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_rows import row_tiles
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import lanes
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import LINES, matrix_columns
+from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, forms_of, tile_of
+from hloc.codegen.cpu.emitters.gemm.packed.offset_table import table_routine
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     ALIGNMENT,
     COLUMN_PIECE,
     ROW_PIECE,
     PackedGemm,
     stays_in_rows,
 )
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
-from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import number_table
+from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.target import Target

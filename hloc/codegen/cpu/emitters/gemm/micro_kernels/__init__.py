@@ -1,0 +1,1 @@
+"""Micro-kernels: a tile of the result stays in registers over the loop along k."""

@@ -1,0 +1,1 @@
+"""Packing: operands in the order in which micro-kernels read them."""

@@ -1,0 +1,1 @@
+"""Gemms that read operands in place: few rows or columns, or small ones."""
