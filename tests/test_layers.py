@@ -199,6 +199,30 @@ def test_imports_go_down_and_packages_stay_in_their_rooms() -> None:
     assert not found, "\n".join(found)
 
 
+ROOMS_OF_GEMMS = ("micro_kernels", "packing", "packed", "unpacked")  # lowest first
+
+
+def gemm_room(module: str) -> int:
+    """Return the place of a module in `ROOMS_OF_GEMMS`: -1 elsewhere, 4 beside the rooms."""
+    package = "hloc.codegen.cpu.emitters.gemm."
+    if not module.startswith(package):
+        return -1
+    room = module.removeprefix(package).split(".")[0]
+    return ROOMS_OF_GEMMS.index(room) if room in ROOMS_OF_GEMMS else len(ROOMS_OF_GEMMS)
+
+
+def test_rooms_of_gemms_import_lower_ones_only() -> None:
+    graph = import_graph(ROOT, for_types=True)
+    found = [
+        f"{module} imports {target}"
+        for module, targets in graph.items()
+        if gemm_room(module) >= 0
+        for target in targets
+        if gemm_room(target) > gemm_room(module)
+    ]
+    assert not found, "\n".join(found)
+
+
 MUTUAL_TYPES: tuple[tuple[str, str, str], ...] = (
     (
         "hloc.ir",

@@ -1,1 +1,1 @@
-"""Gemms: packing, micro-kernels, gemms of few rows or columns, epilogues."""
+"""Gemms: the choice of an algorithm, complex gemms, epilogues; the rooms have the algorithms."""
