@@ -170,8 +170,12 @@ def _stages(folder: str) -> Sequence[DumpFile]:
 def wrong_step(count: int, fault_after: Callable[[int], str | None]) -> Step | None:
     """Return where modules become wrong, None if the last one is right.
 
-    A bisection, so that `fault_after` is called for few of the modules. Modules for which it
-    returns no answer are skipped.
+    A bisection, so that `fault_after` is called for few of the modules.
+
+    Args:
+        count: number of modules.
+        fault_after: what is wrong with a module, by its number: "" if nothing is; None if that is
+            unknown, and the module is skipped.
     """
     numbers, fault = list(range(count)), None
     while numbers and fault is None:

@@ -116,8 +116,9 @@ def _report(pieces: Sequence[_Piece]) -> list[str]:
         )
         lines.append(f"  {printable(repr(piece.inst))}")
         if len(bad) > 1:
-            more = ", ".join(_name(piece) for piece, _ in bad[1 : 1 + _MOST_NAMED])
-            lines.append(f"  {len(bad) - 1} more differ: {more}" + ", ..." * (len(bad) > 6))
+            others = [_name(piece) for piece, _ in bad[1:]]
+            more = others[:_MOST_NAMED] + ["..."] * (len(others) > _MOST_NAMED)
+            lines.append(f"  {len(others)} more differ: {', '.join(more)}")
     elif compared:
         piece, found = max(compared, key=lambda row: row[1].max_ulp)
         worst = f", max {found.max_ulp:,} ulp at {_name(piece)}" if found.max_ulp else ""

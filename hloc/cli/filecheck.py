@@ -66,6 +66,7 @@ class _Matcher:
     def _blocks(
         self, rows: Sequence[Directive]
     ) -> Iterator[tuple[list[Directive], Directive | None]]:
+        """Yield the lines before each LABEL with it, then the last lines with None."""
         block: list[Directive] = []
         for row in rows:
             if row.kind == "LABEL":
@@ -76,6 +77,10 @@ class _Matcher:
         yield block, None
 
     def _match_block(self, rows: Sequence[Directive], at: int, end: int) -> None:
+        """Match the lines of one block in order between positions `at` and `end` of the output.
+
+        Lines with NOT must not match between what the lines before and after them match.
+        """
         absent: list[Directive] = []
         number = 0
         while number < len(rows):

@@ -56,6 +56,7 @@ class Screen:
                 at += 1
 
     def _put(self, char: str) -> None:
+        """Write one character, or move the cursor for a control character."""
         if char == "\n":
             self.row += 1
         elif char == "\r":
@@ -74,6 +75,7 @@ class Screen:
         return self.lines[self.row]
 
     def _move(self, found: re.Match[str]) -> None:
+        """Carry out an escape sequence that moves the cursor, erases, or switches screens."""
         private, numbers, letter = found[1], found[2] or "", found[3]
         first = int(numbers.split(";")[0] or 0) if letter else 0
         if private and letter in "hl" and first in (47, 1047, 1049):

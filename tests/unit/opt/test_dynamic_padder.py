@@ -1,6 +1,6 @@
 """Dynamic sizes: the padder against the evaluator, which computes with arrays of present sizes.
 
-The two share no code, so each opcode's law of sizes and masks is checked by the other.
+The two share no code, so each opcode's rule for sizes and masks is checked by the other.
 """
 
 import numpy as np
@@ -241,7 +241,7 @@ def test_arguments_may_be_smaller_than_their_bound() -> None:
             call(np.ones((5, 3), np.float32), np.ones(2, np.float32))
 
 
-def test_an_opcode_without_a_law_is_refused() -> None:
+def test_an_opcode_without_a_rule_is_refused() -> None:
     text = """HloModule m
     ENTRY e { x = f32[<=4,4] parameter(0)
       ROOT c = f32[<=4,4] cholesky(x), lower=true }"""

@@ -41,7 +41,7 @@ class MovingModule(RandomModule):
             self.b.parameter(10 + n, ArrayShape(dtype, dims))
             for n, (dtype, dims) in enumerate(((F32, (3, 4)), (F32, (4, 4)), (BF16, (4, 3))))
         ]
-        grow = (self.turned, self.work, self.work, self.cast, self.product, self.halves, self.sums)
+        grow = self.turned, self.work, self.work, self.cast, self.product, self.halves, self.maxima
         while len(self.values) < steps:
             made = grow[int(self.random.integers(len(grow)))]()
             if self.random.random() < 0.25:
@@ -93,14 +93,14 @@ class MovingModule(RandomModule):
         ]
         return self.b.concatenate(sums, 1)
 
-    def sums(self) -> Instruction:
-        """Return the maximum over copies of a transposed matrix of f32."""
+    def maxima(self) -> Instruction:
+        """Return the maximum over two copies of a transposed matrix of f32."""
         x = self.b.convert(self.recent(), F32)
-        total = self.module.add_computation(f"sum.{len(self.values)}")
-        b, scalar = Builder(total), ArrayShape(x.array.dtype)
-        total.set_root(b.maximum(b.parameter(0, scalar), b.parameter(1, scalar)))
+        larger = self.module.add_computation(f"larger.{len(self.values)}")
+        b, scalar = Builder(larger), ArrayShape(x.array.dtype)
+        larger.set_root(b.maximum(b.parameter(0, scalar), b.parameter(1, scalar)))
         wide = self.b.broadcast(x, (*x.array.dims[::-1], 2), (1, 0))
-        return self.b.reduce([wide], [self.splat(F32, ())], (2,), total)
+        return self.b.reduce([wide], [self.splat(F32, ())], (2,), larger)
 
 
 @pytest.mark.parametrize("name", PASSES)
