@@ -227,6 +227,8 @@ class _Arranger:
         return Area(place if slot is None else Place(slot, place.offset), size)
 
     def _side_by_side(self, steps: Sequence[KernelStep]) -> SideBySideStep:
+        """Return one step for several kernels, the longest first."""
+
         def time(step: KernelStep) -> int:
             return self._kernels[step.kernel].nanoseconds
 

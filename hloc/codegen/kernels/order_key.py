@@ -31,6 +31,7 @@ def order_key(b: LlvmBuilder, x: Value, *, total: bool, descending: bool) -> Val
 
 
 def _float_key(b: LlvmBuilder, x: Value, total: bool) -> Value:
+    """Return the bits of a float, all inverted if it is negative, else with the sign bit set."""
     unsigned = key_dtype(x.dtype)
     if x.dtype.bits != unsigned.bits:  # every value is representable in f32
         x = b.convert(x, F32)

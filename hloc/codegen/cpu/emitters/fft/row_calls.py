@@ -126,7 +126,7 @@ class RowCalls:
     def _sizes(
         array: IrArray, axis: int, halves: bool, width: IndexValue
     ) -> tuple[IndexValue, ...]:
-        """Return `count`, `step`, `second` and `width` of `gather_routine` and `scatter_routine`."""
+        """Return `count`, `step`, `second`, `width` of `gather_routine` and `scatter_routine`."""
         count, step = array.dims[axis], array.strides[axis]
         if array.dtype.is_complex:
             return count, 2 * step, 1, width
