@@ -63,6 +63,15 @@ class LaneBuilder(LlvmBuilder):
         self._most_apart = _MOST_APART_OF_TWO if target.has("avx512vl") else _MOST_APART
 
     @contextmanager
+    def with_lanes(self, lanes: int) -> Iterator[None]:
+        """A region in which vectors have another length, 0 for scalars."""
+        before, self.lanes = self.lanes, lanes
+        try:
+            yield
+        finally:
+            self.lanes = before
+
+    @contextmanager
     def streaming(self) -> Iterator[None]:
         """A region in which `streams` holds; a fence is needed before other threads read."""
         self.streams = True

@@ -283,7 +283,7 @@ class Subtraction:
             at = m.mul(k, lanes)
             value = self._element(a, row, m.add(start, k))
             b.store(strip, m.add(at, work.lane) if lanes > 1 else at, value)
-        with self.body.when(b.not_(are_neighbours)), work.with_lanes(0):
+        with self.body.when(b.not_(are_neighbours)), work.vectors.with_lanes(0):
             here = Value(S64, row.text) if isinstance(row, LaneIndex) else row
             with self.body.loop(0, lanes) as i, self.body.loop(0, steps) as k:
                 value = self._element(self.left, m.add(here, i), m.add(start, k))

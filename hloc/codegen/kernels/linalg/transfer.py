@@ -77,7 +77,7 @@ def read(
             pointer = _element(work, source, first, i, j)
             target.store(i, j, gather(work.vectors, pointer, source.dtype, offsets))
         return
-    with work.with_lanes(0):
+    with work.vectors.with_lanes(0):
         there = [m.value(m.add(first, k)) for k in range(work.lanes)]
         numbers = [b.intrinsic("smin", number, last) for number in there]
         rest: IndexValue = 0
@@ -115,7 +115,7 @@ def write(
             pointer = _element(work, target, first, i, j)
             scatter(work.vectors, pointer, source.load(i, j), offsets, is_there)
         return
-    with work.with_lanes(0):
+    with work.vectors.with_lanes(0):
         count = b.intrinsic("smin", m.value(work.width), m.value(m.sub(end, first)))
         is_full = m.compare("EQ", count, work.width)
         rest: IndexValue = 0

@@ -196,7 +196,7 @@ class Work:
         longest = [2 * self.strips[0]] if twice and self.strips else []
         for lanes in (*longest, *self.strips):
             end = self._whole(start, stop, lanes)
-            with self.body.loop(start, end, lanes) as at, self.with_lanes(lanes):
+            with self.body.loop(start, end, lanes) as at, self.vectors.with_lanes(lanes):
                 yield LaneIndex(S64, self.math.value(at).text)
             start = end
         with self.body.loop(start, stop) as at:
@@ -231,7 +231,7 @@ class Work:
             with self.repeat() as region:
                 at = b.load(place, S64, 0)
                 region.go_on_if(m.compare("LE", m.add(at, lanes or 1), stop))
-                with self.with_lanes(lanes):
+                with self.vectors.with_lanes(lanes):
                     found = self.any(holds(LaneIndex(S64, at.text) if lanes else at))
                 region.go_on_if(b.not_(found))
                 b.store(place, 0, m.value(m.add(at, lanes or 1)))
@@ -249,7 +249,7 @@ class Work:
         for lanes in self.strips:
             end = self._whole(start, stop, lanes)
             with self.body.when(self.math.compare("LT", start, end)):
-                with self.with_lanes(lanes):
+                with self.vectors.with_lanes(lanes):
                     parts = [b.allocate(dtype, lanes) for _ in terms]
                     for part in parts:
                         b.store(part, self.lane, b.const(dtype, 0))
@@ -283,15 +283,6 @@ class Work:
     def _whole(self, start: IndexValue, stop: IndexValue, lanes: int) -> IndexValue:
         m = self.math
         return m.sub(stop, m.rem(m.sub(stop, start), lanes))
-
-    @contextmanager
-    def with_lanes(self, lanes: int) -> Iterator[None]:
-        """A region in which values are vectors of another length, 0 for scalars."""
-        before, self.vectors.lanes = self.vectors.lanes, lanes
-        try:
-            yield
-        finally:
-            self.vectors.lanes = before
 
     def matrices(self, begin: IndexValue, end: IndexValue) -> AbstractContextManager[IndexValue]:
         """Run a region for all matrices, or for groups of them, by the first of each."""

@@ -6,8 +6,7 @@ depends only on sizes and the vector width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hloc.codegen.builder.loops import IndexValue
@@ -207,15 +206,6 @@ class FoldWriter:
 
     # ---- lanes
 
-    @contextmanager
-    def fewer_lanes(self, lanes: int) -> Iterator[None]:
-        """A region in which vectors have this many lanes."""
-        usual, self.b.lanes = self.b.lanes, lanes
-        try:
-            yield
-        finally:
-            self.b.lanes = usual
-
     @property
     def group(self) -> int:
         """Vectors whose lanes are reduced at the same time."""
@@ -226,7 +216,7 @@ class FoldWriter:
         lanes = self.lanes
         while lanes > self.group:
             lanes //= 2
-            with self.fewer_lanes(lanes):
+            with self.b.with_lanes(lanes):
                 low, high = (
                     self._picked((x, x), 2 * lanes, range(first, first + lanes))
                     for first in (0, lanes)
@@ -240,7 +230,7 @@ class FoldWriter:
         Each step combines the halves of two vectors into the halves of one.
         """
         found, shift = list(vectors), self.group // 2
-        with self.fewer_lanes(self.group):
+        with self.b.with_lanes(self.group):
             while shift:
                 found = [
                     self._halves_folded(found[i], found[i + shift], shift) for i in range(shift)

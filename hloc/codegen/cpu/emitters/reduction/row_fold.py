@@ -109,7 +109,7 @@ class _Rows:
                     for slot, row in zip(slots, rests, strict=True):
                         r.add(slot, self._rest(row))
             vectors = [r.narrowed(b.load(slot, r.fold.total, 0)) for slot in slots]
-            with r.fewer_lanes(r.group):
+            with r.b.with_lanes(r.group):
                 folded = r.folded(b.as_lanes(r.init), r.each_folded(vectors))
                 b.store(pointer_value("%to"), r.at(first), r.finished(folded))
 
