@@ -108,13 +108,8 @@ def infer_all_gather(request: ShapeRequest) -> Shape:
 
 def infer_all_gather_start(request: ShapeRequest) -> Shape:
     """Check the declared `(operands, results)`."""
-    declared = declared_shape("all-gather-start", request)
-    parts = declared.elements if isinstance(declared, TupleShape) else ()
-    require(
-        len(parts) >= 2,
-        f"all-gather-start: the result must be (operands, results), "
-        f"but is {declared.text_without_layout}",
-    )
+    declared = _declared_tuple("all-gather-start", request, "(operands, results)")
+    parts = declared.elements
     operands = one_or_tuple(request.operands)
     check_compatible("all-gather-start", "element 0 of the result", parts[0], operands)
     _check_scaled("all-gather-start", request, parts[1], grows=True)
@@ -176,21 +171,22 @@ def infer_collective_permute(request: ShapeRequest) -> Shape:
 def infer_collective_permute_start(request: ShapeRequest) -> Shape:
     """Check the declared `(operands, results, contexts...)`."""
     _check_pairs("collective-permute-start", request)
-    declared = declared_shape("collective-permute-start", request)
-    parts = declared.elements if isinstance(declared, TupleShape) else ()
-    require(
-        len(parts) >= 2,
-        f"collective-permute-start: the result must be (operand, result, contexts...), "
-        f"but is {declared.text_without_layout}",
-    )
+    name = "collective-permute-start"
+    declared = _declared_tuple(name, request, "(operand, result, contexts...)")
     if len(request.operands) == 1:
-        for index in (0, 1):
-            check_compatible(
-                "collective-permute-start",
-                f"element {index} of the result",
-                parts[index],
-                request.operands[0],
-            )
+        for index, part in enumerate(declared.elements[:2]):
+            check_compatible(name, f"element {index} of the result", part, request.operands[0])
+    return declared
+
+
+def _declared_tuple(name: str, request: ShapeRequest, form: str) -> TupleShape:
+    """Return the declared shape, a tuple of two or more elements."""
+    declared = declared_shape(name, request)
+    require(
+        isinstance(declared, TupleShape) and len(declared.elements) >= 2,
+        f"{name}: the result must be {form}, but is {declared.text_without_layout}",
+    )
+    assert isinstance(declared, TupleShape)
     return declared
 
 
