@@ -146,9 +146,14 @@ def driver() -> Iterator[Any]:
 
 @pytest.fixture
 def page(driver: Any, address: str) -> Iterator[Page]:
+    yield from opened(driver, address, "algebraic-simplifier")
+
+
+def opened(driver: Any, address: str, step: str) -> Iterator[Page]:
+    """Yield the page at `address` when it shows `step`; afterwards it must not have complained."""
     found = Page(driver)
     found.open(address)
-    found.shows("algebraic-simplifier", "#steps")
+    found.shows(step, "#steps")
     yield found
     found.has_no_complaints()
 

@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn", reason="the extra hloc[web]")
 pytest.importorskip("selenium", reason="drives the browser")
 
 from tests.waiting import wait_until
-from tests.web.test_browser import Page, driver, linked, pytestmark, served
+from tests.web.test_browser import Page, driver, linked, opened, pytestmark, served
 
 __all__ = ["driver", "pytestmark"]
 
@@ -25,11 +25,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def page(driver: object, address: str) -> Iterator[Page]:
-    found = Page(driver)
-    found.open(address)
-    found.shows("simplification/algsimp", "#steps")
-    yield found
-    found.has_no_complaints()
+    yield from opened(driver, address, "simplification/algsimp")
 
 
 def test_passes_of_xla_are_walked_with_diff_and_graph(page: Page) -> None:
