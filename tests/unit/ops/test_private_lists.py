@@ -24,7 +24,7 @@ ALLOWED = {
     "analysis/pools: POOLED_TYPES": "pools of the routine table, by what programs use",
     "analysis/reduction: _LIGHT": "what the reducer of modules cannot make smaller",
     "codegen/builder/lane_builder: folded": "LLVM's names of vector reductions",
-    "codegen/cpu/backend: _UNROLLED_FROM": "where LLVM unrolls loops of these emitters",
+    "codegen/cpu/llvm_units: _UNROLLED_FROM": "where LLVM unrolls loops of these emitters",
     "codegen/cpu/emitters/reduction/cumulative: folded": "methods of the builder",
     "codegen/cpu/emitters/reduction/fold_routine: SMALL_FOLDS": "routines of the installation",
     "codegen/elements/reductions: combined": "methods of the builder",
