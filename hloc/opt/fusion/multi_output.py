@@ -304,8 +304,8 @@ def _divides(region: Region, rows: Rows, is_dear: bool) -> bool:
         and _needs_index(inst, rows)
         and _inner_size(inst.array) < rows.size
         for kernel in region.kernels
-        for inst, access in (kernel.access(rows) or {}).items()
-        if access & FULL
+        for inst in kernel.order
+        if (kernel.access(rows) or {}).get(inst, 0) & FULL
     )
 
 
@@ -314,7 +314,7 @@ def _needs_index(inst: Instruction, rows: Rows) -> bool:
     reads = (
         passed_on(inst, place, FULL, rows)
         for place, operand in enumerate(inst.operands)
-        if not operand.array.is_scalar
+        if not isinstance(operand.shape, ArrayShape) or not operand.shape.is_scalar
     )
     return inst.is_a("iota") or OTHER in reads
 

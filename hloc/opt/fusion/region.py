@@ -107,6 +107,8 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
     reads: dict[Instruction, list[Instruction]] = {}
     for parameter, operand in zip(body.parameters, inst.operands, strict=True):
         if parameter in live:
+            if not isinstance(parameter.shape, ArrayShape):
+                return None  # rows are known of arrays, not of parts of tuples
             reads.setdefault(operand, []).append(parameter)
     return _kernel(inst, order, outputs, reads)
 
