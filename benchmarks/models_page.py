@@ -36,7 +36,11 @@ in rows of d6527d7e and bda9f5e3). `run` and `best` are hloc's time over XLA's a
 fastest other engine: below 1 hloc is faster; `constant best` is the same for hloc with constant
 weights. `first` is compiling and the first run, without tracing. `memory` is the peak of resident
 memory above what imports, weights and inputs take, of compiling and running together. A cell is
-empty where an engine was not measured."""
+empty where an engine was not measured.
+
+NumPy's and hloc's arrays lie in large pages where the system has some. After days of use it may
+have none: a token of GPT-2 then takes 1.8 times as long. To make some, write 1 to
+`/proc/sys/vm/compact_memory`."""
 _KINDS = {
     "run": "run", "best": "best peer", "constant_best": "constant best", "all_cores": "all cores",
     "first": "first", "memory": "memory",
