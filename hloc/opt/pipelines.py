@@ -38,6 +38,7 @@ _SIMPLIFY = (
 """Control flow is in the fixpoint too: shrinking loop state and simplifying enable each other."""
 
 _CONTROL_FLOW: tuple[str, ...] = (
+    "while-loop-dot-batching",
     "while-loop-invariant-code-motion",
     "while-loop-simplifier",  # removes state that only the moved instructions read
     "tuple-simplifier",
@@ -237,6 +238,11 @@ ORDER: tuple[Before, ...] = (
         "while-loop-constant-sinking",
         "while-loop-invariant-code-motion",
         "what is computed from constants is folded, not moved",
+    ),
+    Before(
+        "while-loop-dot-batching",
+        "while-loop-invariant-code-motion",
+        "the dot of all iterations is left in the loop",
     ),
     Before("while-loop-invariant-code-motion", "fusion", "what is in a fusion does not move"),
     Before("conditional-simplifier", "fusion", "a branch that goes lets its neighbours join"),

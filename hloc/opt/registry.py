@@ -60,6 +60,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "conditional-to-select",
         "double-buffer-loop-unrolling",
         "while-loop-constant-sinking",
+        "while-loop-dot-batching",
         "while-loop-invariant-code-motion",
         "while-loop-simplifier",
         "while-loop-unroller",

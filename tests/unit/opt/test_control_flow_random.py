@@ -21,6 +21,7 @@ PASSES = (
     "conditional-simplifier",
     "conditional-to-select",
     "double-buffer-loop-unrolling{min-bytes=1}",
+    "while-loop-dot-batching{min-work=1},while-loop-invariant-code-motion",
     "while-loop-unroller,fixpoint(tuple-simplifier,constant-folding,conditional-simplifier,dce)",
     "while-loop-invariant-code-motion,while-loop-constant-sinking,while-loop-unroller,"
     "conditional-to-select,hlo-module-dce,while-loop-simplifier,conditional-simplifier,dce",
