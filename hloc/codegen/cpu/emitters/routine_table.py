@@ -38,7 +38,7 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, tile
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.unpacked import small_gemm_routine
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import MAX_ROWS as STREAM_ROWS
-from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import SPLATS, UNROLLS
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import unrolls
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming_routine import stream_routines
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import FEW_ROWS, MIN_SHORT_DEPTH, SHORT_ROWS
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import MAX_ROWS as INNER_ROWS
@@ -121,10 +121,10 @@ def streaming_routines(target: Target) -> Iterator[Routines]:
     """Yield gemms of few rows that stream the right-hand side."""
     for (sources, result), rows in product(_FLOAT_PRODUCTS, range(1, STREAM_ROWS + 1)):
         yield stream_routines(rows, 0, False, sources, result, target)
-        for unroll in (u for u in UNROLLS if u <= max(SPLATS // rows, 1)):
+        fitting = unrolls(rows, target)
+        for unroll in fitting:
             yield stream_routines(rows, unroll, False, sources, result, target)
-        most = next(u for u in UNROLLS if u <= max(SPLATS // rows, 1))
-        yield stream_routines(rows, most, True, sources, result, target)
+        yield stream_routines(rows, fitting[0], True, sources, result, target)
 
 
 def inner_product_routines(target: Target) -> Iterator[Routines]:

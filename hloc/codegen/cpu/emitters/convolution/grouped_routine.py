@@ -34,6 +34,9 @@ from hloc.lazy_dataclass import dataclass
 _CHUNK, _CHUNK_OF_FEW = 4, 2
 """Vectors of accumulators of output features, on machines with 32 or with 16 registers."""
 
+LINE_BYTES = 64
+"""Size of a cache line."""
+
 CHUNK_ALONE = 8
 """The same of a single position: as many sums as the additions of a register need to overlap."""
 
@@ -212,6 +215,8 @@ class _Writer(PositionLoops):
             at = self.address(left, number * lanes)
             for position in range((len(rows) - 1) * stride + window):
                 x = load_lanes(self.w, at, dtype, lanes, mask)
+                if stride > 1 and position >= window - stride:
+                    self._prefetch(at, number, self.math.mul(line.step, len(rows) * stride))
                 for place, total in enumerate(totals):
                     tap = position - place * stride
                     if 0 <= tap < window:
@@ -221,6 +226,15 @@ class _Writer(PositionLoops):
                 at = self.address(at, line.step)
             for slot, total in zip(rows, totals, strict=True):
                 fn.line(f"store {self.kind} {total}, ptr {slot}")
+
+    def _prefetch(self, at: str, number: int, distance: IndexValue) -> None:
+        """Prefetch what the next positions read, with the first vector of each cache line.
+
+        Without a stride most of it is in the cache, since the line before read it. Time relative to
+        none, AVX2: 0.77 for 3x3 with stride 2 over 8x112x112x64.
+        """
+        if number * self.lanes * self.form.dtype.storage_bytes % LINE_BYTES == 0:
+            self.w.b.prefetch_at(self.address(at, distance))
 
     def _moved(self, inputs: str, number: int) -> str:
         """Broadcast input `number` of each group to the lanes of the group."""

@@ -9,6 +9,7 @@ totals, so that long sums stay accurate. With a small right-hand side, sums stay
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
@@ -28,6 +29,9 @@ from hloc.dtypes import F32, F64, DType
 
 DEPTH_BLOCK = 1024
 """Steps of k that are summed before they are added to the totals."""
+
+LINE_BYTES = 64
+"""Sums per iteration: a cache line."""
 
 _PARAMETERS = named_parameters(
     "lhs rhs",
@@ -85,6 +89,7 @@ class _Stream:
         self.total = F64 if result is F64 else F32
         self.lanes = target.vector_bits // self.total.bits
         self.vector = f"<{self.lanes} x {REPRESENTATIONS[self.total].memory}>"
+        self.line = LINE_BYTES // self.total.storage_bytes
 
     def write(self, has_rest: bool) -> None:
         """Emit the loops over blocks of columns and blocks of k."""
@@ -126,35 +131,42 @@ class _Stream:
 
     def _steps(self, step: IndexValue, first: IndexValue, count: IndexValue, number: int) -> None:
         """Add some steps of k to all sums."""
-        math, fn = self.math, self.fn
+        math = self.math
         steps = [math.add(step, u) for u in range(number)]
         xs = [
             [splat(self.w, row, k, self.sources[0], self.total, self.lanes) for k in steps]
             for row in range(self.rows)
         ]
         starts = [math.add(math.mul(k, argument("%rhs_step")), first) for k in steps]
-        with self.body.loop(0, count, self.lanes) as column:
+        with self.body.loop(0, count, self.line) as line:
             if self.rows > 1 and number > 1:
-                self._prefetch([math.add(start, column) for start in starts])
-            ys = [
-                load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes,
-                        math.add(start, column))
-                for start in starts
-            ]  # fmt: skip
+                self._prefetch([math.add(start, line) for start in starts])
+            columns = [math.add(line, shift) for shift in range(0, self.line, self.lanes)]
+            ys = [[self._load_rhs(math.add(start, c)) for c in columns] for start in starts]
             for row in range(self.rows):
-                cell = math.add(math.mul(count, row), column)
-                halves = [self._load(cell), ""]
-                for u, (x, y) in enumerate(zip(xs[row], ys, strict=True)):
-                    product = fn.value(f"fmul contract {self.vector} {x}, {y}")
-                    side = u % 2
-                    halves[side] = (
-                        fn.value(f"fadd contract {self.vector} {halves[side]}, {product}")
-                        if halves[side]
-                        else product
-                    )
-                if halves[1]:
-                    halves[0] = fn.value(f"fadd {self.vector} {halves[0]}, {halves[1]}")
-                self._store(cell, halves[0])
+                for c, of_column in zip(columns, zip(*ys, strict=True), strict=True):
+                    self._add(math.add(math.mul(count, row), c), xs[row], of_column)
+
+    def _load_rhs(self, place: IndexValue) -> str:
+        return load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes, place)
+
+    def _add(self, cell: IndexValue, xs: Sequence[str], ys: Sequence[str]) -> None:
+        """Add products to the vector of sums from `cell` on.
+
+        Additions of a line's vectors overlap; where it has one, they are in two chains that do.
+        """
+        fn, chains = self.fn, 2 if self.lanes == self.line else 1
+        sums = [self._load(cell)]
+        for u, (x, y) in enumerate(zip(xs, ys, strict=True)):
+            product = fn.value(f"fmul contract {self.vector} {x}, {y}")
+            if 0 < u < chains:
+                sums.append(product)
+            else:
+                total = sums[u % chains]
+                sums[u % chains] = fn.value(f"fadd contract {self.vector} {total}, {product}")
+        if len(sums) > 1:
+            sums = [fn.value(f"fadd {self.vector} {sums[0]}, {sums[1]}")]
+        self._store(cell, sums[0])
 
     def _prefetch(self, places: list[IndexValue]) -> None:
         """Prefetch the same columns of the next steps into the L2 cache.
