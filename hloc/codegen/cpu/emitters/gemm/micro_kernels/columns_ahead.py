@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.dtypes import DType
 
@@ -47,6 +48,12 @@ class ColumnsAhead:
         """Go to the panel that begins with column `first`."""
         math = self.w.math
         self._store(math.moved("%ahead", math.mul(first, self.bytes)))
+
+    def stretch(self) -> Value:
+        """Return the units of k until the next prefetch: all, if there is none."""
+        math = self.w.math
+        is_idle = math.compare("EQ", argument("%ahead_rows"), 0)
+        return self.w.b.select(is_idle, argument("%steps"), math.value(STRETCH))
 
     def prefetch(self) -> None:
         """Prefetch the next rows."""

@@ -19,7 +19,6 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.columns_ahead import (
     AHEAD_PARAMETERS,
-    STRETCH,
     ColumnsAhead,
 )
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import (
@@ -249,7 +248,8 @@ class MicroKernel:
         kinds = ["i64", "ptr", "ptr", *[self.vector] * (rows * vectors)]
         initial = ["0", rows_start, panel, *["zeroinitializer"] * (rows * vectors)]
         stretches = CarriedLoop(self.w, list(zip(kinds, initial, strict=True)))
-        stop = math.minimum(math.add(argument(stretches.values[0]), STRETCH), argument("%steps"))
+        end = math.add(argument(stretches.values[0]), self.ahead.stretch())
+        stop = math.minimum(end, argument("%steps"))
         fn.line(f"store i64 {math.value(stop).text}, ptr {self.stop}")
         loop = CarriedLoop(self.w, list(zip(kinds, stretches.values, strict=True)))
         step, a, b, *sums = loop.values
