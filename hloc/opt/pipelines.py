@@ -39,6 +39,7 @@ _SIMPLIFY = (
 
 _CONTROL_FLOW: tuple[str, ...] = (
     "while-loop-dot-batching",
+    "while-loop-dot-sinking",
     "while-loop-invariant-code-motion",
     "while-loop-simplifier",  # removes state that only the moved instructions read
     "tuple-simplifier",
@@ -244,6 +245,7 @@ ORDER: tuple[Before, ...] = (
         "while-loop-invariant-code-motion",
         "the dot of all iterations is left in the loop",
     ),
+    Before("while-loop-dot-sinking", "fusion", "a dot and its sum may be in one fusion"),
     Before("while-loop-invariant-code-motion", "fusion", "what is in a fusion does not move"),
     Before("conditional-simplifier", "fusion", "a branch that goes lets its neighbours join"),
     Before("known-scatter-rewriter", "conditional-to-select", "an update is cheap, a scatter not"),

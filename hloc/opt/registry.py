@@ -61,6 +61,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "double-buffer-loop-unrolling",
         "while-loop-constant-sinking",
         "while-loop-dot-batching",
+        "while-loop-dot-sinking",
         "while-loop-invariant-code-motion",
         "while-loop-simplifier",
         "while-loop-unroller",

@@ -34,6 +34,7 @@ class NewState:
             constants.
         invariant: leaves that never change: their result is their initial value.
         hoisted: positions of the body whose value now comes from outside the loop.
+        later: what some of these are after an iteration, positions of the body; others stay.
     """
 
     kept: tuple[int, ...]
@@ -41,6 +42,7 @@ class NewState:
     known: Mapping[int, Instruction] = field(default_factory=dict)
     invariant: frozenset[int] = frozenset()
     hoisted: Mapping[Position, Instruction] = field(default_factory=dict)
+    later: Mapping[Position, Position] = field(default_factory=dict)
 
 
 def rewrite_loop(
@@ -102,9 +104,9 @@ def _new_loop(
             moved = {at: part_of(parameter, (first + n,)) for n, at in enumerate(new.hoisted)}
             copier.parts.update(moved)
             roots = [state.after[n] for n in new.kept]
+            roots += [new.later.get(at, at) for at in new.hoisted]
             copier.copy([*positions, *roots])
-            after = [copier.part(*at) for at in roots]
-            copy.set_root(make(copy, "tuple", shape, *after, *moved.values()))
+            copy.set_root(make(copy, "tuple", shape, *[copier.part(*at) for at in roots]))
         else:
             copier.copy([*positions, (source.root, ())])
             copy.set_root(copier.part(source.root, ()))

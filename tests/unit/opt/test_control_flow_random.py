@@ -22,6 +22,7 @@ PASSES = (
     "conditional-to-select",
     "double-buffer-loop-unrolling{min-bytes=1}",
     "while-loop-dot-batching{min-work=1},while-loop-invariant-code-motion",
+    "while-loop-dot-sinking{min-bytes=1},while-loop-simplifier",
     "while-loop-unroller,fixpoint(tuple-simplifier,constant-folding,conditional-simplifier,dce)",
     "while-loop-invariant-code-motion,while-loop-constant-sinking,while-loop-unroller,"
     "conditional-to-select,hlo-module-dce,while-loop-simplifier,conditional-simplifier,dce",
