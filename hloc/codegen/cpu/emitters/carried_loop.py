@@ -14,22 +14,29 @@ class CarriedLoop:
         values: names of the carried values at the start of an iteration.
     """
 
-    def __init__(self, w: RoutineWriter, carried: Sequence[tuple[str, str]]) -> None:
-        """Begin the body, which runs at least once.
+    def __init__(
+        self, w: RoutineWriter, carried: Sequence[tuple[str, str]], enters: str = ""
+    ) -> None:
+        """Begin the body.
 
         Args:
             w: writes the function.
             carried: type and initial value of each carried value.
+            enters: whether the body runs at all, "" if it does.
         """
         self._fn, self._carried, self._before = w.fn, carried, w.fn.block
         self._head, self._after = w.fn.new_block(), w.fn.new_block()
-        w.fn.jump(self._head)
+        self._may_skip = bool(enters)
+        if enters:
+            w.fn.branch(enters, self._head, self._after)
+        else:
+            w.fn.jump(self._head)
         w.fn.start_block(self._head)
         self.values = [w.fn.reserve_value() for _ in carried]
         self._slots = [w.fn.reserve_line() for _ in carried]
 
-    def close(self, later: Sequence[str], again: str) -> None:
-        """End the body: repeat it with `later` while `again` is true."""
+    def close(self, later: Sequence[str], again: str) -> list[str]:
+        """End the body: repeat it with `later` while `again` is true; return the last values."""
         fn, end = self._fn, self._fn.block
         fn.branch(again, self._head, self._after)
         phis = zip(self._slots, self.values, self._carried, later, strict=True)
@@ -39,6 +46,12 @@ class CarriedLoop:
                 f"{name} = phi {kind} [ {first}, %{self._before} ], [ {following}, %{end} ]",
             )
         fn.start_block(self._after)
+        if not self._may_skip:
+            return list(later)
+        return [
+            fn.value(f"phi {kind} [ {first}, %{self._before} ], [ {following}, %{end} ]")
+            for (kind, first), following in zip(self._carried, later, strict=True)
+        ]
 
 
 def rows_of(values: Sequence[str], width: int) -> list[list[str]]:

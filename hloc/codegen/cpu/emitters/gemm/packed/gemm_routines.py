@@ -8,6 +8,7 @@ from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_kernel import MatrixTil
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.micro_kernel import (
     DIRECT_PARAMETERS,
     PACKED_PARAMETERS,
+    PACKED_STEPS,
     RUN_STEPS,
     MicroKernel,
 )
@@ -139,7 +140,7 @@ def _tile_units(
         return [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
-    unroll = unroll_of(row_form)
+    unroll = unroll_of(row_form, target)
 
     def tiles(w: RoutineWriter) -> None:
         MicroKernel(w, edge, arithmetic, tile, direct=is_direct, unroll=unroll).write()
@@ -155,9 +156,12 @@ def _tile_units(
     ]
 
 
-def unroll_of(row_form: str) -> int:
+def unroll_of(row_form: str, target: Target) -> int:
     """Return the steps of k per iteration of the micro-kernel."""
-    return RUN_STEPS if row_form == DIRECT_RUNS else 1
+    if row_form == DIRECT_RUNS:
+        return RUN_STEPS
+    is_narrow = target.vector_bits < 512 and not target.is_aarch64
+    return PACKED_STEPS if is_narrow and row_form not in IN_PLACE else 1
 
 
 def _pack_name(side: str, p: Packing, form: str) -> str:

@@ -139,7 +139,9 @@ def _row_forms(p: PackedGemm, arithmetic: Arithmetic) -> list[str]:
 
 def _is_equal(found: GemmSchedule, first: GemmSchedule, target: Target) -> bool:
     """True if a schedule sums as `first` does, and reads columns in panels of their width."""
-    sets, wanted = (accumulator_sets(s.tile, unroll_of(s.rows), target) for s in (found, first))
+    sets, wanted = (
+        accumulator_sets(s.tile, unroll_of(s.rows, target), target) for s in (found, first)
+    )
     return sets == wanted and (found.columns != PANELS or found.width == first.width)
 
 
