@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import make
+from hloc.opt.make import like, make
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
 from hloc.opt.rules.builders import answer, apply, as_reshape, same_shape
-from hloc.opt.values import default_layout
+from hloc.opt.values import default_layout, has_one_user
 
 x, y = P(bind="x"), P(bind="y")
 
@@ -30,9 +30,30 @@ def _merge_transposes(computation: Computation, inst: Instruction, found: Found)
 
 
 def _transposed_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
+    return _dimensions_after(inst, found["y"])
+
+
+def _dimensions_after(transpose: Instruction, broadcast: Instruction) -> tuple[int, ...]:
     """Result dimension d of the broadcast stands at place[d] of the transpose."""
-    place = {dim: i for i, dim in enumerate(inst.attributes.dimensions)}
-    return tuple(place[dim] for dim in found["y"].attributes.dimensions)
+    place = {dim: i for i, dim in enumerate(transpose.attributes.dimensions)}
+    return tuple(place[dim] for dim in broadcast.attributes.dimensions)
+
+
+def _transpose_outer_product(
+    computation: Computation, inst: Instruction, found: Found
+) -> Instruction:
+    shape = inst.array
+    factors = [
+        make(
+            computation,
+            "broadcast",
+            shape.with_dtype(broadcast.array.dtype),
+            broadcast.operands[0],
+            dimensions=_dimensions_after(inst, broadcast),
+        )
+        for broadcast in (found["y"], found["z"])
+    ]
+    return like(computation, found["p"], *factors, shape=shape)
 
 
 def _transposed_iota_dimension(inst: Instruction, found: Found) -> int:
@@ -149,6 +170,21 @@ RESHAPE_TRANSPOSE = (
         "transpose-broadcast",
         P("transpose", (P("broadcast", (x,), bind="y"),)),
         apply("broadcast", "x", dimensions=_transposed_dimensions),
+    ),
+    Rule(
+        "transpose-outer-product",
+        P(
+            "transpose",
+            (
+                P(
+                    "multiply",
+                    (P("broadcast", bind="y"), P("broadcast", bind="z")),
+                    bind="p",
+                    when=has_one_user,
+                ),
+            ),
+        ),
+        _transpose_outer_product,
     ),
     Rule(
         "transpose-iota",
