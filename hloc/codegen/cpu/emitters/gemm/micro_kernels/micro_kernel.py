@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
@@ -258,7 +259,8 @@ class MicroKernel:
         rows_start = "null" if self.rows_at else "%a"
         kinds = ["i64", "ptr", "ptr", *[self.vector] * (rows * vectors)]
         initial = ["0", rows_start, panel, *["zeroinitializer"] * (rows * vectors)]
-        whole, enters = argument("%steps"), ""
+        whole: IndexValue = argument("%steps")
+        enters = ""
         if self.may_have_rest:
             whole = math.sub(whole, math.rem(whole, self.unroll))
             enters = math.compare("GT", whole, 0).text
