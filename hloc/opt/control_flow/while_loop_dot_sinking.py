@@ -34,9 +34,9 @@ class WhileLoopDotSinking(RewritingPass):
     each step, and so reads and writes all of it. Instead the loop keeps the operands of all steps,
     which are smaller; one dot contracts the steps, too.
 
-    Applies to sums of f32 and f64 that nothing else in the loop reads, and dots without batch
-    dimensions, of few rows, in loops with a known trip count. Exact but for the order of sums.
-    Cost: O(body) a loop.
+    Applies to sums of f32 and f64 that nothing else in the loop reads, of outer products and of
+    dots without batch dimensions, of few rows, in loops with a known trip count. Exact but for the
+    order of sums. Cost: O(body) a loop.
 
     Attributes:
         max_depth: most contracted elements of an iteration.
@@ -63,17 +63,17 @@ class WhileLoopDotSinking(RewritingPass):
                 continue
             text = f"sums of {trips.count} products are one dot"
             for sum_ in found:
-                context.remark("passed", self.name, sum_.dot, text)
+                context.remark("passed", self.name, sum_.product, text)
             with context.rewriting(module, self.name):
                 _sink(state, trips, found, effects)
 
     def _pays(self, sum_: _Sum, count: int) -> bool:
-        side, _ = sides(sum_.dot)
-        size = sum_.dot.array.size_bytes
-        read = sum(operand.array.size_bytes for operand in sum_.dot.operands)
+        lhs, rhs = sum_.factors
+        size = sum_.product.array.size_bytes
+        read = lhs.operand.array.size_bytes + rhs.operand.array.size_bytes
         is_worth = size >= max(self.min_bytes, 2 * read)
         is_small = count * read <= self.max_bytes
-        return is_worth and is_small and prod(side.sizes(side.contracting)) <= self.max_depth
+        return is_worth and is_small and prod(lhs.sizes(lhs.contracting)) <= self.max_depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,15 @@ class _Sum:
 
     Attributes:
         leaf: its number.
-        before: its value before the addition `add` of `dot`.
+        before: its value before the addition `add` of `product`.
+        factors: the sides of the product, a dot or an outer product.
     """
 
     leaf: int
     before: Instruction
     add: Instruction
-    dot: Instruction
+    product: Instruction
+    factors: tuple[Side, Side]
 
 
 def _sums(state: LoopState) -> Iterator[_Sum]:
@@ -99,11 +101,13 @@ def _sums(state: LoopState) -> Iterator[_Sum]:
     for number, ((add, _), index) in enumerate(zip(state.after, state.indices, strict=True)):
         if not add.is_a("add") or add.array.dtype not in (F32, F64) or index[0] in tested:
             continue
-        for before, dot in (add.operands, add.operands[::-1]):
+        for before, product in (add.operands, add.operands[::-1]):
             is_sum = leaf_source(before) == (state.parameter, index) and used[index[0]] == [before]
-            if is_sum and _is_alone(before) and _is_alone(add) and _may_sink(dot):
-                yield _Sum(number, before, add, dot)
-                break
+            if is_sum and all(_is_alone(inst) for inst in (before, product, add)):
+                factors = _factors(product)
+                if factors:
+                    yield _Sum(number, before, add, product, factors)
+                    break
 
 
 def _reads(computation: Computation) -> dict[int, list[Instruction]] | None:
@@ -120,15 +124,24 @@ def _is_alone(inst: Instruction) -> bool:
     return len(inst.users) == 1 and not inst.control_predecessors
 
 
-def _may_sink(dot: Instruction) -> bool:
-    return (
-        dot.is_a("dot")
-        and len(dot.operands) == 2
-        and is_static(dot)
-        and _is_alone(dot)
-        and not any(side.batch for side in sides(dot))
-        and all(operand.array.dtype is dot.array.dtype for operand in dot.operands)
-    )
+def _factors(product: Instruction) -> tuple[Side, Side] | None:
+    """Return the sides of a dot, or of the outer product of two arrays."""
+    if len(product.operands) != 2 or not is_static(product):
+        return None
+    if product.is_a("multiply"):
+        x, y = product.operands
+        if not (x.is_a("broadcast") and y.is_a("broadcast")):
+            return None
+        for lhs, rhs in ((x, y), (y, x)):
+            if (*lhs.attributes.dimensions, *rhs.attributes.dimensions) == tuple(
+                range(product.array.rank)
+            ):
+                return Side(lhs.operands[0], (), ()), Side(rhs.operands[0], (), ())
+        return None
+    if not product.is_a("dot") or any(side.batch for side in sides(product)):
+        return None
+    is_plain = all(operand.array.dtype is product.array.dtype for operand in product.operands)
+    return sides(product) if is_plain else None
 
 
 def _sink(state: LoopState, trips: TripCount, found: list[_Sum], effects: Effects) -> None:
@@ -136,7 +149,7 @@ def _sink(state: LoopState, trips: TripCount, found: list[_Sum], effects: Effect
     loop, body = state.loop, state.loop.called[1]
     b, outside = Builder(body), Builder(loop.computation)
     number = _iteration(b, state, trips)
-    operands = dict.fromkeys(operand for sum_ in found for operand in sum_.dot.operands)
+    operands = dict.fromkeys(side.operand for sum_ in found for side in sum_.factors)
     stacks: dict[Position, Instruction] = {}
     later: dict[Position, Position] = {}
     for operand in operands:
@@ -162,11 +175,23 @@ def _sink(state: LoopState, trips: TripCount, found: list[_Sum], effects: Effect
     for sum_ in found:
         users = [user for user in new.users if user.attributes.index == sum_.leaf]
         if users:
-            lhs, rhs = sides(sum_.dot)
+            lhs, rhs = map(kept, sum_.factors)
             start = part_of(new.operands[0], (sum_.leaf,))
-            total = outside.add(start, dot_of(outside, sum_.dot, kept(lhs), kept(rhs)))
+            total = outside.add(start, _dot(outside, sum_.product, lhs, rhs))
             for user in users:
                 loop.computation.replace(user, total)
+
+
+def _dot(b: Builder, product: Instruction, lhs: Side, rhs: Side) -> Instruction:
+    """Add a dot with the precision of `product`, if that is a dot."""
+    if product.is_a("dot"):
+        return dot_of(b, product, lhs, rhs)
+    return b.dot(
+        lhs.operand,
+        rhs.operand,
+        lhs_contracting_dims=lhs.contracting,
+        rhs_contracting_dims=rhs.contracting,
+    )
 
 
 def _iteration(b: Builder, state: LoopState, trips: TripCount) -> Instruction:
