@@ -46,7 +46,7 @@ class WhileLoopDotSinking(RewritingPass):
 
     acts_on = frozenset({"while"})
     max_depth: int = 64
-    min_bytes: int = 1 << 14
+    min_bytes: int = 1 << 12
     max_bytes: int = 1 << 26
 
     def rewrite(self, module: Module, context: PassContext) -> None:
