@@ -9,14 +9,13 @@ row stays in the cache.
 from __future__ import annotations
 
 from hloc.analysis.call_graph import control_flow_computations, live_instructions
-from hloc.analysis.cost import elements_of
 from hloc.analysis.gpu_devices import spec_of_chip
-from hloc.analysis.rows import FULL, MAX_REDUCES, OTHER, Rows, passed_on
+from hloc.analysis.rows import FULL, MAX_REDUCES, Rows
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.fusion.fusible import EXPENSIVE, is_one_step, weight_of
+from hloc.opt.fusion.fusible import is_one_step
 from hloc.opt.fusion.gpu_rows import why_not_rows_on_gpu
 from hloc.opt.fusion.merge import merge
 from hloc.opt.fusion.reach import Reach
@@ -32,7 +31,6 @@ from hloc.opt.fusion.region import (
 )
 from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
 from hloc.opt.pass_base import PassContext, RewritingPass
-from hloc.shapes import ArrayShape
 
 _WINDOW = 256
 """Kernels further apart in the order are not merged: live ranges would get too long."""
@@ -300,37 +298,15 @@ def _divides(region: Region, rows: Rows, is_dear: bool) -> bool:
     unless it `is_dear`.
     """
     return any(
-        (is_dear or not inst.is_a("broadcast"))
-        and _needs_index(inst, rows)
-        and _inner_size(inst.array) < rows.size
+        is_dear or not inst.is_a("broadcast")
         for kernel in region.kernels
-        for inst in kernel.order
-        if (kernel.access(rows) or {}).get(inst, 0) & FULL
+        for inst in kernel.divided(rows)
     )
-
-
-def _needs_index(inst: Instruction, rows: Rows) -> bool:
-    """True if an element of `inst` is more than a function of elements at the same position."""
-    reads = (
-        passed_on(inst, place, FULL, rows)
-        for place, operand in enumerate(inst.operands)
-        if not isinstance(operand.shape, ArrayShape) or not operand.shape.is_scalar
-    )
-    return inst.is_a("iota") or OTHER in reads
-
-
-def _inner_size(shape: ArrayShape) -> int:
-    """Return the size of the last dimension of more than one element."""
-    return next((size for size in reversed(shape.dims) if size != 1), 1)
 
 
 def _is_dear(own: Region, region: Region, elements: int) -> bool:
     """True if the kernels compute functions that are much faster vectorised."""
-    return any(
-        weight_of(inst) >= EXPENSIVE and elements_of(inst.shape) == elements
-        for kernel in (*own.kernels, *region.kernels)
-        for inst in kernel.order
-    )
+    return any(elements in kernel.dear_sizes for kernel in (*own.kernels, *region.kernels))
 
 
 def _why_not_columns(own: Region, region: Region) -> str:

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import field
 from enum import Enum
 
-from hloc.analysis.rows import FULL, OTHER, Access, Rows, accesses, rows_of
+from hloc.analysis.cost import elements_of
+from hloc.analysis.rows import FULL, OTHER, Access, Rows, accesses, passed_on, rows_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.columns import shared_reduces
-from hloc.opt.fusion.fusible import Role, role_of
+from hloc.opt.fusion.fusible import EXPENSIVE, Role, role_of, weight_of
 from hloc.shapes import ArrayShape
 
 OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "reduce-window", "scatter"})
@@ -34,6 +35,8 @@ class Form(Enum):
 @dataclass(eq=False, slots=True)
 class Kernel:
     """An instruction that is currently a separate kernel.
+
+    What is asked of it for every region that it might join is found once.
 
     Attributes:
         order: its instructions, operands first: itself, or the members of the
@@ -55,6 +58,21 @@ class Kernel:
     rows: Rows | None
     reduces: int
     _accesses: dict[tuple[int, int], dict[Instruction, Access] | None] = field(default_factory=dict)
+    _divided: dict[tuple[int, int], list[Instruction]] = field(default_factory=dict)
+    _dear_sizes: frozenset[int] | None = None
+
+    @property
+    def members(self) -> int:
+        """Instructions, parameters not counted."""
+        return len(self.order) - len(self.inst.operands)
+
+    @property
+    def dear_sizes(self) -> frozenset[int]:
+        """The numbers of elements for which it computes functions that are faster vectorised."""
+        if self._dear_sizes is None:
+            dear = [inst for inst in self.order if weight_of(inst) >= EXPENSIVE]
+            self._dear_sizes = frozenset([elements_of(inst.shape) for inst in dear])
+        return self._dear_sizes
 
     def access(self, rows: Rows) -> dict[Instruction, Access] | None:
         """Return how the members are read if the kernel runs by `rows`; None if it cannot."""
@@ -70,6 +88,35 @@ class Kernel:
         for name in self.reads.get(value, ()):
             found |= access.get(name, 0)
         return found
+
+    def divided(self, rows: Rows) -> list[Instruction]:
+        """Return the members that need their index along several dimensions of a row."""
+        key = rows.count, rows.size
+        if key not in self._divided:
+            access = self.access(rows) or {}
+            self._divided[key] = [
+                inst
+                for inst in self.order
+                if access.get(inst, 0) & FULL
+                and _inner_size(inst.array) < rows.size
+                and _needs_index(inst, rows)
+            ]
+        return self._divided[key]
+
+
+def _needs_index(inst: Instruction, rows: Rows) -> bool:
+    """True if an element of `inst` is more than a function of elements at the same position."""
+    reads = (
+        passed_on(inst, place, FULL, rows)
+        for place, operand in enumerate(inst.operands)
+        if not isinstance(operand.shape, ArrayShape) or not operand.shape.is_scalar
+    )
+    return inst.is_a("iota") or OTHER in reads
+
+
+def _inner_size(shape: ArrayShape) -> int:
+    """Return the size of the last dimension of more than one element."""
+    return next((size for size in reversed(shape.dims) if size != 1), 1)
 
 
 def kernel_of(inst: Instruction, *, unfused: bool = False) -> Kernel | None:
@@ -159,6 +206,8 @@ class Region:
         start: position of the first one in the order.
         values: the values they compute.
         reads: the values they read from outside, or from each other.
+        members: instructions in all kernels, parameters not counted.
+        reduces: reductions in all kernels.
     """
 
     kernels: list[Kernel]
@@ -168,6 +217,8 @@ class Region:
     start: int
     values: dict[Instruction, Kernel] = field(default_factory=dict)
     reads: dict[Instruction, list[Kernel]] = field(default_factory=dict)
+    members: int = 0
+    reduces: int = 0
 
     @staticmethod
     def of(kernel: Kernel, start: int) -> Region:
@@ -179,6 +230,8 @@ class Region:
     def add(self, kernel: Kernel) -> None:
         """Add a compatible kernel; rows take precedence over a loop."""
         self.kernels.append(kernel)
+        self.members += kernel.members
+        self.reduces += kernel.reduces
         self.values.update(dict.fromkeys(kernel.values, kernel))
         for value in kernel.reads:
             self.reads.setdefault(value, []).append(kernel)
@@ -200,16 +253,6 @@ class Region:
     def operands(self) -> list[Instruction]:
         """The values read from outside."""
         return [value for value in self.reads if value not in self.values]
-
-    @property
-    def members(self) -> int:
-        """Instructions in all kernels, parameters not counted."""
-        return sum(len(kernel.order) - len(kernel.inst.operands) for kernel in self.kernels)
-
-    @property
-    def reduces(self) -> int:
-        """Reductions in all kernels."""
-        return sum(kernel.reduces for kernel in self.kernels)
 
 
 def outputs_of(*regions: Region) -> Iterator[Instruction]:
@@ -247,15 +290,11 @@ def fits(first: Region, second: Region, rows: Rows) -> bool:
     """True if each region reads values of the other only at the same index."""
     for reader, maker in ((first, second), (second, first)):
         for kernel in reader.kernels:
-            access = kernel.access(rows)
-            if access is None:
+            if kernel.access(rows) is None:
                 return False
-            if any(
-                kernel.reads_at(value, rows) & OTHER
-                for value in kernel.reads
-                if value in maker.values
-            ):
-                return False
+            for value in kernel.reads:
+                if value in maker.values and kernel.reads_at(value, rows) & OTHER:
+                    return False
     return True
 
 
