@@ -46,7 +46,7 @@ def clone_module(module: Module, uids: Mapping[int, int] | None = None) -> Modul
                 new,
                 inst.common,
                 tuple(instructions[p] for p in inst.control_predecessors),
-                {},
+                (),
                 inst.span,
             )
             highest = max(highest, uid)

@@ -10,6 +10,7 @@ from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.events import Created, Modified, OperandReplaced, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
+from hloc.ir.users import with_user, without_user
 from hloc.ir.wide_operands import WideOperands
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import Shape, compatible
@@ -133,11 +134,12 @@ class Computation:
             self,
             common,
             tuple(control_predecessors),
-            {},
+            (),
             span,
         )
         self.adopt(inst)
-        module.log.record(Created, inst, self)
+        if module.log.recording:
+            module.log.record(Created, inst, self)
         return inst
 
     def adopt(self, inst: Instruction) -> None:
@@ -150,7 +152,7 @@ class Computation:
         if inst.control_predecessors:
             self._controlled[inst.uid] = inst
         for operand in inst.operands:
-            operand.users[inst] = None
+            operand.users = with_user(operand.users, inst)
         for computation in inst.called:
             computation.callers[inst] = None
         self.version += 1
@@ -169,10 +171,10 @@ class Computation:
             return
         self._modified(inst, "operands", inst.operands, new)
         for operand in inst.operands:
-            operand.users.pop(inst, None)
+            operand.users = without_user(operand.users, inst)
         inst.operands = new
         for operand in new:
-            operand.users[inst] = None
+            operand.users = with_user(operand.users, inst)
 
     def set_called(self, inst: Instruction, called: Iterable[Computation]) -> None:
         """Set the called computations of `inst`."""
@@ -255,17 +257,18 @@ class Computation:
         if log.recording:
             places = tuple([place for place, operand in enumerate(operands) if operand is old])
             log.record(OperandReplaced, user, places, old, new)
-        del old.users[user]
-        new.users[user] = None
+        old.users = without_user(old.users, user)
+        new.users = with_user(new.users, user)
 
     def remove(self, inst: Instruction) -> None:
         """Remove `inst`, which has no users and is not the root."""
         assert not inst.users, f"{inst.name} still has users"
         assert self._root is not inst, f"{inst.name} is the root"
         module = self.module
-        module.log.record(Removed, inst, self)
+        if module.log.recording:
+            module.log.record(Removed, inst, self)
         for operand in inst.operands:
-            operand.users.pop(inst, None)
+            operand.users = without_user(operand.users, inst)
         for computation in inst.called:
             computation.callers.pop(inst, None)
         del self._instructions[inst.uid]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.opcode import Opcode
+from hloc.ir.users import Users
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, Shape, array_leaves
 from hloc.source import Span
@@ -39,7 +39,7 @@ class Instruction:
     computation: Computation
     common: CommonAttributes = NO_COMMON
     control_predecessors: tuple[Instruction, ...] = ()
-    users: dict[Instruction, None] = field(default_factory=dict)
+    users: Users[Instruction] = ()
     span: Span | None = None
 
     def __repr__(self) -> str:

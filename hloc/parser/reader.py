@@ -116,7 +116,7 @@ class SourceReader(ABC):
         # Not `Computation.add`: names become final once the whole computation is read.
         inst = Instruction(
             self.module.new_uid(), name, row, shape, operands, record, called, scope.computation,
-            common, control, {}, span,
+            common, control, (), span,
         )  # fmt: skip
         scope.computation.adopt(inst)
         scope.order.append(inst)

@@ -75,7 +75,7 @@ def _foreign_operand(module: Module) -> None:
 
 
 def _forgotten_user(module: Module) -> None:
-    module.entry.instructions[0].users.clear()
+    module.entry.instructions[0].users = ()
 
 
 def _cycle(module: Module) -> None:

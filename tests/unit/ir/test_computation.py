@@ -50,6 +50,21 @@ def test_users_are_an_ordered_set_kept_in_step() -> None:
     assert list(p.users) == [q]
 
 
+def test_many_users_are_an_ordered_set_too() -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    many = [entry.add(opcode_row("negate"), F32_4, [p]) for _ in range(20)]
+    assert list(p.users) == [add, *many]
+    entry.set_operands(many[3], [add])
+    entry.set_operands(many[3], [p])
+    assert list(p.users) == [add, *many[:3], *many[4:], many[3]]
+    entry.remove(many[0])
+    assert list(p.users) == [add, *many[1:3], *many[4:], many[3]]
+    entry.replace(p, add)
+    assert list(p.users) == [add]
+    assert list(add.users) == [*many[1:3], *many[4:], many[3]]
+
+
 def test_replace_moves_users_and_root_and_is_logged_with_its_rule() -> None:
     module, entry = _module()
     p, add = entry.instructions
