@@ -38,10 +38,14 @@ def _parts(name: str) -> tuple[str, int, str]:
 
 @dataclass(slots=True)
 class NameUniquer:
-    """Makes names unique; a clash gets the smallest free number after a dot."""
+    """Makes names unique; a clash gets the smallest free number after a dot.
 
-    _used: dict[str, set[int]] = field(default_factory=dict)  # numbers by stem
-    _next: dict[str, int] = field(default_factory=dict)  # where the search for a free one starts
+    The numbers of a stem are taken up to one that is counted, and few beyond it: only these are
+    kept, since a large module has tens of thousands of names.
+    """
+
+    _free: dict[str, int] = field(default_factory=dict)  # by stem: all numbers below are taken
+    _taken: dict[str, set[int]] = field(default_factory=dict)  # by stem: the others that are
 
     def unique(self, name: str) -> str:
         """Return `name`, or `root.N` if it is taken.
@@ -49,26 +53,25 @@ class NameUniquer:
         `add.5` is number 5 of `add`, and a name without a number is number 0.
         """
         stem, number, plain = _parts(name)
-        used = self._used.get(stem)
-        if used is None:
-            self._used[stem] = {number}
+        taken = self._taken.get(stem)
+        if taken is None:
+            self._taken[stem] = {number}
             return plain
-        if number not in used:
-            used.add(number)
+        free = self._free.get(stem, 0)
+        if number >= free and number not in taken:
+            taken.add(number)
             return plain
-        number = self._next.get(stem, 0)
-        while number in used:
-            number += 1
-        used.add(number)
-        self._next[stem] = number + 1
-        return f"{stem}.{number}"
+        while free in taken:
+            taken.remove(free)
+            free += 1
+        self._free[stem] = free + 1
+        return f"{stem}.{free}"
 
     def copy(self) -> NameUniquer:
         """Return an independent copy."""
-        return NameUniquer(
-            {stem: set(numbers) for stem, numbers in self._used.items()}, dict(self._next)
-        )
+        taken = {stem: set(numbers) for stem, numbers in self._taken.items()}
+        return NameUniquer(dict(self._free), taken)
 
     def has_keyword(self) -> bool:
         """Tell whether some name is a keyword, which is a name only after `%`."""
-        return not self._used.keys().isdisjoint(KEYWORDS)
+        return not self._taken.keys().isdisjoint(KEYWORDS)
