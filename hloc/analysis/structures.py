@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+
+_UID = attrgetter("uid")
 
 
 def without_channel(inst: Instruction) -> Any:
@@ -21,13 +24,10 @@ def without_channel(inst: Instruction) -> Any:
 
 def inputs(inst: Instruction) -> Hashable:
     """Return opcode and operands, which tell most instructions of a computation apart."""
-    return _inputs(inst, [operand.uid for operand in inst.operands])
-
-
-def _inputs(inst: Instruction, operands: list[int]) -> tuple[str | int, ...]:
+    operands = inst.operands
     if inst.opcode.commutative:
-        operands.sort()
-    return (inst.opcode.name, *operands)
+        operands = tuple(sorted(operands, key=_UID))
+    return inst.opcode.name, operands
 
 
 class Structures:
@@ -62,7 +62,10 @@ class Structures:
             rows: list[Hashable] = []
             for inst in post_order(computation):
                 places[inst] = len(rows)
-                rows.append(self._key(inst, _inputs(inst, [places[o] for o in inst.operands])))
+                operands = [places[operand] for operand in inst.operands]
+                if inst.opcode.commutative:
+                    operands.sort()
+                rows.append(self._key(inst, (inst.opcode.name, *operands)))
             text = (places[computation.root], tuple(rows))
             found = self._numbers.setdefault(text, len(self._numbers))
             self._of[computation, computation.version] = found

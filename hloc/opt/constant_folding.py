@@ -31,6 +31,10 @@ _NOT_FOLDED = frozenset(
         "while",
     }
 )
+
+_KNOWN = ("constant", "broadcast", "iota")
+"""What an operand of a constant expression may be."""
+
 _SMALL = 1024
 """Broadcasts and iotas of at most this many elements count as constants."""
 
@@ -120,6 +124,8 @@ def _is_known(inst: Instruction) -> bool:
 
 
 def _is_known_operand(inst: Instruction) -> bool:
+    if inst.opcode.name not in _KNOWN:
+        return False  # most instructions
     if not isinstance(inst.shape, ArrayShape) or inst.shape.dynamic:
         return False
     if inst.opcode.name == "broadcast" and inst.shape.elements <= _SMALL:

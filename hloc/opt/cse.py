@@ -44,11 +44,9 @@ class CommonSubexpressionElimination(RewritingPass):
         fixed: frozenset[Instruction],
     ) -> None:
         values = _Values(structures)
-        ordered = computation.awaited
+        pinned = fixed.union(computation.controlled, computation.awaited)
         for inst in post_order(computation):
-            if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
-                continue
-            if inst in fixed:
+            if inst in pinned or not _may_merge(inst, effectful):
                 continue
             if not inst.users and not inst.is_root:
                 continue  # otherwise the next run would swap the two
