@@ -16,7 +16,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, ShapeRequest, opcode_row
 from hloc.lazy_dataclass import dataclass
-from hloc.literal import literal_of
+from hloc.literal import Literal, literal_of
 from hloc.shapes import ArrayShape, Shape
 
 
@@ -105,7 +105,9 @@ class Builder:
         return self.instruction("parameter", number=number, shape=shape)
 
     def constant(self, value: Any, dtype: DType | None = None) -> Instruction:
-        """Add a constant from an array or a scalar; Python numbers need `dtype`."""
+        """Add a constant from a literal, an array or a scalar; Python numbers need `dtype`."""
+        if isinstance(value, Literal):
+            return make(self.computation, "constant", value.shape, literal=value)
         array = np.asarray(value)
         if dtype is None:
             dtype = dtype_of_numpy(array.dtype)

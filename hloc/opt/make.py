@@ -32,6 +32,15 @@ def splat(computation: Computation, shape: ArrayShape, value: Any) -> Instructio
     return Builder(computation).splat(value, shape)
 
 
+def splat_like(computation: Computation, inst: Instruction, shape: ArrayShape) -> Instruction:
+    """Add an array of `shape` whose elements all are those of the splat `inst`.
+
+    The literal is shared: what passes find out about it they find once.
+    """
+    literal = (inst.operands[0] if inst.is_a("broadcast") else inst).attributes.literal
+    return splat(computation, shape, literal if literal.is_scalar else literal.uniform)
+
+
 def reshaped(computation: Computation, inst: Instruction, shape: Shape) -> Instruction:
     """Return `inst` reshaped, itself if it has that shape."""
     return inst if inst.shape == shape else make(computation, "reshape", shape, inst)

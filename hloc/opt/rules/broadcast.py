@@ -7,11 +7,11 @@ import numpy as np
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops import names_of
-from hloc.opt.make import constant, like, make, splat
+from hloc.opt.make import constant, like, make, splat_like
 from hloc.opt.pattern import Found, P, only_of
 from hloc.opt.rule import Rule
 from hloc.opt.rules.builders import answer, apply, as_reshape, filled
-from hloc.opt.values import default_layout, is_integer, splat_value
+from hloc.opt.values import default_layout, is_integer, is_splat, splat_value
 from hloc.shapes import ArrayShape
 
 x, y = P(bind="x"), P(bind="y")
@@ -167,12 +167,11 @@ def _before(model: Instruction, computation: Computation, inst: Instruction) -> 
     source = model.operands[0].array
     operands: list[Instruction] = []
     for operand in inst.operands:
-        value = splat_value(operand)
         if operand.array.is_scalar and model.opcode.name == "broadcast":
             operands.append(operand)
-        elif value is not None:
+        elif is_splat(operand):
             small = ArrayShape(operand.array.dtype, source.dims)
-            operands.append(splat(computation, small, value))
+            operands.append(splat_like(computation, operand, small))
         else:
             operands.append(operand.operands[0])
     shape = ArrayShape(inst.array.dtype, source.dims, source.layout)
