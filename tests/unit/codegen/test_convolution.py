@@ -195,7 +195,7 @@ def test_windows_of_groups(name: str) -> None:
     check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
-ONE_FEATURE = {
+FEW_OUTPUTS = {
     "run": ("f32[2,9,15,8]", "f32[3,3,8,1]", "f32[2,9,15,1]", "3x3 pad=1_1x1_1", NHWC),
     "long-run": ("f32[1,5,21,35]", "f32[3,5,35,1]", "f32[1,5,21,1]", "3x5 pad=1_1x2_2", NHWC),
     "f64": ("f64[2,9,15,3]", "f64[3,3,3,1]", "f64[2,9,15,1]", "3x3 pad=1_1x1_1", NHWC),
@@ -218,18 +218,47 @@ ONE_FEATURE = {
         "f32[2,3,5,9,7]", "f32[3,1,3,7,1]", "f32[2,3,5,9,1]", "3x1x3 pad=1_1x0_0x1_1",
         "b012f_012io->b012f",
     ),
+    "holes": (
+        "f32[2,14,13,16]", "f32[5,5,1,16]", "f32[2,28,26,1]", "5x5 pad=3_2x3_2 lhs_dilate=2x2",
+        "b01f_01oi->b01f",
+    ),
+    "holes, reversed": (
+        "f32[1,9,13,20]", "f32[3,4,20,1]", "f32[1,25,14,1]",
+        "3x4 pad=1_1x2_2 lhs_dilate=3x1 rhs_reversal=1x1", NHWC,
+    ),
+    "holes, cropped": (
+        "f32[2,40,24]", "f32[7,24,1]", "f32[2,148,1]", "7 pad=-2_-1 lhs_dilate=4", "b0f_0io->b0f",
+    ),
+    "holes, two features": (
+        "f32[6,10,9,24]", "f32[5,5,2,24]", "f32[6,20,18,2]", "5x5 pad=3_2x3_2 lhs_dilate=2x2",
+        "b01f_01oi->b01f",
+    ),
+    "holes, two features in f64": (
+        "f64[1,9,8,13]", "f64[4,3,2,13]", "f64[1,27,8,2]",
+        "4x3 pad=3_2x1_1 lhs_dilate=3x1 rhs_reversal=1x1", "b01f_01oi->b01f",
+    ),
+    "more holes than window": (
+        "f32[2,9,8,5]", "f32[2,3,5,1]", "f32[2,25,31,1]", "2x3 pad=0_1x2_2 lhs_dilate=3x4", NHWC,
+    ),
+    "holes beside a stride": (
+        "f32[2,9,15,8]", "f32[3,3,8,1]", "f32[2,17,8,1]",
+        "3x3 stride=1x2 pad=1_1x1_1 lhs_dilate=2x1", NHWC,
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ONE_FEATURE)
-def test_one_output_feature(name: str) -> None:
-    lhs, rhs, result, window, labels = ONE_FEATURE[name]
+@pytest.mark.parametrize("name", FEW_OUTPUTS)
+def test_few_output_features(name: str) -> None:
+    lhs, rhs, result, window, labels = FEW_OUTPUTS[name]
     root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
     text = module_text([lhs, rhs], root)
     if host_target().has("avx2"):
         (routine,) = emit(parse_text(text).entry.root).routines
         assert routine.name.startswith("feature_sums")
-    check_root(text, random_arrays(text), **bounds("f32 products"))
+    arrays = random_arrays(text)
+    (whole,) = check_root(text, arrays, **bounds("f32 products"))
+    (found,) = check_root(text, arrays, pieces=3, **bounds("f32 products"))
+    np.testing.assert_array_equal(found, whole)
 
 
 FILTERS = {

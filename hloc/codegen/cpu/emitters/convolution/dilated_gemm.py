@@ -4,6 +4,7 @@ In a window with stride 1 over an input with `n - 1` holes between its elements,
 meets an input element; which ones depends on the output position modulo `n`. So each of the `n`
 residues is a packed gemm with a part of the kernel. Its results are dense in scratch memory and are
 copied to every n-th position of the result. Threads share groups of batch elements and residues.
+Of few features, `feature_sums` writes the results in place.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
+    call_residue,
+    few_features_form,
+)
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
+from hloc.codegen.cpu.emitters.convolution.residues import Residue, residues_of, skips_holes
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     REMEMBERED,
     Convolution,
@@ -34,7 +40,6 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
-from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
@@ -73,23 +78,6 @@ Two of 8x16x16x64 in f32, with a window of 4x4 and stride 2, take 0.77 ms instea
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """One residue along one dimension.
-
-    Attributes:
-        results: their number; every `holes`-th one from number `place` on.
-        first, elements: first window element that meets an input element, and number of these.
-        before: input elements by which the first window begins before the input.
-    """
-
-    place: int
-    results: int
-    first: int
-    elements: int
-    before: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     """The gemm of one residue in all dimensions.
 
@@ -112,10 +100,12 @@ class DilatedGemm:
 
     Attributes:
         together: batch elements of a group.
+        residues, parts: those of the spatial dimensions, and the gemm of each.
         apart: strides of the results of the gemms.
     """
 
     together: int
+    residues: tuple[tuple[Residue, ...], ...]
     parts: tuple[_Part, ...]
     padded: Padded | None
     padded_bytes: int
@@ -133,18 +123,18 @@ class DilatedGemm:
 def dilated_gemm(c: Convolution) -> DilatedGemm | None:
     """Return `c` as gemms; None if its input has no holes, or gemms do not pay."""
     holes = [d.base_dilation for d in c.window]
-    is_plain = all(d.base_dilation == 1 or d.stride == d.window_dilation == 1 for d in c.window)
-    if not 1 < prod(holes) <= MAX_PARTS or not is_plain or c.batch_groups > 1:
+    if not 1 < prod(holes) <= MAX_PARTS or not skips_holes(c.window) or c.batch_groups > 1:
         return None
     places = [
-        _places(d, c.result.dims[out])
+        residues_of(d, c.result.dims[out])
         for d, out in zip(c.window, c.dims.output_spatial, strict=True)
     ]
     if any(p.elements < 1 or p.results < 1 for p in (p for found in places for p in found)):
         return None
     together = _together(c, places)
     padded = _padding(c, places, together)
-    parts = [_part(c, padded, at, together) for at in product(*places)]
+    residues = tuple(product(*places))
+    parts = [_part(c, padded, at, together) for at in residues]
     found = tuple(part for part in parts if part is not None)
     work = sum(prod(part.product.sizes) for part in found)
     if len(found) < len(parts) or work < _LEAST_WORK:
@@ -155,23 +145,10 @@ def dilated_gemm(c: Convolution) -> DilatedGemm | None:
     for d, out in zip(c.window, c.dims.output_spatial, strict=True):
         apart[out] *= d.base_dilation
     room = aligned_bytes(lhs_bytes), tuple(apart), aligned_bytes(largest)
-    return DilatedGemm(together, found, padded, *room)
+    return DilatedGemm(together, residues, found, padded, *room)
 
 
-def _places(d: WindowDimension, results: int) -> list[_Place]:
-    """Return the residues along a dimension of `results` results; one if there are no holes."""
-    if d.base_dilation == 1:
-        return [_Place(0, results, 0, d.size, d.pad_low)]
-    holes, found = d.base_dilation, []
-    for place in range(holes):
-        first = (d.pad_low - place) % holes
-        elements = -(-(d.size - first) // holes)
-        before = (d.pad_low - place - first) // holes
-        found.append(_Place(place, -(-(results - place) // holes), first, elements, before))
-    return found
-
-
-def _together(c: Convolution, places: Sequence[Sequence[_Place]]) -> int:
+def _together(c: Convolution, places: Sequence[Sequence[Residue]]) -> int:
     """Return how many batch elements share a gemm: a divisor of their number.
 
     Where results are contiguous along an image, each batch element is a gemm anyway.
@@ -185,7 +162,7 @@ def _together(c: Convolution, places: Sequence[Sequence[_Place]]) -> int:
     )
 
 
-def _padding(c: Convolution, places: Sequence[Sequence[_Place]], together: int) -> Padded | None:
+def _padding(c: Convolution, places: Sequence[Sequence[Residue]], together: int) -> Padded | None:
     """Return the padded copy of the input of a group; None if none is needed."""
     dims, low = list(c.lhs.dims), [0] * c.lhs.rank
     dims[c.dims.input_batch] = together
@@ -206,7 +183,7 @@ def _padding(c: Convolution, places: Sequence[Sequence[_Place]], together: int) 
 
 
 def _part(
-    c: Convolution, padded: Padded | None, at: Sequence[_Place], together: int
+    c: Convolution, padded: Padded | None, at: Sequence[Residue], together: int
 ) -> _Part | None:
     """Return the product of one place; None if there is none."""
     labels, rhs, out = c.dims, 0, 0
@@ -262,9 +239,16 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
     lhs, rhs = operand_arrays(k)
     out, batch = k.output, c.dims.output_batch
     results_at = offset + found.padded_bytes
+    form = few_features_form(k.root, c.lhs, c.rhs, k.target)
     with k.body.loop(k.begin, k.end) as number:
         n, place = math.div(number, len(found.parts)), math.rem(number, len(found.parts))
         first = math.mul(n, found.together)
+        if form:
+            bounds = first, math.add(first, found.together)
+            for i, at in enumerate(found.residues):
+                with k.body.when(math.compare("EQ", place, i)):
+                    call_residue(k, form, k.root, (lhs, rhs), at, batch, bounds)
+            return
         source = _group(k, lhs, c.dims.input_batch, first, found.together)
         target = _group(k, out, batch, first, found.together)
         if found.padded:

@@ -19,8 +19,8 @@ from hloc.codegen.cpu.emitters.convolution.convolution_loops import ConvolutionL
 from hloc.codegen.cpu.emitters.convolution.feature_vectors import FeatureVectors, features_at_once
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     call_grouped,
+    few_features_form,
     group_form,
-    one_feature_form,
 )
 from hloc.codegen.cpu.emitters.convolution.row_sums import RowSums, fits_row
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import convolution_of
@@ -85,7 +85,7 @@ def _emit(loops: Loops, k: KernelContext) -> None:
     stored = convolution_of(k.inst)
     form = stored and (
         group_form(k.root, stored.lhs, stored.rhs, k.target.vector_bits)
-        or one_feature_form(k.root, stored.lhs, stored.rhs, k.target)
+        or few_features_form(k.root, stored.lhs, stored.rhs, k.target)
     )
     if form:
         if not operand_bytes(k.inst):

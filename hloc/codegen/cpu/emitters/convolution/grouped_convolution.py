@@ -1,15 +1,21 @@
-"""Recognises convolutions of small groups and of one output feature; emits calls of routines."""
+"""Recognises convolutions of small groups and of few output features; emits calls of routines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from hloc.analysis.small_groups import SPATIAL_DIMS, small_groups
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.convolution import filter_rows
-from hloc.codegen.cpu.emitters.convolution.feature_sums import FeatureSums, feature_sums_routine
+from hloc.codegen.cpu.emitters.convolution.feature_sums import (
+    FEW_FEATURES,
+    FeatureSums,
+    feature_sums_routine,
+)
 from hloc.codegen.cpu.emitters.convolution.filter_rows import FilterRows, filter_rows_routine
 from hloc.codegen.cpu.emitters.convolution.grouped_arguments import (
     OuterDim,
@@ -22,13 +28,14 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     GroupForm,
     grouped_routine,
 )
+from hloc.codegen.cpu.emitters.convolution.residues import Residue, residues_of, skips_holes
 from hloc.codegen.cpu.emitters.convolution.row_sums import MAX_ROW
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import Epilogue, number_table
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64
-from hloc.ir.attributes import Window, WindowDimension
+from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import LONG_SUM
 from hloc.shapes import ArrayShape
@@ -40,6 +47,9 @@ cache.
 Time relative to all features at a time, AVX2: 0.82 for windows of 5x5 over 8x28x28x120, 0.77 over
 8x7x7x960.
 """
+
+MAX_RESIDUES = 64
+"""Most residues of an input with holes, each of which is a call."""
 
 
 def group_form(
@@ -57,34 +67,37 @@ def group_form(
     return GroupForm(groups.inputs, groups.outputs, dtype, line)
 
 
-def one_feature_form(
+def few_features_form(
     convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape, target: Target
 ) -> FeatureSums | FilterRows | None:
     """Return the form of a routine for one output feature, None if none supports it on `target`.
 
-    They need loads of some lanes of a vector.
+    For two, if the input has holes. Routines need loads of some lanes of a vector.
     """
     a, dtype = convolution.attributes, convolution.array.dtype
     labels, window = a.dim_labels, _window(convolution)
-    if a.batch_group_count > 1 or convolution.array.dims[labels.output_feature] != 1:
+    outputs = convolution.array.dims[labels.output_feature]
+    holes = prod(d.base_dilation for d in window)
+    if outputs > (FEW_FEATURES if holes > 1 else 1) or a.batch_group_count > 1:
         return None
     if {lhs.dtype, rhs.dtype} != {dtype} or dtype not in (F32, F64) or is_long_sum(convolution):
         return None
-    if len(window) > SPATIAL_DIMS or any(d.base_dilation > 1 for d in window):
+    if len(window) > SPATIAL_DIMS or holes > MAX_RESIDUES or not skips_holes(window):
         return None
-    if lhs.dims[labels.input_feature] == 1:
+    if lhs.dims[labels.input_feature] == outputs == 1:
         has_rows = target.has("avx2") and _has_rows(convolution, lhs)
         width = window[-1].size if has_rows and window[-1].size in filter_rows.UNROLLED else 0
         return FilterRows(dtype, width) if has_rows else None
     step = layout_strides(lhs)[labels.input_feature]
     is_run = step == layout_strides(rhs)[labels.kernel_input_feature] == 1
-    return FeatureSums(dtype) if is_run and target.has("avx2") else None
+    is_run = is_run and a.feature_group_count == 1
+    return FeatureSums(dtype, outputs) if is_run and target.has("avx2") else None
 
 
 def _has_rows(convolution: Instruction, lhs: ArrayShape) -> bool:
     """True if windows of neighbouring results along the last dimension lie along a row."""
     window, labels = _window(convolution), convolution.attributes.dim_labels
-    if not window or window[-1].stride != 1:
+    if not window or window[-1].stride != 1 or any(d.base_dilation > 1 for d in window):
         return False
     place, d = labels.input_spatial[-1], window[-1]
     steps = layout_strides(lhs)[place], layout_strides(convolution.array)[labels.output_spatial[-1]]
@@ -111,34 +124,62 @@ def call_grouped(
 
     Args:
         k: the kernel.
-        form: that of `group_form` or `one_feature_form`.
+        form: that of `group_form` or `few_features_form`.
         convolution: its instruction, in the kernel.
         operands: the input, and the kernel of the convolution.
         shared: the dimension of the result that threads share.
         epilogue: what follows the sums; without, they are the kernel's only result.
     """
-    lhs, rhs = operands
+    out, window = epilogue.sums if epilogue else k.output, _window(convolution)
     labels = convolution.attributes.dim_labels
-    out, offset = epilogue.sums if epilogue else k.output, 0
-    spatial: list[SpatialDim] = []
+    residues = (
+        residues_of(d, out.dims[place])
+        for d, place in zip(window, labels.output_spatial, strict=True)
+    )
+    for at in product(*residues):
+        bounds = _bounds(k, labels, window, at, shared)
+        call_residue(k, form, convolution, operands, at, shared, bounds, epilogue)
 
-    def outer_dim(place: int, step: int) -> OuterDim:
-        size = out.dims[place]
+
+def call_residue(
+    k: KernelContext,
+    form: GroupForm | FeatureSums | FilterRows,
+    convolution: Instruction,
+    operands: tuple[IrArray, IrArray],
+    at: Sequence[Residue],
+    shared: int | None,
+    bounds: tuple[IndexValue, IndexValue],
+    epilogue: Epilogue | None = None,
+) -> None:
+    """Emit the call for the residues `at`, one of each spatial dimension.
+
+    Of the dimension `shared`, if any, only the results within `bounds` are computed.
+    """
+    lhs, rhs = operands
+    labels, window = convolution.attributes.dim_labels, _window(convolution)
+    out, left, right = epilogue.sums if epilogue else k.output, 0, 0
+
+    def outer_dim(place: int, step: int, size: int, holes: int = 1) -> OuterDim:
         part = (1, 0) if place == shared else (0, size)
-        return OuterDim(size, *part, step, out.strides[place])
+        return OuterDim(size, *part, step, holes * out.strides[place])
 
-    for n, d in enumerate(_window(convolution)):
+    spatial: list[SpatialDim] = []
+    for n, (d, residue) in enumerate(zip(window, at, strict=True)):
         place, step = labels.output_spatial[n], lhs.strides[labels.input_spatial[n]]
         along = rhs.strides[labels.kernel_spatial[n]]
         if d.reversal:
-            offset += (d.size - 1) * along
+            right += (d.size - 1) * along
             along = -along
-        held = lhs.dims[labels.input_spatial[n]]
-        sizes = (held, d.size, d.stride, d.pad_low, d.window_dilation)
-        spatial.append(SpatialDim(outer_dim(place, step), *sizes, along))
+        right += residue.first * along
+        left += residue.place * out.strides[place]
+        held, holes = lhs.dims[labels.input_spatial[n]], d.base_dilation
+        sizes = (held, residue.elements, d.stride, residue.before, d.window_dilation)
+        outer = outer_dim(place, step, residue.results, holes)
+        spatial.append(SpatialDim(outer, *sizes, holes * along))
     nothing = SpatialDim(OuterDim(1, 0, 1, 0, 0), 1, 1, 1, 0, 1, 0)
     spatial = [nothing] * (SPATIAL_DIMS - len(spatial)) + spatial
-    batch = outer_dim(labels.output_batch, lhs.strides[labels.input_batch])
+    batch_size = out.dims[labels.output_batch]
+    batch = outer_dim(labels.output_batch, lhs.strides[labels.input_batch], batch_size)
     if isinstance(form, FeatureSums):
         features = part = lhs.dims[labels.input_feature]
         routine = feature_sums_routine(form, k.target)
@@ -149,11 +190,34 @@ def call_grouped(
         features, part = out.dims[labels.output_feature], _feature_part(k, form, spatial)
         routine = grouped_routine(form, k.target)
     numbers = grouped_numbers((features, part), batch, spatial)
+    if isinstance(form, FeatureSums):
+        numbers.append(rhs.strides[labels.kernel_output_feature])
+        numbers.append(out.strides[labels.output_feature])
     k.use(routine)
-    kernel = k.b.offset_pointer(rhs.pointer, offset * form.dtype.storage_bytes)
+    kernel = k.b.offset_pointer(rhs.pointer, right * form.dtype.storage_bytes)
+    to = k.b.offset_pointer(out.pointer, left * form.dtype.storage_bytes)
     finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
     others = [f"ptr {x}" for x in (number_table(k, numbers), *finish)]
-    k.b.call_routine(routine.name, (lhs.pointer, kernel, out.pointer), k.begin, k.end, *others)
+    k.b.call_routine(routine.name, (lhs.pointer, kernel, to), *bounds, *others)
+
+
+def _bounds(
+    k: KernelContext,
+    labels: ConvolutionDimensions,
+    window: Sequence[WindowDimension],
+    at: Sequence[Residue],
+    shared: int | None,
+) -> tuple[IndexValue, IndexValue]:
+    """Return a thread's part of the results of a residue along the shared dimension."""
+    if shared not in labels.output_spatial:
+        return k.begin, k.end
+    n = labels.output_spatial.index(shared)
+    holes, before = window[n].base_dilation, window[n].base_dilation - 1 - at[n].place
+
+    def results(whole: IndexValue) -> IndexValue:
+        return k.math.div(k.math.add(whole, before), holes)
+
+    return results(k.begin), results(k.end)
 
 
 def _feature_part(k: KernelContext, form: GroupForm, spatial: Sequence[SpatialDim]) -> int:
