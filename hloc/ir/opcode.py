@@ -100,6 +100,9 @@ class ScalarBuilder(Protocol):
     def irem(self, x: Any, y: Any) -> Any:
         """Remainder with the sign of `x`; `y` is not 0 and `x / y` fits."""
 
+    def integer_constant(self, x: Any) -> int | None:
+        """Return the number that an integer is known to be, None if it is not known."""
+
     def and_(self, x: Any, y: Any) -> Any: ...
     def or_(self, x: Any, y: Any) -> Any: ...
     def xor(self, x: Any, y: Any) -> Any: ...

@@ -153,7 +153,14 @@ def _guarded_divisor(b: ScalarBuilder, y: Value) -> tuple[Value, Value | None, V
     return by_zero, negates, b.select(b.or_(by_zero, negates), one, y)
 
 
+def _is_plain_divisor(b: ScalarBuilder, y: Value) -> bool:
+    """True if `y` is a constant other than 0 and -1."""
+    return b.integer_constant(y) not in (None, 0, -1)
+
+
 def _emit_divide(b: ScalarBuilder, x: Value, y: Value) -> Value:
+    if _is_plain_divisor(b, y):
+        return b.idiv(x, y)
     by_zero, negates, safe = _guarded_divisor(b, y)
     quotient = b.idiv(x, safe)
     if negates is not None:
@@ -162,6 +169,8 @@ def _emit_divide(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 
 def _emit_remainder(b: ScalarBuilder, x: Value, y: Value) -> Value:
+    if _is_plain_divisor(b, y):
+        return b.irem(x, y)
     # The remainder of x by the 1 that replaces -1 is 0, as required.
     by_zero, _, safe = _guarded_divisor(b, y)
     return b.select(by_zero, x, b.irem(x, safe))

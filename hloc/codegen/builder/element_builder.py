@@ -260,6 +260,9 @@ class ElementBuilder(ABC):
     def irem(self, x: Value, y: Value) -> Value:
         return self.integer_operation("srem" if x.dtype.is_signed else "urem", x, y)
 
+    def integer_constant(self, x: Value) -> int | None:
+        return None
+
     def and_(self, x: Value, y: Value) -> Value:
         return self.integer_operation("and", x, y)
 

@@ -27,7 +27,7 @@ from hloc.codegen.builder.values import (
 )
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
-from hloc.dtypes import F32, F64, PRED, S64, DType, complex_of, component_of
+from hloc.dtypes import F32, F64, PRED, S32, S64, DType, complex_of, component_of
 
 _IN_FUNCTION = "%"
 _WITH_MEMORY_OPERANDS = ("fadd", "fsub", "fmul")
@@ -190,6 +190,37 @@ class LaneBuilder(LlvmBuilder):
     def differs(self, x: Value, y: Value) -> Value:
         """Return where `x` and `y` are ordered and not equal."""
         return self.operation(PRED, "fcmp one", x, y)
+
+    # ---- divisions of integers, which no processor has for vectors
+
+    def idiv(self, x: Value, y: Value) -> Value:
+        found = self._integer_quotient(x, y)
+        return super().idiv(x, y) if found is None else found
+
+    def irem(self, x: Value, y: Value) -> Value:
+        found = self._integer_quotient(x, y)
+        return super().irem(x, y) if found is None else self.isub(x, self.imul(found, y))
+
+    def _integer_quotient(self, x: Value, y: Value) -> Value | None:
+        """Return x / y by way of floats that hold both exactly, None if LLVM knows better.
+
+        A quotient that is no integer is less than the next one by 1 / x of itself or more, many
+        times what roundings change. One divisor for all lanes has a reciprocal a little too large,
+        so that products which are integers are not below these.
+        """
+        dtype, varies = x.dtype, isinstance(y, VARYING)
+        if not (varies or isinstance(x, VARYING)) or dtype.bits not in (8, 16, 32):
+            return None
+        if not self.target.has("avx2") or self.integer_constant(y) is not None:
+            return None
+        wide, slack = (F64, 2.0**-49) if dtype.bits == 32 else (F32, 2.0**-21)
+        above, below = self.convert(x, wide), self.convert(y, wide)
+        if varies:
+            found = self.fdiv(above, below)
+        else:
+            inverse = self.fdiv(self.const(wide, 1.0), below)
+            found = self.fmul(above, self.fmul(inverse, self.const(wide, 1 + slack)))
+        return self.cast(self._cut(found, dtype if dtype.bits == 32 else S32), dtype)
 
     # ---- conversions
 

@@ -149,6 +149,10 @@ class LlvmBuilder(ElementBuilder):
             y = Value(y.dtype, self.fn.value(f"and i64 {y.text}, 63"))
         return self.operation(x.dtype, op, x, y)
 
+    def integer_constant(self, x: Value) -> int | None:
+        is_number = type(x) is Value and x.text.removeprefix("-").isdigit()
+        return int(x.text) if is_number and x.dtype.is_integer else None
+
     def comparison(self, direction: str, x: Value, y: Value) -> Value:
         return self.operation(PRED, COMPARISONS[x.dtype][direction], x, y)
 
