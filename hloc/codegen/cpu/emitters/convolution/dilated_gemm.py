@@ -4,7 +4,7 @@ In a window with stride 1 over an input with `n - 1` holes between its elements,
 meets an input element; which ones depends on the output position modulo `n`. So each of the `n`
 residues is a packed gemm with a part of the kernel. Its results are dense in scratch memory and are
 copied to every n-th position of the result. Threads share groups of batch elements and residues.
-Of few features, `feature_sums` writes the results in place.
+Where features are few, `feature_sums` writes the results in place.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
-from hloc.shapes import dense_strides
+from hloc.shapes import ArrayShape, Layout, dense_strides
 
 MAX_PARTS = 9
 """Most residues, each of which is a gemm."""
@@ -226,7 +226,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     return KernelPlan(
         partial(_emit, c, found, computed),
         extent=c.result.dims[c.dims.output_batch] // found.together * len(found.parts),
-        scratch_bytes=computed + found.scratch_bytes,
+        scratch_bytes=computed + max(found.scratch_bytes, c.rhs.size_bytes),
         repeated_bytes=computed,
     )
 
@@ -239,7 +239,13 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
     lhs, rhs = operand_arrays(k)
     out, batch = k.output, c.dims.output_batch
     results_at = offset + found.padded_bytes
-    form = few_features_form(k.root, c.lhs, c.rhs, k.target)
+    kernel = _kernel_by_features(c)
+    form = few_features_form(k.root, c.lhs, kernel, k.target)
+    if form and kernel != c.rhs:
+        pointer = k.b.offset_pointer(k.scratch, offset)
+        copy = IrArray(pointer, rhs.dtype, kernel.dims, layout_strides(kernel))
+        copy_lines(k, rhs, copy)
+        rhs = copy
     with k.body.loop(k.begin, k.end) as number:
         n, place = math.div(number, len(found.parts)), math.rem(number, len(found.parts))
         first = math.mul(n, found.together)
@@ -269,6 +275,15 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
                 emit_packed(k, part.product, *operands, packed_at, whole=whole)
                 apart = IrArray(target.pointer, out.dtype, out.dims, found.apart)
                 copy_lines(k, whole, apart, part.out)
+
+
+def _kernel_by_features(c: Convolution) -> ArrayShape:
+    """Return the kernel's shape with contiguous input features."""
+    inputs = c.dims.kernel_input_feature
+    if layout_strides(c.rhs)[inputs] == 1:
+        return c.rhs
+    order = inputs, *(d for d in c.rhs.minor_to_major if d != inputs)
+    return ArrayShape(c.rhs.dtype, c.rhs.dims, Layout(order))
 
 
 def _group(k: KernelContext, array: IrArray, batch: int, first: IndexValue, size: int) -> IrArray:

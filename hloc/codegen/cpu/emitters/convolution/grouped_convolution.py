@@ -72,7 +72,7 @@ def few_features_form(
 ) -> FeatureSums | FilterRows | None:
     """Return the form of a routine for one output feature, None if none supports it on `target`.
 
-    For two, if the input has holes. Routines need loads of some lanes of a vector.
+    For few, if the input has holes. Routines need loads of some lanes of a vector.
     """
     a, dtype = convolution.attributes, convolution.array.dtype
     labels, window = a.dim_labels, _window(convolution)

@@ -27,10 +27,6 @@ PARAMETERS = (
     "ptr %context",
 )
 
-_PLACES = 4
-"""Positions along the last dimension that are computed together: they share loads of the kernel, if
-their windows lie inside the input."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -191,12 +187,15 @@ class PositionLoops(LineLoops):
     """Writes the loops over the positions of a line, some of them in blocks.
 
     Attributes:
+        together: positions along the last dimension that are computed together: they share loads of
+            the kernel, if their windows lie inside the input.
         limits: the part of the features that goes through a line together.
         pieces: the partition of a line.
     """
 
-    def __init__(self, w: RoutineWriter, dtype: DType) -> None:
+    def __init__(self, w: RoutineWriter, dtype: DType, together: int = 4) -> None:
         super().__init__(w, dtype)
+        self.together = together
         self.limits: tuple[IndexValue, IndexValue] = (0, 0)
         self.pieces: _Pieces
 
@@ -241,8 +240,8 @@ class PositionLoops(LineLoops):
         room = math.maximum(math.sub(math.add(held, pad), reach), 0)
         begin = math.minimum(inside, stop)
         past = math.minimum(stop, self.divided(room, stride))
-        blocks = math.div(math.maximum(math.sub(past, begin), 0), _PLACES)
-        after = math.sub(math.sub(stop, begin), math.mul(blocks, _PLACES))
+        blocks = math.div(math.maximum(math.sub(past, begin), 0), self.together)
+        after = math.sub(math.sub(stop, begin), math.mul(blocks, self.together))
         before = math.sub(begin, first)
         count = math.add(math.add(before, blocks), after)
         return _Pieces(first, math.sub(stop, first), before, blocks, count)
@@ -259,12 +258,12 @@ class PositionLoops(LineLoops):
         math = self.math
         behind = math.maximum(math.sub(number, pieces.before), 0)
         passed = math.minimum(behind, pieces.blocks)
-        i = math.add(math.add(pieces.first, number), math.mul(passed, _PLACES - 1))
+        i = math.add(math.add(pieces.first, number), math.mul(passed, self.together - 1))
         is_behind = math.compare("GE", number, pieces.before)
         is_block = self.w.b.and_(is_behind, math.compare("LT", behind, pieces.blocks))
         is_alone = self.w.b.not_(is_block)
         with self.body.when(is_block):
-            self._places(_PLACES, d, i, places, reaches)
+            self._places(self.together, d, i, places, reaches)
         with self.body.when(is_alone):
             self._places(1, d, i, places, reaches)
 
