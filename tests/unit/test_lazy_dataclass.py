@@ -12,6 +12,7 @@ from typing import ClassVar as ClassVar
 
 import pytest
 
+from hloc import lazy_dataclass
 from hloc.lazy_dataclass import dataclass
 
 Decorator = Callable[..., Any]
@@ -195,6 +196,38 @@ class Kept:
 
     a: int
     b: str = "b"
+
+
+def test_methods_are_compiled_after_some_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    made = lazy_dataclass._function
+
+    def counted(cls: Any, name: str, *rest: Any) -> Any:
+        compiled.append(name)
+        return made(cls, name, *rest)
+
+    monkeypatch.setattr(lazy_dataclass, "_function", counted)
+    pair = _pair(dataclass)
+    one = pair(1)
+    assert (one == pair(left=1), hash(one) == hash(pair(1, right="q"))) == (True, True)
+    assert compiled == []
+    for number in range(2 * lazy_dataclass._PLAIN_CALLS):
+        assert pair(number) == pair(number, "r") != pair(number, "q")
+        assert hash(pair(number)) == hash((number,))
+    assert sorted(compiled) == ["__eq__", "__hash__", "__init__"]
+
+
+def test_wrong_arguments_of_the_first_calls_and_of_later_ones() -> None:
+    for calls in (0, 2 * lazy_dataclass._PLAIN_CALLS):
+        named = _named(dataclass)
+        for _ in range(calls):
+            named("a")
+        for wrong in ((), ("a", "b")):
+            with pytest.raises(TypeError, match=r"__init__\(\)"):
+                named(*wrong)
+        with pytest.raises(TypeError, match="multiple values for argument 'name'"):
+            named("a", name="b")
+        assert named(name="c").name == "c"
 
 
 def test_pickling_before_and_after_methods_are_compiled() -> None:
