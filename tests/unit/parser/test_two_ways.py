@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lark import Lark
 
 from hloc.errors import HloError
-from hloc.parser import read_module
+from hloc.parser import plain_values, read_module
 from hloc.parser.grammar_file import grammar_text, rule_pattern
 from hloc.parser.lexer import Lexer
 from hloc.parser.plain_values import read_plain
@@ -165,6 +165,60 @@ def test_usual_spellings_need_no_lark(rule: str, text: str) -> None:
     spelled = text.replace("/*index=5*/", "")
     if rule != "parameters":  # their value is dropped
         assert read_plain(rule, spelled, _shape_of) == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("entry_computation_layout", "{(f32[2]{0}, s32[])->f32[2]{0}}"),
+        ("entry_computation_layout", "{((f32[1], u8[]))->()}"),
+        ("input_output_alias", "{ {0}: (0, {}, may-alias), {1,2}: (3, {4}, must-alias) }"),
+        ("int_list", "{2,0,1}"),
+        ("int_lists", "{{0,1},{2,3}}"),
+        ("output_to_operand_aliasing", "{{0,1}: (0, {2}), {}: (12, {})}"),
+        ("replica_groups", "{{0,1},{2,3}}"),
+        ("shape", "(f32[2], (), (pred[?]))"),
+        ("shapes", "{f32[2]{0}, (s32[])}"),
+        ("slice", "{[0:8], [1:32:3]}"),
+        ("window", "{size=3x3 pad=1_1x-1_1}"),
+    ],
+)
+def test_what_xla_prints_needs_no_pattern_of_its_rule(
+    rule: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patterns take 0.7 to 5 ms to compile; that of arrays is needed by every module."""
+    array = plain_values._pattern("array")
+    monkeypatch.setattr(plain_values, "_pattern", {"array": array}.__getitem__)
+    assert ValueReader(SourceFile(text)).read(rule, text, 0) == _by_grammar(rule, text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("entry_computation_layout", "{f32[2]->f32[]}"),
+        ("entry_computation_layout", "{(f32[2])(s32[])->f32[]}"),
+        ("entry_computation_layout", "{(f32[2], )->f32[]}"),
+        ("input_output_alias", "{ {0}: (0, {}, may-alias), }"),
+        ("input_output_alias", "{ {a}: (0, {}) }"),
+        ("int_list", "{2,,1}"),
+        ("int_lists", "{{0,1}{2,3}}"),
+        ("output_to_operand_aliasing", "{{0}: (0, {}, may-alias)}"),
+        ("replica_groups", "{{0,1},2}"),
+        ("shape", "(f32[2],, s32[])"),
+        ("shape", "(f32[2] s32[])"),
+        ("shape", "f32[2], s32[]"),
+        ("shapes", "{(f32[2]), }"),
+        ("slice", "{[0]}"),
+        ("slice", "{[0:1:2:3]}"),
+        ("window", "{size=3x3  pad=1_1x1_1}"),
+    ],
+)
+def test_what_looks_printed_but_is_not_is_read_as_by_the_grammar(rule: str, text: str) -> None:
+    try:
+        found: object = ValueReader(SourceFile(text)).read(rule, text, 0)
+    except HloError:
+        found = "refused"
+    assert found == _by_grammar(rule, text)
 
 
 def _changed() -> st.SearchStrategy[tuple[str, str]]:
