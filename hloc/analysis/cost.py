@@ -104,6 +104,11 @@ def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
 
 
 def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
+    """Return the operations of `inst`, without bytes; `bodies` are the costs of what it calls.
+
+    A called computation counts once per element that it is applied to: a reduction of n elements
+    to one is n of its reducer, the combination with the initial value included.
+    """
     name, elements = inst.opcode.name, elements_of(inst.shape)
     body = bodies[0].without_bytes() if bodies else Cost()
     if inst.opcode.transcendental:

@@ -196,6 +196,7 @@ def _computation(
 
 
 def _row(row: Row, facts: Facts, moved_places: frozenset[int]) -> DiffRow:
+    """Return `row` with both texts and, if it is a change, with what it means."""
     old, new = facts.old.get(row.uid), facts.new.get(row.uid)
     if row.kind == SAME:
         assert new is not None

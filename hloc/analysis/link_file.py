@@ -67,6 +67,11 @@ def _syntax_error(source: SourceFile, words: str) -> HloError:
 
 
 def _entry(source: SourceFile, axis: str, value: object) -> Entry:
+    """Return the link of one axis: a named link, or a table as the text `bandwidth/latency`.
+
+    Raises:
+        HloError: not a link, an unknown key, or one of the two keys is missing.
+    """
     span = _span(source, axis)
     if isinstance(value, str):
         return Entry(value, span)

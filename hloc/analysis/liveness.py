@@ -84,6 +84,11 @@ class _Marker:
             self._step(*self.waiting.pop())
 
     def _step(self, inst: Instruction, index: ShapeIndex) -> None:
+        """Mark what leaf `index` of `inst` is computed from.
+
+        Of a loop, the leaf's initial value and its value after an iteration, and all that the
+        condition reads; of a conditional, the leaf in every branch, and the selector.
+        """
         name = inst.opcode.name
         if name == "tuple":
             self.mark(inst.operands[index[0]], index[1:])

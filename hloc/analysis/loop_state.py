@@ -137,6 +137,11 @@ def _initial_values(state: LoopState, alone: frozenset[int]) -> Iterator[Hashabl
 def _leaf_classes(
     state: LoopState, initial: tuple[Hashable, ...], alone: frozenset[int]
 ) -> LeafClasses:
+    """Return the classes by partition refinement, as for the states of a finite automaton.
+
+    Two leaves stay in a class while an iteration that starts with equal leaves in it ends so.
+    Where all initial values differ, no two leaves can be equal, and each is looked at alone.
+    """
     if len({*initial}) == len(initial):
         kept = (n for n, key in enumerate(initial) if n not in alone and _keeps(state, n, key))
         return LeafClasses(tuple(range(len(state))), frozenset(kept))

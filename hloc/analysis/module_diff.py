@@ -203,6 +203,10 @@ def _removed_row(line: Line, causes: _Causes) -> Row:
 
 
 def _row(old: Line | None, new: Line, causes: _Causes) -> Row:
+    """Return what happened to one line: the first kind that applies, most telling first.
+
+    `old` is None if the computation did not have it; it may have moved from another one.
+    """
     uid, name = new.uid, new.name
     if old is None and uid in causes.homes:
         was = f"in {causes.homes[uid]}"

@@ -98,6 +98,11 @@ class _Hasher:
             yield f"{field.name}={text}"
 
     def _computation(self, computation: Computation, known: dict[Computation, bytes]) -> bytes:
+        """Return the digest of a computation: of all instructions, in whatever order they stand.
+
+        Sorted digests replace the order of the text; `down` adds who uses an instruction, and as
+        which operand, so that equal instructions in different roles differ.
+        """
         order = post_order(computation)
         up: dict[Instruction, bytes] = {}
         for inst in order:
@@ -136,6 +141,7 @@ class _Hasher:
         return content
 
     def _common(self, inst: Instruction) -> Iterator[str]:
+        """Yield what may stand at any instruction, as far as the options ask for it."""
         common = inst.common
         if self.options.names:
             yield f"name={inst.name}"

@@ -88,6 +88,7 @@ def row_work(body: Computation) -> RowWork | None:
 
 
 def _row_work(body: Computation) -> RowWork | None:
+    """Return the row-wise work of a fused computation, None if a member is not computed by rows."""
     if not any(inst.opcode.name == "reduce" for inst in body.instructions):
         return None
     root = body.root

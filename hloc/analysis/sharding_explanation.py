@@ -213,6 +213,7 @@ def explain_partitioned(
 
 
 def _row(timing: CollectiveTiming, network: Network, times: int, exact: bool) -> CollectiveRow:
+    """Return the row of one collective; bytes and seconds are of all `times` that it runs."""
     start = timing.inst
     collective = exchange_of(start)
     assert collective is not None

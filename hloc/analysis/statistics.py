@@ -195,6 +195,7 @@ def _arrays(inst: Instruction) -> Iterator[ArrayShape]:
 def _computations(
     module: Module, order: list[Computation], costs: dict[Computation, Cost]
 ) -> Iterator[ComputationStatistics]:
+    """Yield the entry first, callers before what they call; with whether a loop runs it."""
     looped = {
         called
         for computation in order

@@ -83,6 +83,10 @@ def _by_pattern(loop: Instruction) -> TripCount | None:
 def _counted(
     loop: Instruction, variable: Instruction, limit: Instruction, direction: str
 ) -> TripCount | None:
+    """Return the trip count if the loop runs while `variable direction limit`, None if unknown.
+
+    The step is tried in both signs, since adding 2^bits - 1 is subtracting 1 by wrap-around.
+    """
     condition, body = loop.called
     parameter, index = _source(variable)
     if not parameter.is_a("parameter") or parameter.computation is not condition:
@@ -240,6 +244,11 @@ def _follow(
     steps: dict[ShapeIndex, tuple[Instruction, list[Instruction]]],
     state: dict[ShapeIndex, Any],
 ) -> TripCount | None:
+    """Run the scalars that the condition reads, for at most `STEPS` iterations.
+
+    `steps` has the value of each leaf after an iteration, and the instructions to compute it from
+    `state`.
+    """
     for count in range(STEPS + 1):
         if not bool(_evaluated(condition, test, state)):
             return TripCount(count)
@@ -307,6 +316,7 @@ def _leaves_read(insts: list[Instruction]) -> Iterator[ShapeIndex]:
 def _evaluated(
     root: Instruction, insts: list[Instruction], state: dict[ShapeIndex, Any]
 ) -> np.ndarray[Any, Any]:
+    """Return the value of `root` by the evaluator; `insts` are what it needs, operands first."""
     values: dict[Instruction, Any] = {}
     with np.errstate(all="ignore"):
         for inst in insts:

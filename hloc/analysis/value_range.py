@@ -42,6 +42,10 @@ def _fits(found: Range, shape: ArrayShape) -> bool:
 
 
 def _range(inst: Instruction, ranges: dict[Instruction, Range]) -> Range | None:
+    """Return the lowest and highest value of a scalar from those of its operands, None if unknown.
+
+    The bounds are those of exact integers; the caller drops them if they do not fit the type.
+    """
     name = inst.opcode.name
     if name == "constant":
         literal = inst.attributes.literal

@@ -348,6 +348,11 @@ class _Assigner:
         outputs: dict[int, BufferClass],
         scratch: dict[Instruction, Slice],
     ) -> tuple[Buffer, ...]:
+        """Return every buffer with the intervals in which it is in use, in the order of first use.
+
+        A class with members in several slices (a donated parameter and the output that is written
+        over it) is shown in the output. Scratch memory is a buffer of its own, without values.
+        """
         classes = {id(found): found for found in self.coalescer.class_of}.values()
         of_outputs = {id(found) for found in outputs.values()}
         found = []
@@ -365,6 +370,7 @@ class _Assigner:
     def _report(
         self, slices: dict[int, Slice], packing: Packing, constants: list[ConstantArray]
     ) -> BufferReport:
+        """Add up the bytes of each kind of allocation, and count what sharing buffers saved."""
         copies = in_place = elided = 0
         for value in self.values.all:
             inst = value.inst

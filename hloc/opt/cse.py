@@ -43,6 +43,12 @@ class CommonSubexpressionElimination(RewritingPass):
         context: PassContext,
         fixed: frozenset[Instruction],
     ) -> None:
+        """Replace each instruction by the first that computes the same value, operands first.
+
+        Operands are merged before their users are compared, so one walk finds whole equal
+        expressions. Not merged: instructions with control dependencies or side effects, and
+        collectives in `fixed`.
+        """
         values = _Values(structures)
         pinned = fixed.union(computation.controlled, computation.awaited)
         for inst in post_order(computation):

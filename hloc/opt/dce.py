@@ -41,6 +41,7 @@ class DeadCodeElimination(RewritingPass):
         is_kept: Callable[[Instruction], bool],
         context: PassContext,
     ) -> None:
+        """Remove dead instructions, users before operands, then dead parameters of a fusion."""
         dead = _dead_instructions(computation, is_kept)
         if not dead:
             return

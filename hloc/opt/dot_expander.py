@@ -23,6 +23,12 @@ class RaggedDotRewriter(Expander):
     acts_on = frozenset({"ragged-dot"})
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Return the dot of whichever kind of dimension of lhs is ragged.
+
+        - batch: the groups are batches already, an ordinary dot;
+        - contracting: lhs is repeated for each group, with zeros outside of it, `[groups, m, n]`;
+        - free: the rows of lhs meet every group, and each keeps the result of its own.
+        """
         a, b = inst.attributes, Builder(inst.computation)
         lhs, rhs, sizes = inst.operands
         (ragged,) = a.lhs_ragged_dims

@@ -158,6 +158,11 @@ def _check_depth(inst: Instruction, depth: int) -> None:
 
 
 def _resolve_while(scope: Scope, inst: Instruction, depth: int) -> None:
+    """Replace a loop by one whose state also holds the size of each dynamic dimension.
+
+    A dimension is one of these if it is dynamic in the initial value or in the type of the loop,
+    its condition or its body: all of them must have one type.
+    """
     _check_depth(inst, depth)
     (init,) = inst.operands
     shapes = [inst.shape, *(c.parameters[0].shape for c in inst.called), inst.called[1].root.shape]
@@ -178,6 +183,10 @@ def _resolve_while(scope: Scope, inst: Instruction, depth: int) -> None:
 
 
 def _resolve_conditional(scope: Scope, inst: Instruction, depth: int) -> None:
+    """Replace a conditional by one whose operands and results also hold the dynamic sizes.
+
+    The branches agree on the sizes that they return: all that are dynamic in any of them.
+    """
     _check_depth(inst, depth)
     index, *arguments = inst.operands
     inner = []

@@ -30,6 +30,7 @@ def _of_type(inst: Instruction) -> Range:
 
 
 def _range(inst: Instruction, depth: int) -> Range:
+    """Return bounds of all elements of `inst`, both inclusive, from `depth` levels of operands."""
     low, high = whole = _of_type(inst)
     value = splat_value(inst)
     if value is not None:

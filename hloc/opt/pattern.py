@@ -90,6 +90,12 @@ class P:
         more: bool = False,
         reads: str = "",
     ) -> None:
+        """Set the fields, and derive from them what the rewriter asks of every instruction.
+
+        By `object.__setattr__`, since patterns are frozen. Derived are `is_flat` (no operand has a
+        pattern of its own), `kinds` (what the condition demands of the root) and `roots` (the
+        opcodes to try).
+        """
         opcodes = (opcode,) if isinstance(opcode, str) else opcode
         object.__setattr__(self, "opcodes", opcodes)
         object.__setattr__(self, "operands", operands)

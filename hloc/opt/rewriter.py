@@ -94,6 +94,7 @@ class _Rewriter:
         effectful: frozenset[Computation],
         fixed: frozenset[Instruction],
     ) -> None:
+        """Make an empty worklist; `budget` bounds the rewrites, in case rules undo each other."""
         self.computation = computation
         self.rules = rules
         self.context = context

@@ -20,6 +20,12 @@ class RngExpander(Expander):
     acts_on = frozenset({"rng"})
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Return `inst.array.dims` random elements of the distribution.
+
+        - `pred`: the low bit of random bits; integers: low + bits modulo (high - low);
+        - `rng_normal`: mean + deviation * normal;
+        - `rng_uniform`: low + (high - low) * [0, 1); a result that rounds up to high becomes low.
+        """
         b, dtype, dims = Builder(inst.computation), inst.array.dtype, inst.array.dims
         low, high = inst.operands
         if dtype.is_pred:

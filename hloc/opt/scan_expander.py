@@ -17,6 +17,7 @@ class ScanExpander(Expander):
     acts_on = frozenset({"scan"})
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Loop over the scanned dimension; outputs begin as zeros and are filled step by step."""
         b = Builder(inst.computation)
         split = len(inst.operands) - inst.attributes.num_carries
         inputs, carries = inst.operands[:split], inst.operands[split:]

@@ -111,6 +111,10 @@ def _starts_at_zero(inst: Instruction) -> bool:
 
 
 def _rewrite(inst: Instruction, k: int, slices: list[tuple[int, Instruction]]) -> None:
+    """Replace the slices of a sort by results of `topk` of the sorted dimension, moved last.
+
+    `slices` are the readers of the sort, each with the number of its operand; `k` is their length.
+    """
     b = Builder(inst.computation)
     (dim,) = inst.attributes.dimensions
     x = inst.operands[0]

@@ -291,6 +291,10 @@ class LaneBuilder(LlvmBuilder):
     # ---- memory
 
     def load_number(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        """Load one number per lane, of neighbours or of elements that are a small stride apart.
+
+        Types with fewer bits than their memory (`pred`, `s4`) are truncated after the load.
+        """
         if isinstance(pointer, LaneSlot):
             return self._assigned(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}", self.lanes)
         if not isinstance(index, VARYING):
@@ -349,6 +353,7 @@ class LaneBuilder(LlvmBuilder):
         return Lanes(dtype, text)
 
     def store_number(self, pointer: Value, index: Value | int, value: Value) -> None:
+        """Store one number per lane at neighbouring places; refuse lanes that go to one place."""
         if isinstance(pointer, LaneSlot):
             text = self.vector(value)
             self.fn.line(f"store {self.kind(value.dtype)} {text}, ptr {pointer.text}")
@@ -400,6 +405,7 @@ class LaneBuilder(LlvmBuilder):
         return Lanes(component_of(z.dtype), z.imag) if isinstance(z, Lanes) else super().imag(z)
 
     def load(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        """Load one value per lane; complex ones as a vector of both parts, which is then split."""
         if (
             isinstance(index, LaneIndex)
             and (self.reads_apart and not self.mask)

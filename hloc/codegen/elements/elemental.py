@@ -117,6 +117,11 @@ class ElementGenerator:
                 stack.append((wanted, self._start(wanted)))
 
     def _start(self, request: Request) -> Rule:
+        """Return the rule, not yet run, for the element that `request` names.
+
+        Where the instruction is a source of its frame (a parameter, or a value in memory) that is
+        a load; otherwise the rule of its opcode, elementwise if it has none.
+        """
         frame, inst, path, index = request
         if inst in frame.sources:
             return self._source(frame, inst, path, index)

@@ -210,6 +210,10 @@ class Accumulators:
 def _reduce(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
+    """Fold the reduced dimensions in one loop nest; unrolled if there are few elements.
+
+    The results of a variadic reduce are computed together and kept: `path` names the one wanted.
+    """
     key = ("reduce", frame, inst, index)
     cached = g.body.values.get(key)
     if cached is None:
@@ -251,6 +255,7 @@ def _add(frame: Frame, sums: Accumulators, at: Index) -> Generator[Request, Valu
 def _reduce_window(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
+    """Fold the elements of one window; positions in the padding are skipped by a branch."""
     key = ("reduce-window", frame, inst, index)
     cached = g.body.values.get(key)
     if cached is None:

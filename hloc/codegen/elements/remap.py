@@ -45,6 +45,7 @@ def _bitcast(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index)
 
 @rule("bitcast-convert")
 def _bitcast_convert(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
+    """Reinterpret bits; where widths differ, the last dimension of one side numbers the parts."""
     operand = inst.operands[0]
     source, target = operand.array.dtype, inst.array.dtype
     old, new = memory_bits(source), memory_bits(target)
@@ -181,6 +182,7 @@ def _get_dimension_size(g: ElementGenerator, frame: Frame, inst: Instruction, in
 
 @rule("pad")
 def _pad(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
+    """Take the operand where the index is on one of its elements, else the padding value."""
     operand, padding = inst.operands
     conditions: list[Value] = []
     at: list[IndexValue] = []
@@ -207,6 +209,7 @@ def _pad(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> 
 
 @rule("concatenate")
 def _concatenate(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
+    """Branch to the operand that holds the index; only the element of that one is computed."""
     dim = inst.attributes.dimensions[0]
     parts: list[tuple[int, Instruction]] = []
     start = 0
@@ -287,6 +290,11 @@ def _dynamic_slice(g: ElementGenerator, frame: Frame, inst: Instruction, index: 
 def _dynamic_update_slice(
     g: ElementGenerator, frame: Frame, inst: Instruction, index: Index
 ) -> Rule:
+    """Take the update where the index is inside of it, else the operand.
+
+    Starts are clamped, so that the update lies inside of the operand. In dimensions that the
+    update covers there is nothing to compare.
+    """
     operand, update = inst.operands[:2]
     conditions: list[Value] = []
     at: list[IndexValue] = []
@@ -310,6 +318,11 @@ def _dynamic_update_slice(
 
 @rule("gather")
 def _gather(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
+    """Take the operand's element at window offset plus start index.
+
+    The start vector is read from `indices` at the batch position; each component is clamped, so
+    that the window lies inside of the operand. Source: XLA operation semantics, "Gather".
+    """
     operand, indices = inst.operands
     if not operand.array.elements:
         # Empty windows may have a result that is not empty; in XLA, its elements are zero.

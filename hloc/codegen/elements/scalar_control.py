@@ -57,6 +57,7 @@ def _switch(g: ElementGenerator, selector: Value, requests: Sequence[Request]) -
 def _while(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
+    """Emit the loop with its state in stack slots, one per leaf, and keep the whole result."""
     key = ("while", frame, inst)
     result = g.body.values.get(key)
     if result is None:

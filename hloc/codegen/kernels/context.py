@@ -57,6 +57,17 @@ class KernelContext:
         lanes: int = 0,
         library_function: str = "",
     ) -> None:
+        """Start the kernel's function and its builders, and name its arrays.
+
+        Args:
+            inst: the instruction or fusion.
+            aliased: per output, the number of the operand leaf that shares its memory, or None.
+            name: of the function.
+            target: the processor to write for.
+            has_scratch: the function takes a pointer to scratch memory after those of the arrays.
+            lanes: elements per iteration of a loop, 0 for one.
+            library_function: what the kernel calls through a pointer, "" for nothing.
+        """
         self.inst = inst
         self.root = root_of(inst)
         self.aliased = aliased

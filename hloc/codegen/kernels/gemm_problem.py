@@ -121,6 +121,10 @@ def _dot(
     left: tuple[int, ...],
     right: tuple[int, ...],
 ) -> GemmProblem:
+    """Return the loops of a dot, by the order of its result: batch, free of lhs, free of rhs.
+
+    `left` and `right` are the strides of the operands' dimensions, in elements.
+    """
     result = layout_strides(out)
     count = len(a.lhs_batch_dims)
     batch = [

@@ -74,6 +74,10 @@ class _Rows:
         element: Element,
         operations: int,
     ) -> None:
+        """Choose how many vectors the inner loop takes at once: more copies for cheap elements.
+
+        Several running sums hide the latency of one; short rows take fewer.
+        """
         self.k, self.lanes, self.dims, self.sums = k, lanes, dims, sums
         *self.slow, self.last = order
         self.element = element

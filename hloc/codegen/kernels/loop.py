@@ -44,6 +44,10 @@ def fits_shape(member: ArrayShape, shape: ArrayShape) -> bool:
 
 
 def member_is_flat(inst: Instruction, shape: ArrayShape) -> bool:
+    """True if element i of `inst`, in memory order, needs element i of its operands only.
+
+    `shape` is that of the loop. Scalars and uniform constants fit any loop.
+    """
     name = inst.opcode.name
     if name == "tuple":
         return True

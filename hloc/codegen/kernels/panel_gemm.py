@@ -122,6 +122,11 @@ def _unrolled(depth: int, rows: int) -> int:
 def _tile(
     k: KernelContext, p: PanelGemm, row: IndexValue, slots: Sequence[Value], unroll: int
 ) -> None:
+    """Compute `len(slots)` rows of the result from `row` on, times one panel of columns.
+
+    Long sums of floats are added up block by block into `totals`, which bounds their rounding
+    error.
+    """
     rows = [k.math.add(row, r) for r in range(len(slots))]
     whole = p.depth // unroll * unroll
     _clear(k, p, slots)

@@ -192,6 +192,7 @@ class _Function:
             self._statement(statement)
 
     def _statement(self, statement: ast.stmt) -> None:
+        """Translate one statement; a `for` over a range becomes a `while` with a step."""
         match statement:
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
@@ -248,6 +249,7 @@ class _Function:
         self._start(after)
 
     def _condition(self, test: ast.expr, then: str, other: str) -> None:
+        """Branch to label `then` if `test` holds, else to `other`; `and` and `or` stop early."""
         match test:
             case ast.BoolOp(op=op, values=values):
                 for value in values[:-1]:
@@ -272,6 +274,10 @@ class _Function:
     # ---- values and places
 
     def _expression(self, node: ast.expr) -> Value:
+        """Return the value of an expression, after the lines that compute it.
+
+        The name `state` is the one global structure; `NAME_.MEMBER` is a member of a C enum.
+        """
         match node:
             case ast.Constant(value=bool() | int() as number):
                 return Value(str(int(number)))

@@ -28,6 +28,7 @@ def make_boundary_static(module: Module) -> DynamicBoundary:
 
 
 def _static_parameters(module: Module) -> tuple[HiddenSize, ...]:
+    """Add an `s32[]` parameter for each dynamic dimension of a parameter; its readers use it."""
     entry = module.entry
     hidden: list[HiddenSize] = []
     sizes: dict[tuple[Instruction, ShapeIndex, int], Instruction] = {}
@@ -76,6 +77,7 @@ def _origin(inst: Instruction) -> tuple[Instruction, ShapeIndex]:
 
 
 def _static_results(module: Module) -> tuple[HiddenSize, ...]:
+    """Append the sizes of dynamic results to the root, which becomes `(result, sizes...)`."""
     entry = module.entry
     if not has_dynamic(entry.root.shape):
         return ()

@@ -73,6 +73,7 @@ class _Checker:
         self._check_calls()
 
     def _step(self, step: Step) -> None:
+        """Check one step: its areas lie in their slots, and what it calls exists."""
         match step:
             case KernelStep():
                 self._kernel(step)
@@ -100,6 +101,11 @@ class _Checker:
     # ---- kernels and functions of the host
 
     def _kernel(self, step: KernelStep) -> None:
+        """Check that what a kernel writes overlaps nothing else that it reads or writes.
+
+        The one exception is a result that shares the whole memory of an operand, as its request
+        says.
+        """
         if any(not 0 <= number < len(self.plan.kernels) for number in step.kernels):
             raise _Fault(f"there are {len(self.plan.kernels)} kernels")
         request = self.plan.kernels[step.kernel]

@@ -162,6 +162,7 @@ class _Planner:
         return [step for step in result if step is not None]
 
     def _step(self, inst: Instruction) -> Step | None:
+        """Return the step that runs `inst`, None if there is nothing to do at run time."""
         how = runs_as(inst)
         if how == "nothing":
             return None

@@ -77,6 +77,11 @@ def rule(
     """
 
     def decorate(function: RuleFunction) -> AuthoredRule:
+        """Check the arguments, and wrap `function` as an `AuthoredRule`.
+
+        All checks happen when the rule is defined, so that its author sees them and not who runs
+        it.
+        """
         shown = getattr(function, "__name__", "rule")
         doc = inspect.getdoc(function) or ""
         if not doc:
@@ -139,6 +144,11 @@ class _Caller:
     def _call(
         self, computation: Computation, inst: Instruction, found: Names
     ) -> Instruction | None:
+        """Return the replacement of `inst`, None if the rule declines.
+
+        Raises:
+            HloError: the function failed or returned something else; with the line of the rule.
+        """
         arguments: list[Any] = [Found(inst, found)]
         if self.wants_builder:
             arguments.append(RuleBuilder(computation, inst))

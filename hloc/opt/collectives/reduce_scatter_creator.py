@@ -54,6 +54,10 @@ class ReduceScatterCreator(RewritingPass):
 
 
 def _scatter(inst: Instruction, part: Instruction, dim: int) -> None:
+    """Replace the all-reduce `inst` and its only user, the slice `part`, by a reduce-scatter.
+
+    It splits dimension `dim`, in the same groups and with the same reduction.
+    """
     computation, old = inst.computation, inst.attributes
     attributes = ReduceScatterAttributes(
         channel_id=old.channel_id,

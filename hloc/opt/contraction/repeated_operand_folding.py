@@ -101,6 +101,12 @@ def _copies_in(inst: Instruction) -> _Copies | None:
 
 
 def _copies_of(number: int, side: Side) -> _Copies | None:
+    """Return the copies in the batches of one operand of a dot, None if there are none.
+
+    Either the operand is a broadcast that adds one batch dimension, or a reshape of one that
+    merges the added dimension with a neighbour: `f32[2,8,d]` from `f32[2,1,d]` by way of
+    `f32[2,4,2,d]`.
+    """
     operand = side.operand
     is_merged = operand.is_a("reshape")
     broadcast = operand.operands[0] if is_merged else operand

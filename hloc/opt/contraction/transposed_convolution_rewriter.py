@@ -74,6 +74,7 @@ class TransposedConvolutionRewriter(Expander):
         return pays and prod(len(_groups(d)) for d in tiled) <= _MOST_CONVOLUTIONS
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Pad where the window is one element; interleave dense convolutions elsewhere."""
         b, places = Builder(inst.computation), places_of(inst)
         window = window_of(inst).dimensions
         input_dims, dims = inst.operands[0].array.dims, list(inst.array.dims)

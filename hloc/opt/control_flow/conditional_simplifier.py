@@ -114,6 +114,11 @@ _SMALL_ELEMENTS = 1024
 
 
 def _plan(branches: Branches, effects: Effects, has_effects: bool) -> _Plan:
+    """Decide for each leaf of the result: dropped, returned by the branches, or a `select`.
+
+    If the conditional stays, large leaves stay in it: a `select` reads both arrays. Leaves that
+    every branch takes from the same value are merged; tokens are not, if they order side effects.
+    """
     used = [n for n in range(len(branches.indices)) if _is_used(branches, n)]
     free = [n for n in used if _is_free(branches, n, has_effects)]
     if len(free) < len(used) or has_effects:
@@ -246,6 +251,11 @@ def _picked(branches: Branches, n: int) -> Instruction:
 
 
 def _new_conditional(branches: Branches, plan: _Plan, effects: Effects) -> Instruction:
+    """Add the conditional of `plan`, with branches of their own.
+
+    It returns the kept leaves, flat if the old one returned a tuple. Each operand is a tuple of
+    the leaves that the branch still reads, or the old operand if it reads all of it.
+    """
     conditional = branches.conditional
     computation = conditional.computation
     operands, called = [branches.predicate], []

@@ -81,6 +81,11 @@ def rewrite_loop(
 def _new_loop(
     state: LoopState, new: NewState, effects: Callable[[Computation], Iterable[Instruction]]
 ) -> Instruction:
+    """Add a loop over the flat tuple of the kept leaves, then the hoisted values.
+
+    Condition and body are copies of the old ones. The body returns the hoisted values unchanged,
+    so that they are loop invariants.
+    """
     loop = state.loop
     condition, body = loop.called
     computation, module = loop.computation, loop.computation.module

@@ -36,6 +36,11 @@ def rule_for(inst: Instruction) -> Rule:
 
 
 def _elementwise(scope: Scope, inst: Instruction) -> None:
+    """Give each dimension the size that its operands have there.
+
+    Where two operands may differ, an operand of size 1 at run time is repeated to the other's
+    size, as XLA does for implicit broadcasts of dynamic dimensions.
+    """
     rank = inst.array.rank
     operands = list(inst.operands)
     sizes: dict[int, Instruction] = {}
@@ -129,6 +134,12 @@ def _clamped(scope: Scope, size: Instruction, bound: int) -> Instruction:
 
 
 def _custom_call(scope: Scope, inst: Instruction) -> None:
+    """Resolve the custom calls that convert between static and dynamic shapes; refuse unknown ones.
+
+    `SliceToDynamic(array, sizes...)` is the array with these sizes; `PadToStatic(array)` is a
+    tuple of the array with zeros outside, and its sizes. Targets that return an operand keep its
+    sizes.
+    """
     target = inst.attributes.custom_call_target
     if target in ("SliceToDynamic", "PadToStatic") and not is_call_of(inst, target):
         refuse(inst, f'custom-call target "{printable(target)}" is not known with these shapes')
@@ -367,6 +378,7 @@ def _windows(scope: Scope, size: Instruction, d: Any) -> Instruction:
 
 
 def _dot(scope: Scope, inst: Instruction) -> None:
+    """Mask the contracted dimensions of both sides; batch and free dimensions keep their sizes."""
     a = inst.attributes
     lhs, rhs = inst.operands
     pairs = list(zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True))
@@ -396,6 +408,10 @@ def _dot(scope: Scope, inst: Instruction) -> None:
 
 
 def _convolution(scope: Scope, inst: Instruction) -> None:
+    """Mask features and spatial dimensions of the input, and the input features of the kernel.
+
+    Refused where a dynamic size would change the window or the groups.
+    """
     if len(inst.operands) != 2:
         refuse(inst, "an operand is sparse")
     a, (lhs, rhs) = inst.attributes, inst.operands

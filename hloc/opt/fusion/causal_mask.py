@@ -104,6 +104,11 @@ def _bound(attention: Attention, pred: Instruction, is_seen: bool) -> _Bound | N
 def _compared(
     attention: Attention, compare: Instruction, dims: tuple[int, ...], holds: bool
 ) -> _Bound | None:
+    """Return the bound of a comparison of query and key positions, None if it is none.
+
+    Brought into the form `query + a > key + b` or `>=` first: `holds` False negates the
+    comparison, and its sides are swapped if the key is on the left.
+    """
     direction = compare.attributes.direction
     lines = [_line(operand, dims) for operand in compare.operands]
     if direction not in _NEGATED or lines[0] is None or lines[1] is None:

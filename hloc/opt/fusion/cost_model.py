@@ -165,6 +165,11 @@ def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
 
 
 def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal | None:
+    """Return why recomputing `inst` in the kernels that read it costs more than it saves, or None.
+
+    Saved are a write, a read per use, and a kernel. The costs are elements computed more than
+    once, and reading the operands again in every further kernel.
+    """
     elements, weight = elements_of(inst.shape), weight_of(inst)
     asked = computed = times_made = 0
     for maps in reads.values():

@@ -310,6 +310,7 @@ def _is_dear(own: Region, region: Region, elements: int) -> bool:
 
 
 def _why_not_columns(own: Region, region: Region) -> str:
+    """Return why two regions are not to be merged into one of column reductions, "" if they are."""
     if own.form is Form.LOOP:
         return _why_not_map(own, region)
     if region.form is not Form.COLUMNS:

@@ -69,6 +69,7 @@ class _Queue:
     def __init__(
         self, computation: Computation, limits: PriorityFusion, context: PassContext
     ) -> None:
+        """Make the kernels: row-wise regions, then each instruction that needs one, users first."""
         order = live_instructions(computation)
         self.limits, self.context = limits, context
         self.chip = limits.chip or DEFAULT_CHIP

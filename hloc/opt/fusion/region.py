@@ -136,6 +136,7 @@ def kernel_of(inst: Instruction, *, unfused: bool = False) -> Kernel | None:
 
 
 def _fusion_kernel(inst: Instruction) -> Kernel | None:
+    """Return the kernel of a fusion, None if a member has a kernel of a kind that is not joined."""
     if inst.control_predecessors:
         return None
     (body,) = inst.called
@@ -166,6 +167,11 @@ def _kernel(
     outputs: tuple[Instruction, ...],
     reads: dict[Instruction, list[Instruction]],
 ) -> Kernel | None:
+    """Return the kernel of `order` in its form, None if it has no form or a result has a layout.
+
+    The form follows from the first reduction: none is a loop, of the last dimensions is rows, of
+    others is columns.
+    """
     values = _values(inst)
     if not values or any(value.array.layout is not None for value in values):
         return None

@@ -98,6 +98,11 @@ class _Planner:
         self.room = MAX_TEMPORARY_BYTES
 
     def plan(self) -> RowPlan:
+        """Put every write and reduction into the stage of its level, with what they need.
+
+        Level n is what depends on n reductions one after another, so that stage n runs after they
+        are done. Values with one element per row (`ROW`) are written when all stages are done.
+        """
         writes = [o for o in dict.fromkeys(self.outputs) if self._access(o) == FULL]
         ends = [o for o in dict.fromkeys(self.outputs) if self._access(o) == ROW]
         reduces = self.reduces

@@ -40,6 +40,7 @@ def _contracts_one(inst: Instruction, found: Found) -> bool:
 
 
 def _product(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """`x * y`, both broadcast to the dimensions of the result."""
     attributes = inst.attributes
     batch = len(attributes.lhs_batch_dims)
     left = _spread(

@@ -87,6 +87,7 @@ def array_of(leaf: Leaf) -> ArrayShape:
 
 
 def _connections(module: Module) -> Iterator[tuple[Leaf, Leaf]]:
+    """Yield the pairs of leaves that are one array, forwarded by an instruction or a call."""
     for inst in control_flow_instructions(module):
         if inst.is_a("tuple"):
             for i, operand in enumerate(inst.operands):

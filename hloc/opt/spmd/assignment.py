@@ -79,6 +79,12 @@ _Source = tuple[tuple[int, ...], Tiling, int]
 
 
 def _candidates(rule: FactorRule, sources: Sequence[_Source], mesh: Mesh) -> Iterator[Assignment]:
+    """Yield assignments worth costing, each once; one of them computes everything on every device.
+
+    An axis can split one factor only, so sources compete. Each source leads once, and the others
+    take what axes are left, largest array first; with and without splitting reduced factors, whose
+    partial sums need a collective; and each source alone.
+    """
     by_size = sorted(sources, key=lambda source: -source[2])
     seen = set()
     for first in [None, *by_size]:
@@ -131,6 +137,11 @@ def _cost(
     result_bytes: int,
     result_dims: Sequence[int],
 ) -> float:
+    """Return the bytes a device sends under `candidate`, and a little for its share of the work.
+
+    Counted are: bringing each operand into the tiling that the assignment asks for, the all-reduce
+    of partial sums (2 (n - 1) / n of the result, a ring), and moving the result into `wanted`.
+    """
     cost = sum(
         reshard_bytes(value, candidate.tiling(factors))
         for factors, value in zip(rule.operands, values, strict=True)

@@ -77,6 +77,11 @@ class _Plan:
 
 
 def _plan(region: Region, inst: Instruction, lhs: Value, rhs: Value) -> _Plan | None:
+    """Return what each device computes of a convolution, None if a spatial split is not possible.
+
+    Per sharded spatial dimension of the input: if the kernel is sharded alike, devices compute
+    partial sums over their part; otherwise each computes its part of the output.
+    """
     at, mesh = inst.attributes, region.mesh
     labels = at.dim_labels
     plan = _Plan(

@@ -86,6 +86,12 @@ class Walk:
     # ---- instructions
 
     def _instruction(self, inst: Instruction) -> Tree:
+        """Return the local value of `inst`; tuples are trees of the values of their elements.
+
+        Instructions in a manual region (`shard_map`) are written for one device already. If they
+        are manual over all axes they are copied; over some axes, the partitioner works on the
+        others.
+        """
         if inst.is_a("tuple"):
             return tuple(self.trees[operand] for operand in inst.operands)
         if inst.is_a("get-tuple-element"):

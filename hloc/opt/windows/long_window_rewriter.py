@@ -37,6 +37,7 @@ class LongWindowRewriter(Expander):
     leave_pools: bool = False
 
     def when(self, inst: Instruction) -> bool:
+        """True if folding by doubling is allowed and clearly less work than folding each window."""
         window = inst.attributes.window
         if (
             window is None

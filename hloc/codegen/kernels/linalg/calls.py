@@ -130,6 +130,11 @@ def linalg_call(inst: Instruction, name: str, views: tuple[str, ...]) -> LinalgC
 def _call(
     algorithm: Algorithm, shapes: tuple[ArrayShape, ...], views: tuple[str, ...]
 ) -> LinalgCall | None:
+    """Return the problem if shapes and views fit the algorithm's regions, else None.
+
+    All arrays have the same batch dimensions in front, and a size with one name (`n`) is one
+    number.
+    """
     numbers = (*algorithm.reads, *algorithm.leaves)
     if not len(shapes) == len(views) == len(numbers) or shapes[0].dtype not in TYPES:
         return None

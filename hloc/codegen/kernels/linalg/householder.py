@@ -171,6 +171,11 @@ def multiply_conjugate(work: Work) -> None:
 def _multiplied(
     work: Work, *, forwards: bool, conjugates_factor: bool, conjugates_vector: bool
 ) -> None:
+    """Apply the reflectors to the matrix, the first one first if `forwards`.
+
+    Whole panels of reflectors are applied at once; those that do not fill a panel are the last
+    ones, and are applied one by one.
+    """
     v, tau, matrix = work.regions
     count = work.sizes["k"]
     if conjugates_vector and work.dtype.is_complex:

@@ -55,6 +55,11 @@ def eigen_upper(work: Work) -> None:
 
 
 def _eigen(work: Work, *, is_lower: bool) -> None:
+    """Rotate pairs of columns and rows until no element beside the diagonal is above the limit.
+
+    The matrix is scaled first, so that squares neither overflow nor vanish; `poison` is added at
+    the end: 0, or NaN if an element of the matrix is not finite.
+    """
     a, vectors, values, info = work.regions
     b, size = work.b, work.sizes["n"]
     info.store(0, 0, b.const(S32, 0))

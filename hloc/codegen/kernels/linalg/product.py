@@ -128,6 +128,7 @@ class Subtraction:
     """
 
     def __init__(self, work: Work) -> None:
+        """Name the arguments of the routine, as in the signature above."""
         self.work, self.b, self.math, self.body = work, work.b, work.math, work.body
         self.dtype = work.dtype
         self.width = tile_columns(self.dtype, work.b.target)

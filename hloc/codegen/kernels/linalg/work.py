@@ -101,6 +101,7 @@ class Work:
         has_blocks: bool = False,
         strips: Sequence[int] = (),
     ) -> None:
+        """Take the builders of `w`; regions and memory for packing are set by the caller."""
         self.body, self.b, self.math = w.body, w.b, w.math
         self.dtype, self.part = dtype, component_of(dtype)
         self.sizes: dict[str, IndexValue] = {**sizes, "one": 1}
@@ -244,6 +245,11 @@ class Work:
         stop: IndexValue,
         terms: Sequence[Callable[[IndexValue], Value]],
     ) -> list[Value]:
+        """Return `terms` folded over `start <= i < stop` by the reducer `name`, in one pass over i.
+
+        First by vectors of each length in `strips`, whose lanes are folded at the end, then the
+        remaining elements one by one.
+        """
         b, dtype = self.b, self.part if name == "maximum" else self.dtype
         found = [self.variable(dtype, b.const(dtype, 0)) for _ in terms]
         for lanes in self.strips:

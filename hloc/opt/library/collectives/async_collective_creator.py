@@ -72,6 +72,7 @@ def _is_splittable(inst: Instruction) -> bool:
 
 
 def _split(inst: Instruction) -> None:
+    """Replace `inst` by a `-start` instruction, and a `-done` that waits for it."""
     computation, name = inst.computation, inst.opcode.name
     start = computation.add(
         OPCODES[f"{name}-start"],

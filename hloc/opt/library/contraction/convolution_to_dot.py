@@ -35,6 +35,7 @@ class ConvolutionToDot(Expander):
         )
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Contract input features and the dimensions that the window covers; the rest is free."""
         b, places = Builder(inst.computation), places_of(inst)
         window = window_of(inst).dimensions
         lhs, rhs = inst.operands

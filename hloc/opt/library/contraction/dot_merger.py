@@ -90,6 +90,7 @@ def _key(inst: Instruction, shared: int) -> Key:
 
 
 def _merge(group: list[Instruction], shared: int) -> None:
+    """Replace dots with the same operand number `shared` by slices of one dot."""
     first = group[0]
     computation, b = first.computation, Builder(first.computation)
     both = sides(first)

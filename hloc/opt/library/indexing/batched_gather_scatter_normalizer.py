@@ -28,6 +28,7 @@ class BatchedGatherScatterNormalizer(Expander):
         return is_static(inst) and bool(batching)
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Turn each batching dimension into an ordinary one whose index is the batch's position."""
         b, a = Builder(inst.computation), inst.attributes
         if inst.is_a("gather"):
             old = gather_places(inst)

@@ -32,6 +32,10 @@ class TriangularSolveExpander(Expander):
         return is_static(inst) and all(x.array.elements for x in inst.operands)
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Bring the system into the form `a x = b` with a lower `a`, solve it, undo the changes.
+
+        An upper triangle becomes a lower one by reversing rows and columns.
+        """
         b, attributes = Builder(inst.computation), inst.attributes
         wide = working_type(inst.array.dtype)
         matrix, right = (b.convert(operand, wide) for operand in inst.operands)

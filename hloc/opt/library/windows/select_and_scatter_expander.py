@@ -29,6 +29,11 @@ class SelectAndScatterExpander(Expander):
         return is_static(inst)
 
     def expand(self, inst: Instruction) -> Instruction:
+        """Find the index of the element that each window selects; scatter the sources there.
+
+        The operand is flattened: one index per window, `s32[windows,1]` (`s64` from 2^31 elements
+        on).
+        """
         b = Builder(inst.computation)
         operand, source, init = inst.operands
         dims, dtype = operand.array.dims, operand.array.dtype
