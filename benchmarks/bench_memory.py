@@ -152,6 +152,7 @@ class Xla:
         return found
 
     def _ask(self, text: str) -> dict[str, Any]:
+        """Return the child's answer on a module's text, or a fault if it dies or is late."""
         if self._child is None:
             self._child = subprocess.Popen(
                 [sys.executable, __file__, "--worker"],

@@ -70,6 +70,7 @@ def events_between(old: Module, new: Module, by: str) -> tuple[Event, ...]:
 
 
 def _events(old: Module, new: Module, by: str) -> Iterator[Event]:
+    """Yield the change log, made by `by`, from `old` to `new`; instructions match by uid."""
     before = {inst.uid: inst for inst in _ordered(old)}
     after = {inst.uid: inst for inst in _ordered(new)}
     homes = {computation.uid for computation in old.computations}

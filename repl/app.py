@@ -72,6 +72,7 @@ def _run_session(arguments: Namespace) -> int:
 
 
 def _arguments(words: Sequence[str]) -> Namespace:
+    """Return the arguments of the command line; a wrong one ends the program with a suggestion."""
     parser = ArgumentParser(
         prog="hlo-repl",
         description="Look into HLO modules and passes, step by step.",

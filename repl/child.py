@@ -96,6 +96,13 @@ class Child:
         return answer
 
     def _exchange(self, request: Request, timeout: float) -> Answer:
+        """Send one request and wait for its answer, at most `timeout` seconds.
+
+        A child that crashed, hangs or was interrupted is ended: the next request starts another.
+
+        Raises:
+            HloError: the child died.
+        """
         try:
             process = self._started()
         except BaseException:

@@ -81,6 +81,7 @@ class HloCompleter(Completer):
     def _by_kind(
         self, takes: str, command: str, rest: str, word: str, event: CompleteEvent
     ) -> Iterable[Completion]:
+        """Return completions for each of the kinds of word in `takes`."""
         if takes == "file":
             return _files(command, rest, event)
         kinds: dict[str, Callable[[str], Iterable[Completion]]] = {

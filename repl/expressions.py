@@ -67,6 +67,7 @@ def condition(text: str) -> Condition:
 
 
 def _compile(tree: ast.expr) -> Condition:
+    """Return the condition as nested functions of the module and the number of rewrites."""
     match tree:
         case ast.Constant(value=int() | float() as value):
             return lambda _module, _rewrites: value

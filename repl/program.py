@@ -59,6 +59,10 @@ class Program:
         return self._carry_out(execute(self.session, line))
 
     def _carry_out(self, results: Results) -> bool:
+        """Show the results of one command as they come; return False if the program ends.
+
+        Faults are shown, so that a session survives them; only an output that is gone ends it.
+        """
         self.session.progress.hidden = self.session.settings.is_on("a11y")
         try:
             for result in results:

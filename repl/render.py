@@ -183,6 +183,7 @@ def _origin(result: Origin) -> Iterator[Text]:
 
 
 def _help(result: Help) -> Iterator[Text]:
+    """Yield the list of commands by group, or one command with an example."""
     if len(result.commands) == 1:
         (command,) = result.commands
         yield styled(command.usage, "bold")

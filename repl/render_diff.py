@@ -97,6 +97,7 @@ def _signed(number: int, text_of: Callable[[int], str]) -> str:
 
 
 def _stat(shown: ShownDiff) -> Iterator[Text]:
+    """Yield the changes counted by computation and by rule, and the costs before and after."""
     old, new = shown.measures
     yield Text(f"{_states(shown)}   {printable(shown.by)}   {shown.table.summary()}", style="bold")
     width = max(len(title_of(c)) for c in shown.table.computations)

@@ -12,6 +12,7 @@ from repl.kernel_view import KernelView
 
 
 def _kernel(result: KernelView) -> Iterator[Text]:
+    """Yield the place in the kernel, what the last instruction wrote, and how it ended."""
     for number, text in enumerate(result.head):
         yield Text(f"{'  ' if number else ''}{printable(text)}", style="" if number else "bold")
     yield Text(f"  {result.place}", style="dim")

@@ -66,6 +66,7 @@ def _pipeline(result: PipelineView) -> Iterator[Text]:
 
 
 def _applied(result: Applied) -> Iterator[Text]:
+    """Yield a pass that was applied: rewrites by rule, time, warnings, faults that it left."""
     if result.state is None:
         yield styled(f"  {result.what}: nothing to do", "dim")
     else:
@@ -198,6 +199,7 @@ def _bench(result: Bench) -> Iterator[Text]:
 
 
 def _verified(result: Verified) -> Iterator[Text]:
+    """Yield the verdict on two states, with the first inputs on which they differ."""
     count, labels = len(result.comparisons), (result.before.label, result.after.label)
     if result.ok:
         ulp = max((c.max_ulp for c in result.comparisons), default=0)

@@ -32,6 +32,7 @@ class Terminal:
     """A prompt for one session."""
 
     def __init__(self, session: Session, *, plain: bool = False) -> None:
+        """Make the prompt; history is kept in memory only if there is no folder for it."""
         self.session = session
         self.status = StatusLine(session)
         self.completer = HloCompleter(session)
@@ -81,6 +82,7 @@ class Terminal:
     # ---- keys
 
     def _keys(self) -> KeyBindings:
+        """Return what keys do that the prompt gives another meaning, or none."""
         keys = KeyBindings()
 
         @keys.add("enter", filter=completion_is_selected)

@@ -155,6 +155,14 @@ class _Verification:
     runner: Runner
 
     def run(self) -> Verified:
+        """Compare the states on one input set after another, until `verify-seconds` are over.
+
+        If an answer differs, the other sets run too; then the wrong rewrite is searched on the
+        first one.
+
+        Raises:
+            HloError: the old state runs on no inputs.
+        """
         session, old, new = self.session, self.old, self.new
         names = planned_sets(old.module, session.inputs.seed)
         comparisons: list[Comparison] = []

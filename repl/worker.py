@@ -74,6 +74,10 @@ def _load_plugins(plugins: tuple[tuple[str, float], ...]) -> None:
 
 
 def _carried_out(request: Request, programs: OrderedDict[str, Runnable]) -> Answer:
+    """Compile the program if it is new, then run it until `request.seconds` are over.
+
+    Without its text, a program that is not kept any more gives `UNKNOWN`: the parent sends it.
+    """
     _load_plugins(request.plugins)
     program = programs.get(request.key)
     if program is None:

@@ -41,6 +41,7 @@ def _one_process(
     limit_seconds: float,
     on_death: Callable[[str], Row],
 ) -> Iterator[tuple[str, Row]]:
+    """Yield a row per program until the process ends; the program that ended it has a fault."""
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
         process = subprocess.Popen(
             [*command, *names], cwd=ROOT, env=dict(environment), text=True,

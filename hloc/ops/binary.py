@@ -215,6 +215,8 @@ REMAINDER = define(
 def _define_extremum(
     name: str, reads: str, evaluate: EvaluateFunction, direction: str, pred: emit.Emit
 ) -> Opcode:
+    """Define `maximum` or `minimum`; `direction` is the comparison by which x is taken."""
+
     def integers(b: ScalarBuilder, x: Value, y: Value) -> Value:
         return b.select(b.compare(direction, x, y), x, y)
 

@@ -92,6 +92,11 @@ def dense_operands(name: str, request: ShapeRequest) -> tuple[Shape, ...]:
 def _dense(
     name: str, side: str, shape: Shape, operands: tuple[Shape, ...], sparsity: BlockSparsity
 ) -> Shape:
+    """Return the shape of the operand named `side` with all elements, stored and omitted.
+
+    Raises:
+        HloError: the operand of positions or the configuration is not one that XLA takes.
+    """
     known = 2 <= sparsity.places < len(operands)
     require(known, f"{name}: no operand idx={sparsity.places} has the places of the {side}")
     values, places = shape, operands[sparsity.places]

@@ -201,6 +201,10 @@ def _evaluate_dot(inst: Instruction, operands: Operands, _call: CallFunction) ->
 
 
 def _evaluate_ragged_dot(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
+    """Evaluate by a masked dot per group.
+
+    Source: `jax.lax.ragged_dot_general`, whose three modes are the kinds of the ragged dimension.
+    """
     lhs, rhs, sizes = operands
     a = inst.attributes
     dtype = inst.array.dtype
@@ -279,6 +283,7 @@ def _scaled(array: Array, scale: Array) -> Array:
 
 
 def _factors_of_dot(draft: FactorDraft, inst: Instruction) -> None:
+    """Batch dimensions have a factor in operands and result, contracted ones in both operands."""
     at, (lhs, rhs) = inst.attributes, (operand.array for operand in inst.operands[:2])
     if len(inst.operands) > 2:
         return

@@ -109,6 +109,11 @@ def _interleaved(
 
 
 def _evaluate_gather(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
+    """Evaluate as one NumPy index per operand dimension: clamped start plus position in the window.
+
+    The result of the indexing is `[batch..., window...]`; `offset_dims` says where the window's
+    dimensions go.
+    """
     operand, indices = operands
     a: GatherAttributes = inst.attributes
     if 0 in inst.array.dims or operand.size == 0:
@@ -134,6 +139,7 @@ def _evaluate_gather(inst: Instruction, operands: Operands, _call: CallFunction)
 
 
 def _factors_of_gather(draft: FactorDraft, inst: Instruction) -> None:
+    """Factors: batch dimensions of the indices, and window dimensions that are taken whole."""
     at = inst.attributes
     operand, indices = (o.array for o in inst.operands)
     source, starts = draft.operands

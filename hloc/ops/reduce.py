@@ -174,6 +174,7 @@ def _evaluate_map(inst: Instruction, operands: Operands, call: CallFunction) -> 
 
 
 def _evaluate_scan(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
+    """Call the computation per step: `(carries..., slices...)` to `(outputs..., carries...)`."""
     attributes = inst.attributes
     (dim,) = attributes.dimensions
     split = len(operands) - attributes.num_carries

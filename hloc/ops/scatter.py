@@ -86,6 +86,7 @@ def infer_scatter(request: ShapeRequest) -> Shape:
 def _check_scatter_dims(
     operand: ArrayShape, indices: ArrayShape, update: ArrayShape, a: ScatterAttributes
 ) -> None:
+    """Raise `HloError` unless indices, windows and updates fit together as the attributes say."""
     rank = operand.rank
     batch = check_indices(
         "scatter", indices, a.index_vector_dim, a.scatter_dims_to_operand_dims, rank
@@ -126,6 +127,10 @@ def _check_scatter_dims(
 
 
 def _evaluate_scatter(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
+    """Combine updates into the flat targets, in the order of their positions in `updates`.
+
+    All targets of a variadic scatter have the same shape, so one list of places serves them all.
+    """
     count = len(operands) // 2
     targets, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     if targets[0].size == 0:  # no place to write to, not even at an inserted dimension
@@ -170,6 +175,7 @@ def _evaluate_scatter(inst: Instruction, operands: Operands, call: CallFunction)
 
 
 def _factors_of_scatter(draft: FactorDraft, inst: Instruction) -> None:
+    """Factors: window dimensions that are updated whole, and batching dimensions."""
     at = inst.attributes
     count = len(inst.operands) // 2
     operand, indices, update = (inst.operands[i].array for i in (0, count, count + 1))

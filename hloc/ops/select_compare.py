@@ -93,6 +93,10 @@ def _evaluate_compare(inst: Instruction, operands: Operands, call: CallFunction)
 
 
 def _emit_compare(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Value:
+    """Compare in a type that has the instruction: `pred` as bytes, narrow floats as f32.
+
+    Total order compares integers that are ordered as the bits of the floats are.
+    """
     direction = inst.attributes.direction
     dtype = promote(x.dtype, y.dtype)
     assert dtype is not None, inst

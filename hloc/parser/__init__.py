@@ -92,6 +92,11 @@ def read_module(source: SourceFile, fast: bool = True, *, verify: bool = False) 
 def _read(
     source: SourceFile, *, fast: bool, verify: bool
 ) -> tuple[Module | None, Iterable[Instruction], list[Diagnostic]]:
+    """Return the module (None if no header was found), its sound instructions, and all diagnostics.
+
+    Of a text with faults, instructions without any are verified here, so that one run reports
+    both.
+    """
     tree, diagnostics = parse_ast(source, fast)
     module: Module | None = None
     instructions: Iterable[Instruction] = ()

@@ -120,6 +120,10 @@ class AttributeReader:
     def _read(
         self, row: Opcode, attributes: tuple[AttributeAst, ...], base: int
     ) -> InstructionAttributes:
+        """Sort the attributes of one instruction into fields, common ones, computations and order.
+
+        `base` is the position of the list in the source, for faults.
+        """
         fields, roles = _fields_and_roles(row)
         values: dict[str, Any] = {}
         common: dict[str, Any] = {}

@@ -38,6 +38,11 @@ class CalledReader(SourceReader):
         return tuple(found)
 
     def _referenced(self, reference: CalledReference, base: int) -> list[Computation]:
+        """Return the computations that one attribute names, in order, or defines in place.
+
+        Raises:
+            Unknown: one has faults of its own, which are reported already.
+        """
         found = []
         for piece in reference.pieces:
             at = base + piece.at

@@ -67,6 +67,11 @@ _BLANKS = r"[ \t\r\n]*+"
 
 
 def _expanded(name: str, nesting: int, instead: dict[str, str], inside: Counter[str]) -> str:
+    """Return the regular expression of a rule; rules in themselves are unrolled `nesting` deep.
+
+    Quantifiers are possessive and groups atomic: what matched is never given back, so that no
+    text takes exponential time.
+    """
     if name in instead:
         return instead[name] + _BLANKS
     if name.isupper():

@@ -73,6 +73,7 @@ class InstructionReader(OperandReader, CalledReader):
         self._forms: dict[tuple[str, str | None, int], Form] = {}
 
     def _instruction(self, tree: InstructionAst, scope: Scope) -> None:
+        """Read one instruction into `scope`; a faulty one is recorded as unknown under its name."""
         name = tree.name.removeprefix("%") or "_"
         inst: Instruction | None = None
         try:
@@ -148,6 +149,10 @@ class InstructionReader(OperandReader, CalledReader):
         self._forms[tree.opcode, tree.shape, id(tree.attributes)] = form
 
     def _first(self, tree: InstructionAst, name: str, scope: Scope) -> Instruction:
+        """Build an instruction of a form that was not seen before; remember the form.
+
+        Row, attributes, operands, called computations, shape; then what only some opcodes have.
+        """
         row = OPCODES.get(tree.opcode)
         if row is None:
             sugar = async_sugar(tree.opcode)
@@ -356,6 +361,10 @@ class InstructionReader(OperandReader, CalledReader):
     def _common(
         self, tree: InstructionAst, attributes: InstructionAttributes, shape: Shape, span: Span
     ) -> CommonAttributes:
+        """Return the common attributes with metadata, one object for equal metadata.
+
+        A sharding without tiles for each leaf is repeated for all leaves of a tuple.
+        """
         common = attributes.common
         if tree.metadata is not None:
             text, at = tree.metadata

@@ -95,6 +95,7 @@ class Lexer:
         mode: Mode = "module",
         fast: bool = True,
     ) -> None:
+        """Stand at `at`, outside of any computation."""
         self.source = source
         self.text = source.text
         self.at = at
@@ -163,6 +164,7 @@ class Lexer:
         return Token(type, run, at, end)
 
     def _piece(self, at: int) -> Token:
+        """Return the token at `at`, read by itself."""
         found = _PIECE.match(self.text, at, self.end)
         if found is None:
             if self.mode == "operands" and self.text[at] == "#":
@@ -205,6 +207,11 @@ class Lexer:
         return fault(self.source, at, at + 1, f"unexpected {shown}", "HLOC0101", *notes)
 
     def _ident(self, found: re.Match[str]) -> Token:
+        """Return the token of a bare word, which may be a type, an opcode, a keyword or a name.
+
+        What follows and what came before decide: `f32` before `[` is a shape, `add` after `=` an
+        opcode.
+        """
         word, at, end = found.group(), found.start(), found.end()
         if self.text.startswith(":", end) and end < self.end:
             return Token("NAME", word, at, end + 1)  # XLA's token for a name in a signature
@@ -258,6 +265,11 @@ class Lexer:
         )
 
     def _after_value(self, key: str, at: int) -> int:
+        """Return where the value of `key` ends: after brackets, strings and words in a row.
+
+        Values are not separated from what follows in one way only, so three keys have rules of
+        their own.
+        """
         end = here = at
         shape_seen = False
         while here < self.end:

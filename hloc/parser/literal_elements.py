@@ -43,6 +43,11 @@ def _pred(index: int, token: str) -> bool:
 
 
 def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
+    """Return the elements of an integer type.
+
+    Raises:
+        BadElement: not an integer, or out of the type's range.
+    """
     low = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
     high = 2 ** (dtype.bits - 1) - 1 if dtype.is_signed else 2**dtype.bits - 1
     if dtype.bits == 64:  # XLA reads 64 bits and ignores the sign
@@ -63,6 +68,13 @@ def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
+    """Return the elements of a float type, converted all at once.
+
+    Texts of more than 18 characters and NaNs with payloads are rare, and read one by one first.
+
+    Raises:
+        BadElement: a finite number is out of the type's range.
+    """
     joined = " ".join(tokens)
     nans: list[tuple[int, str]] = []
     if not _NUMBERS.fullmatch(joined) or len(max(tokens, key=len, default="")) > 18:

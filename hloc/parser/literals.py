@@ -108,6 +108,7 @@ class _Reader:
         self.at += 1
 
     def _array(self, shape: ArrayShape) -> Literal:
+        """Read an array: fast in XLA's spelling, else token by token, which finds faults."""
         self.skip()
         start = self.at
         end = self._array_end(shape)

@@ -54,6 +54,11 @@ class OperandReader(SourceReader):
         return found
 
     def _operand(self, tree: OperandAst, scope: Scope) -> Instruction:
+        """Return the instruction of one operand; if its shape is written, it must be the same.
+
+        Raises:
+            Unknown: the instruction has faults of its own, which are reported already.
+        """
         if isinstance(tree, NestedOperand):
             return self._nested(tree, scope)
         if isinstance(tree, ShapeOperand):

@@ -67,6 +67,7 @@ class SourceReader(ABC):
     def __init__(
         self, source: SourceFile, diagnostics: list[Diagnostic], fast: bool = True
     ) -> None:
+        """Start with an empty module; `_plain_common` and the like share equal records."""
         self.source = source
         self.fast = fast
         self.diagnostics = diagnostics

@@ -271,6 +271,7 @@ def _feed_after_popping(state: Any, token: Token) -> bool:
 
 
 def _syntax_error(lexer: Lexer, token: Token, error: UnexpectedToken) -> Diagnostic:
+    """Return what the grammar expected at `token`, in words, with notes on likely causes."""
     names = [_SAYS[name] for name in _SAYS if name in error.expected]
     if {"NAME", "INSTRUCTIONS"} <= error.expected:
         names = ["an instruction", "'}'"] if "RBRACE" in error.expected else ["an instruction"]

@@ -59,6 +59,10 @@ class ModuleReader(InstructionReader):
         yield from self._of_broken
 
     def _all_computations(self, tree: ModuleAst) -> tuple[Computation | None, int]:
+        """Read all computations; return the entry, None if it has faults, and its position.
+
+        The last computation is the entry if none is marked.
+        """
         entry: Computation | None = None
         last: Computation | None = None
         entry_at = -1
@@ -135,6 +139,7 @@ class ModuleReader(InstructionReader):
         self._places[name] = at
 
     def _computation(self, tree: ComputationAst) -> Computation | None:
+        """Read one computation, and define its name; None if it has faults."""
         name = tree.name.removeprefix("%")
         thread = "main"
         for attribute in tree.attributes:
@@ -163,6 +168,7 @@ class ModuleReader(InstructionReader):
         scope: Scope,
         result: Piece | None = None,
     ) -> Computation | None:
+        """Read the instructions of a computation; `at` and `width` are those of its name."""
         if not instructions:
             self._report(at, max(width, 1), "a computation may not be empty", "HLOC0111")
             return None
@@ -218,6 +224,7 @@ class ModuleReader(InstructionReader):
             )  # fmt: skip
 
     def _parameters_in_order(self, scope: Scope) -> bool:
+        """Report duplicate and missing parameter numbers; True if there are none."""
         parameters: dict[int, Instruction] = {}
         sound = True
         for inst in scope.order:

@@ -22,6 +22,7 @@ _SHELL_SECONDS = 600
 
 
 def _set(session: Session, rest: str) -> Results:
+    """Show all settings, show one, or change one, by `NAME=VALUE` or `NAME VALUE`."""
     key, equals, value = rest.partition("=")
     if not rest:
         rows = tuple(

@@ -36,6 +36,7 @@ _SHOW = "show [%name|@computation|glob*] [--full|--short|--tree]"
 
 
 def _show(session: Session, rest: str) -> Results:
+    """Show the module, a computation (`@name`), instructions by pattern, or one instruction."""
     words, flags = split_flags(rest, ("--full", "--short", "--tree"), _SHOW)
     module = session.current.module
     style = "default" if "--full" in flags else "short"

@@ -27,6 +27,7 @@ _LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
 
 def _passes(session: Session, rest: str) -> Results:
+    """List the passes whose name or summary has all words; `--effective` tries each on a copy."""
     from hloc.report.describe import pass_summaries
 
     words = rest.split()

@@ -13,6 +13,7 @@ _USAGE = "graph [%name|@computation] [FILE.html|.svg|.dot] [--diff] [--radius=N]
 
 
 def _graph(session: Session, rest: str) -> Results:
+    """Write the graph of the module, or around an instruction; the file's ending is its form."""
     from hloc.pictures.graph import FORMS, write
 
     words = [word for word in rest.split() if not word.startswith("--radius=")]

@@ -89,6 +89,7 @@ def _enable(session: Session, rest: str) -> Results:
 
 
 def _missed(session: Session, rest: str) -> Results:
+    """List where a pass declined to act: its own remarks, and rules whose guard said no."""
     words = rest.split()
     pipeline = Pipeline.parse(words[0])
     if len(pipeline.passes) != 1 or len(words) > 2:

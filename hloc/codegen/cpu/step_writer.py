@@ -94,6 +94,7 @@ class StepWriter:
         self.lines.append(f"next.{label}:")
 
     def step(self, step: Step) -> None:
+        """Add the code of one step."""
         match step:
             case KernelStep():
                 self._kernel(step)
@@ -198,6 +199,7 @@ class StepWriter:
         self.lines.append(f"after.{label}:")
 
     def _branch(self, step: BranchStep) -> None:
+        """Add a `switch` over the branches; an index out of range runs the last one, as in XLA."""
         label = self._name()
         selector = self.pointer(step.selector)
         kind = "i8" if step.is_predicate else "i32"

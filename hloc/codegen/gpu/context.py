@@ -38,6 +38,7 @@ class GpuContext(KernelContext):
     """
 
     def __init__(self, writer: LaunchWriter, name: str, grid: Extent, block: Extent) -> None:
+        """Start the function, and read the numbers of thread and block."""
         super().__init__(
             writer.inst, writer.aliased, name, writer.target, has_scratch=writer.has_scratch
         )

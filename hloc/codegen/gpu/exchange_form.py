@@ -58,6 +58,7 @@ def to_exchange_form(module: Module, *, fast: bool) -> None:
 
 
 def _rewrite(inst: Instruction, fast: bool) -> None:
+    """Replace a collective where its form for NCCL differs, operand by operand if variadic."""
     form = _Form(inst, fast)
     rewrite = _REWRITES[inst.opcode.name]
     if inst.is_a("all-to-all") and inst.attributes.dimensions is None:
@@ -248,6 +249,7 @@ def _all_to_all(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruc
 
 
 def _all_reduce(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruction | None:
+    """Return the sum over the devices in the order of the ranks, None if NCCL's own will do."""
     largest = max(map(len, device_groups(form.inst)))
     dtype = operand.array.dtype
     if _operation(form, dtype, largest) is not None or not shape.size_bytes:
@@ -269,6 +271,7 @@ def _all_reduce(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruc
 
 
 def _reduce_scatter(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruction | None:
+    """Return this device's piece of the sum, None if NCCL's own will do."""
     dim, dims, b = _dimension(form), operand.array.dims, form.b
     dtype, members = operand.array.dtype, form.members
     outer = prod(dims[:dim])

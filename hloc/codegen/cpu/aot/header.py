@@ -105,6 +105,7 @@ def _arrays(interface: Interface) -> tuple[CArray, ...]:
 
 
 def _contract(interface: Interface) -> Iterator[str]:
+    """Yield the comment on what a caller must and may do: threads, memory, overlap, types."""
     if interface.static_temp:
         yield " * The object has its own working memory: one thread at a time may call. temp is"
         yield " * not looked at and may be null."
@@ -167,6 +168,10 @@ def _size(size: int) -> str:
 
 
 def _asserts(interface: Interface, upper: str) -> Iterator[str]:
+    """Yield static assertions that the C compiler's types have the sizes the object was built for.
+
+    Three forms of the macro: C++11, C11, and an array of negative length for older compilers.
+    """
     yield "#if defined(__cplusplus) && __cplusplus >= 201103L"
     yield f"#define {upper}_ASSERT(what, text) static_assert(what, text)"
     yield "#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L"
@@ -202,6 +207,7 @@ def _parameters(interface: Interface) -> list[str]:
 
 
 def _typed_function(interface: Interface) -> Iterator[str]:
+    """Yield an inline function with one typed pointer per array, which calls `PREFIX_run`."""
     name = interface.prefix
     yield f"static inline int {name}("
     yield "    " + ",\n    ".join(_parameters(interface)) + ") {"

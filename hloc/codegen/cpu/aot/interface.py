@@ -105,6 +105,7 @@ def interface_of(
 
 
 def _refuse(compiled: CpuModule) -> None:
+    """Raise `UnsupportedError` for modules that need the process they were compiled in."""
     if compiled.options.use_library:
         names = ", ".join(compiled.options.use_library)
         raise UnsupportedError(f"an object calls no libraries of this process, such as {names}")

@@ -75,6 +75,10 @@ class _Reader:
 
 
 def _imported_functions(data: bytes) -> Iterator[str]:
+    """Yield the functions in the import section of a WebAssembly object.
+
+    Source: WebAssembly core specification, 5.5.5, "Import Section".
+    """
     reader = _Reader(data, 8)
     while reader.at < len(data):
         section, size = reader.number(), reader.number()

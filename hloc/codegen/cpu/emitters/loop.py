@@ -142,6 +142,7 @@ def _emit(loops: _Loops, k: KernelContext) -> None:
 def _flat_loop(
     k: KernelContext, outputs: list[tuple[ShapeIndex, IrArray]], shape: ArrayShape
 ) -> None:
+    """Run one loop over positions in memory, with non-temporal stores if the result is large."""
     k.g.flat = True
 
     def write(position: IndexValue) -> None:
@@ -165,6 +166,12 @@ def _nest(
     shape: ArrayShape,
     whole: bool,
 ) -> None:
+    """Run one loop per dimension in the order of the result's memory, the first one over its part.
+
+    Tried in turn: rows of non-temporal stores; a nest per part of a concatenation, without tests
+    inside; an interleaving unrolled along the last dimension; tiles, if an array is read across;
+    else vectors along the last dimension.
+    """
     order = loop_order(shape)
     first_range = (0, shape.dims[order[0]]) if whole and order else (k.begin, k.end)
     if order and not read_across(k.inst, shape, order):
@@ -265,6 +272,7 @@ def _stream_rows(
     shape: ArrayShape,
     order: Sequence[int],
 ) -> None:
+    """Write each row with non-temporal stores; the part is that of the first dimension."""
     path, output = result
     *slow, last = order
     with k.body.nest(shape.dims, slow, (k.begin, k.end)) as index:

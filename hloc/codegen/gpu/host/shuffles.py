@@ -97,6 +97,7 @@ def _element(t: _Text, tile: int, row: str, kind: str, column: str) -> str:
 
 
 def _multiply(name: str) -> str:
+    """Return the function of one matrix instruction: four results per lane, by loops over k."""
     kind = name.rsplit(".", 1)[1]
     number = "i32" if kind in ("s8", "u8") else "float"
     t = _Text()

@@ -58,6 +58,10 @@ class PanelSide:
     def __init__(
         self, k: KernelContext, p: PackedGemm, rows_dtype: DType, memory: PanelMemory
     ) -> None:
+        """Choose arithmetic, tile and packed form for rows of `rows_dtype`; request the routines.
+
+        Without matrix registers the rows are f32, whatever the type in memory.
+        """
         self.k, self.math, self.memory = k, k.math, memory
         (column,) = p.columns
         self.column, self.depth = column, p.depth
@@ -178,6 +182,11 @@ class AttentionGemms:
     """
 
     def __init__(self, k: KernelContext, plan: AttentionPlan) -> None:
+        """Lay out the scratch memory, and prepare both right-hand sides.
+
+        Scores are `[query, key]` = queries times keys over the depth, results `[query, value]` =
+        probabilities times values over the keys.
+        """
         self.k, self.plan, self.math, self.body = k, plan, k.math, k.body
         places, _ = plan.layout()
         # Scratch memory may be in an idle output, which is not aligned.

@@ -51,6 +51,7 @@ class _Sizes:
     """
 
     def __init__(self, root: Instruction) -> None:
+        """Choose the dimension of the rows: the longest spatial one, the batch if that is short."""
         a = root.attributes
         rhs = root.operands[1]
         self.labels: ConvolutionDimensions = a.dim_labels

@@ -179,6 +179,10 @@ class _Writer(ConvolutionLoops):
         width: IndexValue,
         group: IndexValue | None,
     ) -> None:
+        """Compute `width` results along the strip, from `first` on, at index `at` otherwise.
+
+        The sums are in `slot` during the loops over window and input features.
+        """
         b = self.b
         with self.body.loop(0, width) as j:
             b.store(self.slot, j, b.const(self.strip_dtype, 0))

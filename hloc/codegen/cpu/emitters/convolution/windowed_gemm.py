@@ -176,6 +176,10 @@ def convolution_of(inst: Instruction) -> Convolution | None:
 
 @lru_cache(REMEMBERED)
 def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
+    """Return the gemm of a convolution, None if it is too small, or its padded copy too large.
+
+    With negative padding (a cropped input) there is none either: the copy only adds zeros.
+    """
     groups = c.groups * c.batch_groups
     features = c.result.dims[c.dims.output_feature] // groups
     if groups > 1 and features < MIN_GROUP_FEATURES:

@@ -204,6 +204,11 @@ def winograd_of(inst: Instruction) -> Winograd | None:
 
 @lru_cache(REMEMBERED)
 def _winograd(c: Convolution) -> Winograd | None:
+    """Return the plan of a convolution by Winograd, None if it has too few tiles to pay.
+
+    A block is as many rows of tiles as fit into the cache, in equal shares; the kernel is
+    transformed in parts of features.
+    """
     if not _is_supported(c):
         return None
     labels, dims = c.dims, c.result.dims

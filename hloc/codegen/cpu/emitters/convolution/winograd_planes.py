@@ -57,6 +57,11 @@ def listed_routines(target: Target) -> Iterator[Routines]:
 
 
 def _write_from(r: WinogradWriter) -> None:
+    """Clear the lines of all tiles (their padding), then transpose the input's lines into them.
+
+    Tiles overlap: of the `SIZE` lines under a row of tiles, the first ones are those of the row
+    before, and are not copied again.
+    """
     n, math = r.n, r.math
     columns = math.add(math.mul(n["tiles"], RESULTS), WINDOW - 1)
     line_size = math.mul(columns, n["inputs"])

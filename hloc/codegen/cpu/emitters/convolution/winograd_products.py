@@ -38,6 +38,7 @@ def products_routine(target: Target) -> Routines:
 
 
 def _write(r: WinogradWriter) -> None:
+    """Loop over matrices, panels of outputs, tiles of rows, steps of k; call `multiply` in each."""
     n, math, rows = r.n, r.math, argument("%rows")
     panel_size = math.mul(n["inputs"], n["width"])
     with (

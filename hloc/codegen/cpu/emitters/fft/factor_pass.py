@@ -30,6 +30,11 @@ def pass_routine(form: RowForm, factor: int, inverse: bool, is_last: bool) -> Ro
     sizes = ("i64 %done", "i64 %rest", "i64 %stride")
 
     def write(r: RowRoutine) -> None:
+        """Transform `factor` elements that lie `done * rest` apart, times twiddle factors.
+
+        For each of `rest` groups the twiddle factors are the same; in the last pass they are all
+        1.
+        """
         m, butterflies = r.m, Butterflies(r.v, inverse)
         source, target = r.rows("from"), r.rows("to")
         done = argument("%done")

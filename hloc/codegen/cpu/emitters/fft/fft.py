@@ -170,6 +170,10 @@ class _Writer(RowPasses):
             self._store(p, done, place, width)
 
     def _row_plan(self, a: Axis, source: Instruction | IrArray, target: IrArray) -> _RowPlan:
+        """Return how rows along one axis go from `source` through the passes to `target`.
+
+        `source` is an instruction if its elements are still to be computed or converted.
+        """
         dims, axis, n = a.dims, a.axis, a.n
         order, halves = [d for d in range(len(dims)) if dims[d] != 1], False
         if isinstance(source, Instruction):

@@ -38,6 +38,7 @@ def first_pass_routine(dtype: DType, factor: int, inverse: bool, target: Target)
     lanes = _lanes(dtype, factor, target)
 
     def write(w: RoutineWriter) -> None:
+        """Transform `lanes` consecutive elements at once; transpose, so stores are contiguous."""
         m, v = w.math, Vectors(w.b, dtype, lanes)
         butterflies, rest = Butterflies(v, inverse), argument("%rest")
         source, result = (

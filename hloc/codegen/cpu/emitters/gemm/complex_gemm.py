@@ -110,6 +110,11 @@ def _complex_gemm(
     result: DType,
     gemm_of: Callable[[GemmProblem, tuple[DType, DType], DType], PackedGemm | SmallGemm | None],
 ) -> ComplexGemm | None:
+    """Return the gemm of the parts, None if it does not exist or its blocks are too large.
+
+    `gemm_of` chooses the gemm of real numbers. Sides are exchanged if the rows of the result are
+    contiguous instead of its columns.
+    """
     if not result.is_complex or sources != (result, result):
         return None
     exchanged = not any(axis.out == 1 for axis in p.columns)

@@ -73,6 +73,7 @@ def linalg_routine(
     )
 
     def write(w: RoutineWriter) -> None:
+        """Read sizes and strides from the table, and write the algorithm for all matrices."""
         names = algorithm.sizes
         sizes = {name: w.offset("%table", i) for i, name in enumerate(names)}
         if with_lanes:

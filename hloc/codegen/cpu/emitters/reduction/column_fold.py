@@ -163,6 +163,11 @@ class _Columns:
         self._over(width, region)
 
     def _finish(self, target: IndexValue, width: IndexValue) -> None:
+        """Store the results of a strip of `width` columns from `target` on.
+
+        They are the sums of the only block, or the f64 totals of all blocks; which one is known
+        when the routine runs.
+        """
         b, r, m = self.b, self.r, self.math
 
         def written(results: Value, is_total: bool) -> None:

@@ -308,6 +308,7 @@ class _Call:
         target: IndexValue,
         numbers: Sequence[IndexValue],
     ) -> None:
+        """Call `routine`; `source` and `target` are positions of elements in their arrays."""
         k, b, m = self.k, self.k.b, self.math
         k.use(routine)
         places = (

@@ -198,6 +198,7 @@ def column_routines(element_bytes: int, target: Target) -> Routines:
 
 @cache
 def _column_text(name: str, element_bytes: int, target: Target) -> str:
+    """Return the text of the two routines that copy columns into scratch memory, and back."""
     kind = f"i{8 * element_bytes}"
     align = min(element_bytes, 8)
     parameters = (

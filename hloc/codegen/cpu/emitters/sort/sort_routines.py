@@ -190,6 +190,11 @@ class _Main:
     # ---- by digits
 
     def _by_digits(self) -> None:
+        """Sort by radix: keys and counts of digits in one pass, then a pass per digit that differs.
+
+        Longer rows use wider digits. The last pass that is needed writes the result; it runs even
+        if no digit differs, since someone must copy.
+        """
         b, m = self.b, self.math
         keys_bytes = self._multiple(self.form.bits // 8)
         half_bytes = m.add(keys_bytes, self._multiple(self.form.other_bytes))

@@ -33,6 +33,7 @@ class ScalarGemms:
     """
 
     def __init__(self, k: GpuContext, spread: Spread) -> None:
+        """Choose the tiles of both gemms, and request shared memory and registers for them."""
         self.k, self.spread = k, spread
         problem, m = spread.problem, k.math
         columns = max(64, 1 << (problem.loops.value.size - 1).bit_length())

@@ -39,6 +39,12 @@ class TensorCoreGemms:
     """
 
     def __init__(self, k: GpuContext, spread: Spread) -> None:
+        """Choose the tiles of both gemms, and divide shared memory.
+
+        The queries, the ring of keys and values, and at the end the result of each warp use one
+        piece of shared memory in turn; queries that are not kept in registers have memory of their
+        own.
+        """
         self.k, self.spread = k, spread
         problem, m = spread.problem, k.math
         self.kinds = [_kind(p) for p in (problem.scores, problem.result)]

@@ -40,6 +40,7 @@ class WarpgroupAttention:
     """Writes the function of one thread."""
 
     def __init__(self, k: GpuContext, spread: Spread) -> None:
+        """Choose the instructions of both gemms, and number the warps that compute."""
         self.k, self.spread = k, spread
         m, loops = k.math, spread.problem.loops
         self.block = QueryBlock(k, spread)

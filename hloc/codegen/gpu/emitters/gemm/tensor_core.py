@@ -64,6 +64,7 @@ class _Writer:
     """Writes the function of one thread."""
 
     def __init__(self, k: GpuContext, p: MatrixProblem, plan: TilePlan, kind: Kind) -> None:
+        """Choose how many stages fit into shared memory, and a warp's part of the tile."""
         self.k, self.p, self.plan, self.tile, self.kind = k, p, plan, plan.tile, kind
         self.left, self.right = (
             TileLoader(k, p, side, self.tile, kind) for side in (p.left, p.right)

@@ -35,6 +35,7 @@ class TileLoader:
     """
 
     def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, tile: Tile, kind: Kind) -> None:
+        """Decide whether pieces are copied asynchronously, and in which order they lie."""
         self.k, self.tile, self.kind = k, tile, kind
         self.is_left = side is p.left
         self.size = PIECE_BYTES // kind.factors.storage_bytes

@@ -150,6 +150,7 @@ class _Writer:
     def __init__(
         self, k: GpuContext, p: MatrixProblem, plan: TilePlan, kind: WarpgroupKind
     ) -> None:
+        """Divide shared memory into the ring, a slab of the result per warp, and barriers."""
         self.k, self.p, self.plan, self.tile, self.kind = k, p, plan, plan.tile, kind
         m, tile = k.math, plan.tile
         k.takes_turns = True

@@ -74,6 +74,10 @@ class WarpgroupTile:
     def __init__(
         self, k: GpuContext, p: MatrixProblem, side: Side, lines: int, kind: WarpgroupKind
     ) -> None:
+        """Describe the array in memory (a tensor map), and the box that one copy takes of it.
+
+        Dimensions are in the order of memory, the contiguous one first, as tensor maps need them.
+        """
         self.k, self.p, self.kind = k, p, kind
         space = p.rows if side is p.left else p.columns
         self.stage_bytes = lines * ROW_BYTES

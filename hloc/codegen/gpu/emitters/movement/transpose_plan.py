@@ -115,6 +115,12 @@ def _last_together(order: Sequence[int], other: Sequence[int]) -> Dims:
 def _tiles(
     heroes: tuple[Instruction, ...], exchange: Exchange, shape: ArrayShape
 ) -> TransposeTiles | None:
+    """Return tiles for a block of threads, None if memory is too small or threads would idle.
+
+    Square if both sides are long enough; a short side lends its room to the other, then to the
+    batch.
+    """
+
     def size(group: Dims) -> int:
         return power_of_two(prod(shape.dims[d] for d in group))
 

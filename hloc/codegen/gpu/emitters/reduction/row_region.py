@@ -122,6 +122,7 @@ class _Row(row_region.RowElements):
                 self._store(inst, value, self._row_index(inst))
 
     def _stage(self, stage: Stage) -> None:
+        """Run one stage over this thread's elements, then combine its sums with other threads'."""
         b = self.k.b
         for inst in stage.keeps:
             self.kept[inst] = b.allocate(inst.array.dtype, self.group.each)

@@ -398,6 +398,10 @@ def _matrix_bytes(p: PackedGemm) -> int:
 
 
 def _matrix_blocks(p: PackedGemm) -> tuple[int, int, bool]:
+    """Return columns and depth of a block for matrix registers, and whether it keeps all of k.
+
+    The packed block of the right-hand side shall fit into the cache together with a strip of rows.
+    """
     bytes_ = _matrix_bytes(p)
     columns, depth = p.sizes[1:]
     is_short = p.sizes[0] <= SHORT_ROWS

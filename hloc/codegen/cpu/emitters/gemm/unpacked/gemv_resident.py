@@ -83,6 +83,10 @@ class _Resident:
                 store_as(self.w, out, self.total, self.result, self.lanes, place, total)
 
     def _sums(self, rows: range, first: IndexValue, vectors: int) -> list[list[str]]:
+        """Write the loop over k; return the sums of each row, one vector of columns each.
+
+        The sums are values that the loop carries: LLVM keeps them in registers.
+        """
         fn, math = self.fn, self.math
         zeros = [(self.vector, "zeroinitializer")] * (len(rows) * vectors)
         loop = CarriedLoop(self.w, [("i64", "0"), *zeros])

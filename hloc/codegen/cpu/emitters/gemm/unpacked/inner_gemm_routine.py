@@ -124,6 +124,7 @@ class _Inner:
         is_long: bool,
         is_short: bool,
     ) -> None:
+        """Take the writer and the sizes; sums are f32, f64 if the result is."""
         self.is_long, self.is_short = is_long, is_short
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.rows, self.sources, self.result = rows, sources, result
@@ -352,6 +353,11 @@ class _Inner:
         ]
 
     def _group_sums(self, group: list[str]) -> list[Value]:
+        """Return the sum of the lanes of each vector in `group`.
+
+        Vectors are folded in pairs: half of the lanes of the new vector belong to each. So several
+        sums share the shuffles and adds, as in a tree; what remains is folded within the vector.
+        """
         parts, owners = group, 1
         while owners < min(SUMMED_TOGETHER, self.lanes):
             parts = [*parts, parts[-1]] if len(parts) % 2 else parts

@@ -68,6 +68,11 @@ class _Rows:
     """Writes one product."""
 
     def __init__(self, k: KernelContext, p: PackedGemm, scratch_offset: int) -> None:
+        """Request the routines, and divide the scratch memory.
+
+        In this order: offsets of the columns, offsets of the steps of k, the last rows if they do
+        not fill a tile, and the packed panels.
+        """
         self.k, self.p, self.math = k, p, k.math
         self.arithmetic = arithmetic_of(p, k.target)
         self.tile = tile_of(p, self.arithmetic, k.target)
