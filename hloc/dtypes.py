@@ -89,6 +89,7 @@ class DType:
 
 
 def _rows() -> list[DType]:
+    """Return all types: name, bits, class, and of floats the bits of exponent and mantissa."""
     return [
         DType("pred", 1, "pred"),
         DType("s1", 1, "signed"),

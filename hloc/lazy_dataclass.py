@@ -52,6 +52,10 @@ def _dataclass(
     slots: bool = False,
     **layout: bool,
 ) -> Any:
+    """Return the class as a dataclass whose methods are stubs until they are called.
+
+    The rules for which methods it gets are those of `dataclasses.dataclass`.
+    """
     own = dict(cls.__dict__)
     known = frozen and any(_is_frozen(base) for base in cls.__mro__[1:])  # otherwise it is rejected
     result = _with_fields(cls, frozen=known, slots=slots, **layout)
@@ -193,6 +197,11 @@ def _hashed(cls: Any) -> list[str]:
 
 
 def _init(cls: Any, frozen: bool) -> Any:
+    """Return `__init__` of a class, with defaults and factories.
+
+    Fields are called by number in the code, so that classes share it; `_function` renames the
+    parameters.
+    """
     names: dict[str, Any] = {"_factory": object(), "_set": object.__setattr__}
     before, after, lines = ["self"], list[str](), list[str]()
     defaults, keyword_defaults = list[Any](), dict[str, Any]()

@@ -62,6 +62,7 @@ class Layout:
         return self != Layout(self.minor_to_major)
 
     def _attributes(self) -> str:
+        """Return what follows the order of dimensions in the text, in XLA's order."""
         text = ""
         if self.tiles:
             text += "T" + "".join(

@@ -67,6 +67,10 @@ def _run(words: list[str]) -> int:
 
 
 def _dispatch(command: str, words: list[str]) -> int:
+    """Run one command; return its exit code.
+
+    Imports are inside, each after the last way out that does not need it.
+    """
     from hloc.cli.commands import COMMANDS, COMPILE_COMMAND
 
     if command == "repl":

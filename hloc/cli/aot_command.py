@@ -112,6 +112,7 @@ class _Writer:
         name: str,
         talk: Talk,
     ) -> None:
+        """Choose the names: the output file's if it is the only one, else its stem and endings."""
         self.kinds = kinds
         self.library = library
         self.machine = compiled.machine

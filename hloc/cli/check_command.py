@@ -23,6 +23,7 @@ def check_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc check FILE...`: exit 0 if all checks pass; with --update write them."""
 
     def check_one(name: str) -> int:
+        """Check one file, or write its checks anew; faults are raised."""
         source = read_source(name)
         rows = list(run_lines(source.text))
         if not rows:

@@ -85,6 +85,12 @@ class CompileJob:
         return max(self._run(snapshot) for snapshot in snapshots)
 
     def _run(self, snapshot: Snapshot) -> int:
+        """Run the steps that the options ask for, in this order, and return the exit code.
+
+        Inputs are made first, from the module as written. It is kept for `--compare-with`, since
+        passes change a module in place. What is measured runs within `progress.running`, reports
+        come after it.
+        """
         a = self.arguments
         self.talk.begin_data()
         module, self._snapshot = snapshot.module, snapshot
@@ -206,6 +212,10 @@ class CompileJob:
     def _execute(
         self, module: Module, executable: Runnable, inputs: list[Array], optimised: Module
     ) -> int:
+        """Run and time a program, report, and compare; `module` is what it was compiled from.
+
+        Of several processes, one reports.
+        """
         a = self.arguments
         task = self._task
         shapes = result_leaves(module) if task is None else task.output_shapes

@@ -52,6 +52,7 @@ def script() -> str:
 
 
 def _body() -> Iterator[str]:
+    """Yield the function's body: find the command, then complete a value, a flag or an argument."""
     names = "|".join((*COMMANDS, "help"))
     yield f"        {names}) command=$word; break ;;\n        esac\n    done\n    COMPREPLY=()\n"
     yield "    value=${current#*=}\n"

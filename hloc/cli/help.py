@@ -30,6 +30,7 @@ def help_text(command: str) -> str:
 
 
 def _usage(command: str) -> list[str]:
+    """Return the lines above the options: how the command is called, what it does, examples."""
     if command:
         row: Command = COMMANDS[command]
         return [

@@ -82,6 +82,7 @@ def _place(step: Step) -> str:
 
 
 def _data(found: Arising | None) -> dict[str, object] | None:
+    """Return what `--format=json` prints of the first NaN or infinity, None if there is none."""
     if found is None:
         return None
     return {

@@ -82,6 +82,7 @@ class PassReport(PipelineObserver):
             self.talk.say(f"({plural(self.idle, 'run')} of passes changed nothing)")
 
     def _print_changed(self, module: Module, run: PassRun) -> None:
+        """Print what one pass changed: rewrites, costs, and the diff in the form asked for."""
         rules = dict((self.context.fired - self._fired).most_common())
         assert self._figures is not None
         before, self._figures = self._figures, measure_of(module)

@@ -53,6 +53,7 @@ def profile_lines(executable: Any, inputs: Sequence[Any]) -> list[str]:
 
 
 def _timed(found: ModuleProfile) -> list[tuple[str, ...]]:
+    """Return the rows of the table, head first; rates that are not known are empty."""
     total = sum(kernel.seconds or 0.0 for kernel in found.kernels)
     head = ("kernel", "runs", "time", "of all", "bytes/s", "FLOP/s", "of peak")
     rows: list[tuple[str, ...]] = [head]

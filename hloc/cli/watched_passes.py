@@ -103,6 +103,7 @@ class WatchedPasses:
         return RewriteTrace(self.talk, context, a.trace_rewrites or (), quiet)
 
     def _reports(self, module: Module, context: PassContext) -> list[PipelineObserver]:
+        """Return the observers for the options; some also have work to do at the end."""
         a = self.arguments
         found: list[PipelineObserver] = []
         if a.print_changed or a.print_after:

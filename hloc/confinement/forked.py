@@ -197,6 +197,7 @@ class Forks:
         self._start()
 
     def _start(self) -> None:
+        """Start the server, and wait until it says that it is ready."""
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._process = subprocess.Popen(

@@ -99,6 +99,10 @@ def _program(old: Module | None, new: Module | None) -> str:
 def _differences(
     old: Examined, new: Examined, *, same: bool, same_program: bool
 ) -> Iterator[Difference]:
+    """Yield the differences: flags, header, kernels, traffic, memory, then their reasons.
+
+    If the optimised modules are the `same`, only flags, header and memory can differ.
+    """
     a, b = old.findings, new.findings
     yield from _flags(a.flags, b.flags)
     if old.last is not None and new.last is not None:
@@ -147,6 +151,7 @@ def _kernels(a: Findings, b: Findings) -> Iterator[Difference]:
 
 
 def _traffic(a: Findings, b: Findings, same_program: bool) -> Iterator[Difference]:
+    """Yield the differences in bytes and operations; more for one program is recomputation."""
     if a.after is None or b.after is None:
         return
     old, new = a.after.cost, b.after.cost

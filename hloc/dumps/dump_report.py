@@ -102,6 +102,7 @@ def report_sections(report: DumpReport) -> list[Section]:
 
 
 def _overview(report: DumpReport) -> Section:
+    """Return the list of modules, with figures of those that are reported in detail."""
     folder = report.folder
     details = {found.name: found for found in report.details}
     rows: list[tuple[str, ...]] = []

@@ -81,6 +81,11 @@ def _key(inst: Instruction) -> tuple[str, str]:
 
 
 def _row(inst: Instruction, by: str, alone: bool, running: frozenset[Computation]) -> Inserted:
+    """Return the row of one inserted instruction, `by` a pass.
+
+    It is shown with the kernel that runs it, and with the readers of its result: those of the
+    fusion if it is the root of one.
+    """
     kernel = result = inst
     while kernel.computation not in running:
         (kernel, *_) = kernel.computation.callers

@@ -122,6 +122,7 @@ def _times(found: Findings) -> Section:
 
 
 def _memory(found: Findings) -> Section:
+    """Return the bytes by kind of allocation, and the largest arrays alive at the peak."""
     memory = found.memory
     assert memory is not None
     kinds = ", ".join(f"{kind} {size_text(n)}" for kind, n in memory.by_kind.items() if n)
@@ -144,6 +145,7 @@ def _memory(found: Findings) -> Section:
 
 
 def _contents(found: Findings) -> Iterator[Section]:
+    """Yield the sections on what the module contains, those that found nothing left out."""
     if found.inserted:
         yield _inserted(found.inserted)
     if found.unfused:

@@ -150,6 +150,11 @@ class _World:
         return other is not None and (other.inst is own.inst or other.key == own.key)
 
     def _finish(self, group: tuple[int, ...], call: CallFunction) -> None:
+        """Exchange the operands of a complete group, and wake its members with their results.
+
+        Raises:
+            HloError: the members are at instructions that do not fit together.
+        """
         arrivals = [self._arrivals[member] for member in group]
         for member, arrival in zip(group, arrivals, strict=True):
             message = mismatch(arrivals[0].inst, arrival.inst)
@@ -218,6 +223,11 @@ class _Device:
         self.world.lockstep.check_going_on()
 
     def evaluate(self, inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
+        """Evaluate what differs between devices; collectives wait until their group is complete.
+
+        `send` and `recv` do not wait, their `-done` halves do. Devices are numbered replica by
+        replica.
+        """
         world = self.world
         if inst.is_a("partition-id"):
             return np.asarray(self.number % world.counts.partitions, np.uint32)

@@ -175,6 +175,10 @@ class Run:
         return values[root]
 
     def _evaluate(self, inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+        """Evaluate one instruction, and check type and dimensions of its value against its shape.
+
+        Operands of dynamic sizes are evaluated at their present sizes.
+        """
         if self.device is not None and self.device.runs(inst):
             return self.device.evaluate(inst, operands, self.call)
         evaluate = inst.opcode.evaluate
@@ -239,6 +243,7 @@ class Run:
         return _Step(inst, operands, frees)
 
     def _check_runnable(self, inst: Instruction) -> None:
+        """Raise an error if `inst` has no semantics here, or too large a result."""
         if any(leaf.rank > MAX_HOST_RANK for leaf in array_leaves(inst.shape)):
             raise UnsupportedError(
                 f"cannot run {inst.opcode.name} {inst.name}: its result has more than "

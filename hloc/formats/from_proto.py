@@ -153,6 +153,7 @@ class _ModuleReader:
         return self.values.read(rule, text, 0)
 
     def _config(self, entry: Computation) -> ModuleConfig:
+        """Return what the `HloModule` line of a text has, as far as the message has it."""
         proto = self.proto
         layout = None
         if proto.HasField("host_program_shape"):
@@ -242,6 +243,7 @@ class _ComputationReader:
     # ---- instructions
 
     def _instruction(self, proto: Any) -> None:
+        """Add one instruction; its operands have been added, since messages are in post-order."""
         if proto.id in self._by_id:
             raise BadMessage(f"instruction id {proto.id} is given twice")
         row = OPCODES.get(text_of(proto.opcode))
@@ -292,6 +294,7 @@ class _ComputationReader:
     def _attributes(
         self, row: Opcode, proto: Any, operands: tuple[Instruction, ...], shape: Shape
     ) -> Any:
+        """Return the record of the row's attributes, each read by the codec of its field."""
         if row.attributes is None:
             return None
         if row.parenthesis == "literal":
@@ -312,6 +315,7 @@ class _ComputationReader:
         return row.attributes(**found)
 
     def _common(self, row: Opcode, proto: Any, shape: Shape) -> CommonAttributes:
+        """Return the attributes that any opcode may have, one object for those without any."""
         owner = self.owner
         found: dict[str, Any] = {}
         if proto.HasField("sharding"):

@@ -83,6 +83,10 @@ def _metadata_text(metadata: Metadata) -> str:
 
 
 def _named_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
+    """Return the text of a sharding by named axes of a mesh.
+
+    A sharding that treats all axes alike has no dimensions in the message, and a word in the text.
+    """
     mesh = proto.mesh
     if not mesh.axes:
         if len(mesh.device_ids) == 1:

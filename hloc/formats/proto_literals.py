@@ -35,6 +35,7 @@ def literal_of_proto(proto: Any) -> Literal:
 
 
 def _literal(proto: Any, shape: Shape) -> Literal:
+    """Return a literal; memory is in the order of the layout, elements in row-major order."""
     if isinstance(shape, TupleShape):
         if len(shape.elements) != len(proto.tuple_literals):
             raise BadMessage(
@@ -119,6 +120,7 @@ def _without_element_size(shape: Shape) -> Shape:
 
 
 def _fill(proto: Any, literal: Literal) -> None:
+    """Write a literal, its elements in the order of its layout, in the field of its type."""
     if isinstance(literal.value, tuple):
         for part in literal.value:
             fill_literal(proto.tuple_literals.add(), part)

@@ -48,6 +48,7 @@ def _read(proto: Any) -> Shape:
 
 
 def _array_of(proto: Any, dtype: DType) -> ArrayShape:
+    """Return an array shape; the least number in a dimension means an unbounded one."""
     dims = tuple([UNBOUNDED if size == _LEAST else size for size in proto.dimensions])
     rank = len(dims)
     if dtype.is_special and dims:
@@ -76,6 +77,7 @@ def _dtype(number: int) -> DType:
 
 
 def _layout_of(proto: Any, rank: int) -> Layout | None:
+    """Return a layout, None for the default one: row-major, without tiles."""
     order = tuple(proto.minor_to_major)
     if sorted(order) != list(range(rank)):
         raise BadMessage(f"the layout {list(order)} is no order of {rank} dimensions")

@@ -28,6 +28,11 @@ def message_class(name: str) -> Any:
 
 @cache
 def _classes() -> dict[str, Any]:
+    """Return the class of each message by name.
+
+    The descriptor is made from the table at run time: no generated code, no `protoc`. Fields with
+    presence are one-field oneofs, as proto3 encodes `optional`.
+    """
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:

@@ -79,6 +79,7 @@ class _Writer:
         _fill_stack_frames(proto.stack_frame_index, module.stack_frames)
 
     def _config(self, proto: Any) -> None:
+        """Write the entry's signature, aliases and donors; an empty table too, as XLA does."""
         config = self.module.config
         entry = self.module.entry
         parameters = tuple(p.shape for p in entry.parameters)
@@ -104,6 +105,7 @@ class _Writer:
     def _computation(
         self, proto: Any, computation: Computation, number: int, order: list[Instruction]
     ) -> None:
+        """Write a computation whose id is `number`; ids of its instructions contain it."""
         proto.name = bytes_of(computation.name)
         proto.id = number
         proto.execution_thread = bytes_of(
@@ -121,6 +123,7 @@ class _Writer:
         fill_shape(proto.program_shape.result, computation.root.shape)
 
     def _instruction(self, proto: Any, inst: Instruction, ids: dict[Instruction, int]) -> None:
+        """Write one instruction; of a loop, the body comes before the condition, as in XLA."""
         proto.name = bytes_of(inst.name)
         proto.opcode = bytes_of(inst.opcode.name)
         proto.id = ids[inst]
@@ -158,6 +161,7 @@ def _stored_order(computation: Computation) -> list[Instruction]:
 
 
 def _fill_common(proto: Any, common: CommonAttributes) -> None:
+    """Write the attributes that any opcode may have."""
     if common.sharding is not None:
         proto.sharding.SetInParent()
         fill_sharding(proto.sharding, common.sharding)

@@ -140,6 +140,7 @@ def _group(inside: str, dims: tuple[int, ...], level: int, number: int) -> str:
 
 
 def _element_texts(flat: np.ndarray[Any, Any], dtype: DType) -> list[str]:
+    """Return the text of each element; equal floats of large arrays are formatted once."""
     if dtype.is_pred:
         return ["1" if value else "0" for value in flat.tolist()]
     if dtype.is_integer:

@@ -72,6 +72,11 @@ def placement_of(
 
 
 def _of_leaf(sharding: LeafSharding, rank: int, partitions: int) -> Placement | None:
+    """Return the placement of a sharding by tiles, None if a partition's part is not known.
+
+    Raises:
+        HloError: it is of another rank, or for another number of partitions.
+    """
     if sharding.kind == "maximal":
         places = ((0,) * rank if i == sharding.device else () for i in range(partitions))
         return Placement((1,) * rank, tuple(places)) if rank else replicated(0, partitions)
@@ -93,6 +98,7 @@ def _of_leaf(sharding: LeafSharding, rank: int, partitions: int) -> Placement | 
 
 
 def _of_axes(sharding: AxisSharding, rank: int, partitions: int) -> Placement | None:
+    """Return the placement of a sharding by named axes, as `_of_leaf` does."""
     mesh = sharding.mesh
     if not mesh.axes:
         if isinstance(mesh.devices, tuple):  # Shardy's maximal mesh

@@ -274,6 +274,7 @@ class _Printer:
         return f"tmp_{numbers[inst]}" if numbers and inst in numbers else inst.name
 
     def _operands(self, inst: Instruction, numbers: dict[Instruction, int]) -> str:
+        """Return what stands between the parentheses after the opcode."""
         parenthesis = inst.opcode.parenthesis
         if parenthesis == "literal":
             return literal_text(inst.attributes.literal, self.options.large_constants)
@@ -336,6 +337,7 @@ class _Printer:
         return f", {role}={{{names}}}" if many else f", {role}={names}"
 
     def _common(self, inst: Instruction, common: CommonAttributes) -> str:
+        """Return the attributes that any opcode may have, in XLA's order."""
         parts = []
         if common.sharding is not None:
             parts.append(f", sharding={common.sharding.text(self.options.metadata)}")

@@ -212,6 +212,11 @@ def _array(
     is_local: bool,
     whole_dims: Dims | None,
 ) -> ShardedArray:
+    """Return the whole array and that of one device, whichever of them `array` is (`is_local`).
+
+    `whole_dims` are the sizes of the whole array, if known: those of a local array can only be
+    rounded up to the tile.
+    """
     rank, partitions = array.rank, devices.partitions
     if devices.replicas > 1 or (sharding is None and is_local):
         return ShardedArray(array, array, None)

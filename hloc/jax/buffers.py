@@ -67,6 +67,7 @@ class _Copies:
         self.computation = computation
 
     def add(self) -> None:
+        """Copy operands and results that need buffers of their own, by the computation's role."""
         computation = self.computation
         callers = {caller.opcode.name for caller in computation.callers}
         is_body = any(

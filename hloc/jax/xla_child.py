@@ -66,6 +66,12 @@ class XlaChild:
         flags: Sequence[tuple[str, str]],
         repeat: int,
     ) -> tuple[list[Array], list[float]]:
+        """Return results and seconds of the program `key`; its text is sent once per child process.
+
+        Raises:
+            XlaEnded: the process has ended; the next request starts another.
+            HloError: XLA refused the program.
+        """
         text = "" if key in self._known else text
         request = {"key": key, "text": text, "flags": flags, "repeat": repeat}
         try:

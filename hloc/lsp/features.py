@@ -78,6 +78,7 @@ def _diagnostic(text: OpenText, placed: PlacedDocument, fault: Fault) -> types.D
 
 
 def _code_actions(text: OpenText, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """Return the fixes of faults that touch the selected range."""
     only = params.context.only
     if only and not any(types.CodeActionKind.QuickFix.startswith(kind) for kind in only):
         return []

@@ -80,6 +80,7 @@ def _parsed(computation: Computation | None) -> Computation:
 
 
 def _instruction(document: Document, part: Part, inst: Instruction) -> str:
+    """Return what is known of an instruction: its line, memory, cost, users, source, meaning."""
     operands = ", ".join(_name(part, operand) for operand in inst.operands)
     line = f"{_name(part, inst)} = {inst.shape} {inst.opcode.name}({operands})"
     rows = [f"memory: {size_text(inst.shape.size_bytes)}"]

@@ -27,6 +27,7 @@ def dot(scene: Scene, most: int) -> str:
 
 
 def _inside(root: Node) -> Iterator[str]:
+    """Yield the lines of nodes and, for open ones, of clusters around theirs; without recursion."""
     stack: list[Node | str] = list(reversed(root.nodes))
     while stack:
         node = stack.pop()

@@ -40,6 +40,7 @@ def model_explorer(what: Picked) -> str:
 def _graph(
     computation: Computation, costs: Mapping[Computation, Cost], what: Picked
 ) -> dict[str, Any]:
+    """Return the graph of a computation; only the picked instructions if it is the picked one."""
     members = what.members if computation is what.computation else None
     drawn = [i for i in instruction_order(computation) if members is None or i in members]
     names = {inst.name for inst in drawn}

@@ -63,6 +63,7 @@ def embedded(data: Any) -> str:
 
 
 def _data(scene: Scene, title: str, most: int) -> dict[str, Any]:
+    """Return the scene as JSON; boxes refer to each other, and to repeated texts, by number."""
     reached = _reached(scene.root)
     number = {box: i for i, box in enumerate(reached)}
     strings: dict[str, int] = {"": 0}

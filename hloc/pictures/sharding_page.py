@@ -77,6 +77,7 @@ def _mesh(found: ShardingExplanation) -> Iterator[str]:
 
 
 def _collectives(found: ShardingExplanation) -> Iterator[str]:
+    """Yield the table of collectives, those that move the most bytes first."""
     yield "<h2>Collectives</h2>"
     if not found.collectives:
         yield "<p>None: every device works alone.</p>"
@@ -113,6 +114,7 @@ def _box(kind: str) -> str:
 
 
 def _collective(row: CollectiveRow, found: ShardingExplanation, longest: float) -> str:
+    """Return the table row of one collective, with its groups drawn on the mesh."""
     picture = mesh_svg(found.mesh, row.group_of, f"groups of {row.name}")
     along = ", ".join(row.axes) or "no axis"
     where = [f"line {row.text_line}" if row.text_line else "", row.source, row.op_name]

@@ -87,6 +87,7 @@ class Program:
         return ctypes.addressof(thing)
 
     def _fill(self) -> None:
+        """Fill the structure that the machine code of `PJRT_LoadedExecutable_Execute` reads."""
         native, run, request = self.native, self.run, self.request
         name = self.boundary.name.encode()
         native.refs, native.id = 1, self.number

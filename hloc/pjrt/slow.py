@@ -72,6 +72,7 @@ def memory_of(device: int, kind: int = 0) -> int:
 
 
 def PJRT_LoadedExecutable_Execute(args: Any) -> int:
+    """Run a program on several devices, or one that calls Python; results are ready on return."""
     program = program_at(args.executable)
     if program.shards is not None:
         return run_on_devices(program, program.shards, args)
@@ -198,6 +199,7 @@ def PJRT_Buffer_ToHostBuffer(args: Any) -> int:
 
 
 def PJRT_Client_BufferFromHostBuffer(args: Any) -> None:
+    """Copy an array with any strides, negative ones included, to a layout of any order."""
     order = None
     if args.device_layout:
         layout = structure("PJRT_Buffer_MemoryLayout").from_address(args.device_layout)

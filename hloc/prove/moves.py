@@ -104,6 +104,7 @@ def _updated(
     dim: int,
     place: tuple[int, ...],
 ) -> Value:
+    """Return `array` with `update` at symbolic starts: a choice among all places."""
     if array.ndim == 0:
         return update
     if dim == array.ndim:

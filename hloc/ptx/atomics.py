@@ -96,6 +96,7 @@ def decode_atomic(instruction: Instruction, frame: Frame) -> Operation:
     space = space_of(instruction)
 
     def run(threads: Threads, lanes: Lanes) -> None:
+        """Run in turns, in each of which no two lanes have the same address."""
         addresses = read(threads, lanes)
         threads.count_access(space, lanes, addresses, of.size)
         values = [threads.rows[row][lanes] for row in rows]

@@ -68,6 +68,10 @@ class Barriers:
     def _release(
         self, barrier: _Barrier, complete: Array, threads: Threads
     ) -> Iterator[tuple[Place, Lanes]]:
+        """Yield the lanes of `complete` blocks with where they continue; reset the barrier.
+
+        Reductions over the barrier and the order between warps count all who arrived.
+        """
         barrier.counts[complete] = 0
         waiting, barrier.waiting = barrier.waiting, {}
         freed: list[tuple[Place, BlockBarrier, Array]] = []

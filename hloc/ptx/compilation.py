@@ -61,6 +61,7 @@ def code_of(module: PtxModule, name: str) -> Code:
 
 
 def _compile(module: PtxModule, kernel: PtxKernel) -> Code:
+    """Number the blocks of all functions one after another, then translate them."""
     functions = reachable(module, kernel)
     parameters, parameter_bytes = parameter_offsets(kernel)
     local_offsets, local_bytes = local_layout(functions)

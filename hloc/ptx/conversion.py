@@ -155,6 +155,7 @@ def _tf32(mode: str, frame: Frame) -> Function:
 def _float_to_float(
     instruction: Instruction, result: PtxType, of: PtxType, frame: Frame
 ) -> Function:
+    """Return the function that widens to f64, rounds or clamps as asked, and narrows."""
     flush, saturate, relu = (instruction.has(q) for q in ("ftz", "sat", "relu"))
     integral = next((_TO_INTEGER[p] for p in instruction.parts if p in _TO_INTEGER), None)
     mode = next((p for p in instruction.parts if p in _TO_FLOAT), "rn")

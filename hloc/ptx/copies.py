@@ -142,6 +142,7 @@ def _arrive_when_done(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def _start(instruction: Instruction, frame: Frame) -> Operation:
+    """Return the operation that starts copies: it reads, and keeps the values until a wait."""
     target, source, size, *rest = instruction.operands
     if not isinstance(size, Immediate) or size.value not in _WORD:
         raise frame.fault("the size of cp.async must be 4, 8 or 16")

@@ -27,6 +27,7 @@ class PtxFault(HloError):
         thread: Triple | None = None,
         notes: Sequence[str] = (),
     ) -> None:
+        """Say what is wrong, and where as far as it is known."""
         self.what = what
         self.kernel = kernel
         self.line = line

@@ -180,6 +180,7 @@ def decode_extreme(lower: bool) -> Decoder:
     choose = minimum if lower else maximum
 
     def decode(instruction: Instruction, frame: Frame) -> Operation:
+        """Return `min` or `max`: a NaN operand gives the other one, or NaN with `.NaN`."""
         of = type_of(instruction, frame)
         keep_nan, xor_sign = instruction.has("NaN"), instruction.has("xorsign")
 

@@ -74,6 +74,7 @@ class Machine:
                 self._check_all_products()
 
     def _run_block(self, place: Place, lanes: Lanes) -> None:
+        """Run one block for the lanes at `place`; a fault is given its line and thread."""
         self._place = place
         threads = self.threads
         block = self.code.blocks[place[-1]]
@@ -152,6 +153,7 @@ class Machine:
         return chosen(lanes, mask), chosen(lanes, ~mask)
 
     def _end(self, place: Place, lanes: Lanes) -> None:
+        """Send the lanes to the block that follows, by how this one ends."""
         end = self.code.blocks[place[-1]].end
         following = (*place[:-1], place[-1] + 1)
         if isinstance(end, Fall):

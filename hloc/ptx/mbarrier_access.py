@@ -118,6 +118,7 @@ def decode_bulk(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def _bulk_load(instruction: Instruction, frame: Frame) -> Operation:
+    """Return the operation that starts a copy per lane; its bytes arrive at an mbarrier later."""
     target, source, size, barrier, *_ = instruction.operands
     readers = [address_reader(operand, frame) for operand in (target, source, barrier)]
     length = frame.source(size, TYPES["u32"])
@@ -142,6 +143,7 @@ def _bulk_load(instruction: Instruction, frame: Frame) -> Operation:
 
 
 def _bulk_store(instruction: Instruction, frame: Frame) -> Operation:
+    """Return the operation that stores whole pieces of 16 bytes from shared to global memory."""
     target, source, size, *_ = instruction.operands
     read_target, read_source = address_reader(target, frame), address_reader(source, frame)
     length = frame.source(size, TYPES["u32"])

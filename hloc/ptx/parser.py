@@ -48,6 +48,7 @@ def parse_ptx(text: str) -> PtxModule:
 
 
 def _read_module(reader: TokenReader) -> PtxModule:
+    """Read the directives of a module; those without meaning here are skipped."""
     target = ""
     functions: dict[str, PtxFunction] = {}
     variables: dict[str, Variable] = {}
@@ -103,6 +104,7 @@ class _Body:
 def _read_function(
     reader: TokenReader, is_kernel: bool, module_variables: dict[str, Variable]
 ) -> PtxFunction | None:
+    """Read a function after `.entry` or `.func`, None for a declaration."""
     results: tuple[Parameter, ...] = ()
     if reader.peek().text == "(":
         results = read_parameters(reader)

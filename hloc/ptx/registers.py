@@ -45,6 +45,7 @@ class _RowMaker:
         arguments: bytes,
         addresses: Mapping[str, int],
     ) -> None:
+        """Allocate the registers of all lanes, zeroed; `storages` is the size in bytes of each."""
         self._sizes = storages
         self._geometry = geometry
         self._arguments = np.frombuffer(arguments + bytes(16), np.uint8)

@@ -53,6 +53,10 @@ class TensorMap:
     to_tf32: bool = False
 
     def __post_init__(self) -> None:
+        """Raise `PtxFault` for a map that the hardware would refuse.
+
+        Source: CUDA driver API, `cuTensorMapEncodeTiled`.
+        """
         rank = len(self.dims)
         inner = self.box[0] * self.element_bytes if self.box else 0
         rules = {

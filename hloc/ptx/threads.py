@@ -27,6 +27,7 @@ class Threads:
         mbarriers: Mbarriers,
         products: Products,
     ) -> None:
+        """Begin with all lanes active."""
         self.geometry = geometry
         self.rows = rows
         self.spaces = spaces

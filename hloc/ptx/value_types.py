@@ -41,6 +41,7 @@ class PtxType:
 
 
 def _table() -> dict[str, PtxType]:
+    """Return the types by name; vectors of two (`x2`) are one register."""
     types = [PtxType("pred", "predicate", 1, np.dtype(np.bool_))]
     for size in (1, 2, 4, 8):
         for letter, kind, code in (

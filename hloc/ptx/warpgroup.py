@@ -161,6 +161,7 @@ def _wait(allowed: int, threads: Threads, lanes: Lanes) -> None:
 
 
 def _product(instruction: Instruction, frame: Frame, columns: int) -> Operation:
+    """Return the operation that starts a gemm, whose operands are checked as the assembler does."""
     d, a, b, scale_d, *rest = instruction.operands
     sums, *factors = instruction.parts[-3:]
     accumulators = frame.vector(d)

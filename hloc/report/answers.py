@@ -100,6 +100,7 @@ def within(runner: Runner, seconds: float) -> Runner:
     """Return `runner` with a time limit for each run, which also stops loops of compiled code."""
 
     def run(module: Module, arrays: Sequence[Array]) -> list[Array]:
+        """Run, and stop evaluator and compiled code when the time is over."""
         over = threading.Event()
 
         def ring() -> None:

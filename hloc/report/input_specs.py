@@ -230,6 +230,11 @@ def _check_type(text: str, parameter: Parameter) -> None:
 
 
 def _from_file(text: str, shape: ArrayShape) -> Array:
+    """Return the array of an `.npy` or `.npz` file (`PATH:NAME`), cast to the shape's type.
+
+    Raises:
+        HloError: no such file or array, damaged, or of other dimensions.
+    """
     path, _, name = text.partition(":")
     try:
         with open(expanduser(path), "rb") as file:

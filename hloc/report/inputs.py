@@ -255,6 +255,7 @@ def check_unpacked(stored: Any, name: str, shape: ArrayShape, path: str) -> None
 
 
 def _checked(stored: Any, name: str, shape: ArrayShape, path: str) -> Array:
+    """Return the array `name` of an archive if it has the dimensions and type of `shape`."""
     if name not in stored.files:
         have = ", ".join(sorted(stored.files)[:8]) or "nothing"
         raise HloError(

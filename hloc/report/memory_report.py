@@ -49,6 +49,7 @@ def _buffer_data(buffer: Buffer) -> dict[str, Any]:
 
 
 def _allocations(assignment: BufferAssignment) -> Iterator[str]:
+    """Yield the bytes and the number of arrays of each kind of allocation."""
     report = assignment.report
     guests = sum(buffer.is_guest for buffer in assignment.buffers)
     inside = f", before that {plural(guests, 'buffer')} of temporaries" if guests else ""

@@ -57,6 +57,10 @@ class _Linker:
     def load(
         self, objects: Sequence[bytes], functions: Sequence[str], allowed: frozenset[str]
     ) -> LoadedCode:
+        """Link objects; return the addresses of `functions`.
+
+        The linker is replaced after `_LOADS_OF_A_JIT` loads.
+        """
         builder = llvm.JITLibraryBuilder()
         for data in objects:
             builder.add_object_img(data)

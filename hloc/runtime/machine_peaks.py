@@ -52,6 +52,7 @@ def _peak_flops(target: Target, width: int) -> float:
 
 
 def _bandwidths(target: Target, width: int) -> list[tuple[str, float]]:
+    """Return bytes per second by level of memory; three arrays together fill half of a cache."""
     code = _load(_triad_text(width), target)
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
     function = kind(code.address)
@@ -90,6 +91,10 @@ def _load(text: str, target: Target) -> LoadedCode:
 
 
 def _fma_text(target: Target, width: int) -> str:
+    """Return a loop of `_CHAINS` independent multiply-adds: enough to hide their latency.
+
+    The result is stored times zero, so that LLVM cannot remove the loop.
+    """
     vector = f"<{width} x float>"
     fused = target.has("fma") or not target.triple.startswith(("x86_64", "i686"))
     chains = range(_CHAINS)
@@ -129,6 +134,7 @@ def _fma_text(target: Target, width: int) -> str:
 
 
 def _triad_text(width: int) -> str:
+    """Return the triad `a = b + 0.5 c`, four vectors per iteration, repeated `times`."""
     vector = f"<{width} x float>"
     lines = [
         f"define void @{ENTRY}(ptr %a, ptr %b, ptr %c, i64 %count, i64 %times) {{",

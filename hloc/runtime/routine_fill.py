@@ -90,6 +90,7 @@ def _fill(
     is_there: Callable[[str], bool],
     write: Callable[[str, bytes], None],
 ) -> Filled:
+    """Compile and write the routines that are not there, some at a time to bound memory."""
     units = units or routine_units(target)
     also = NEEDED | {name for unit in units for name in unit.symbols}
     named = {object_name(unit.text, target, unit.level): unit for unit in units}

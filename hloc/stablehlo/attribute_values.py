@@ -44,6 +44,7 @@ class AttributeReader:
         return self.dictionary() if self.cursor.looking_at("{") else Record()
 
     def _record(self, opening: str, closing: str, entry: Callable[[], tuple[str, Any]]) -> Record:
+        """Read entries between brackets, separated by commas; keeps the text of the whole."""
         cursor = self.cursor
         start = cursor.at
         cursor.deeper()

@@ -213,6 +213,7 @@ class BlockBuilder:
     # ---- operations
 
     def _operation(self, operation: Operation) -> None:
+        """Add one operation: by its own function, its row, or the opcode of the same name."""
         dialect, _, name = operation.name.rpartition(".")
         if dialect == "chlo":
             self._chlo(operation, name)

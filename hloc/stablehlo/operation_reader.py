@@ -164,6 +164,7 @@ class OperationReader:
         self.read_types(operation)
 
     def _keyed(self, operation: Operation, form: Form) -> None:
+        """Read one `key = value` of a custom form into the attributes of the generic form."""
         cursor = self.cursor
         start = cursor.at
         key = cursor.word()

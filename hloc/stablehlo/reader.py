@@ -30,6 +30,7 @@ class _Reader(SpecialReader):
         self.tree = ModuleTree()
 
     def module(self) -> ModuleTree:
+        """Read the whole text; `module` around the functions is optional, as in MLIR."""
         cursor, tree = self.cursor, self.tree
         self._aliases()
         wrapped = cursor.accept_word("module") or cursor.accept_word("builtin.module")
@@ -69,6 +70,7 @@ class _Reader(SpecialReader):
                 self.attributes.aliases[name] = self.attributes.value()
 
     def _function(self) -> None:
+        """Read a function with its body and add it to the tree."""
         cursor = self.cursor
         start = cursor.at
         if not (cursor.accept_word("func.func") or cursor.accept_word("func")):

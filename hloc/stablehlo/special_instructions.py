@@ -124,6 +124,7 @@ def _rng(block: BlockWriter, inst: Instruction) -> None:
 
 
 def _custom_call(block: BlockWriter, inst: Instruction) -> None:
+    """Write a custom call; version 4 has a dictionary as configuration, others a string."""
     attributes = inst.attributes
     parts: dict[str, str] = {}
     config = inst.common.backend_config or ""

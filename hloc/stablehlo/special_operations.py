@@ -76,6 +76,7 @@ def _with_spread_scalars(
 
 
 def _while(block: BlockBuilder, operation: Operation) -> None:
+    """Add a loop. Values of the surroundings that its regions read become part of the state."""
     if len(operation.regions) != 2:
         block.fail("while needs two regions, cond and do")
     names = [name for name, _ in operation.regions[0].parameters]
@@ -139,6 +140,7 @@ def _composite(block: BlockBuilder, operation: Operation) -> None:
 
 
 def _custom_call(block: BlockBuilder, operation: Operation) -> None:
+    """Add a custom call; the form of its configuration tells the version of its interface."""
     attributes = operation.attributes
     operands = block.checked_operands(operation)
     shape = block.result_shape(operation)

@@ -101,6 +101,10 @@ class TypeReader:
         return [self.read()]
 
     def _tensor(self, text: str, start: int) -> ArrayShape:
+        """Return the shape that stands between `tensor<` and `>`.
+
+        `?` is dynamic; an encoding `bounds = [...]` gives its largest size.
+        """
         parts, _, encoding = text.partition(",")
         parts = parts.strip()
         match = _DIMENSIONS.match(parts)

@@ -27,6 +27,7 @@ class CompiledGraph:
     def __init__(
         self, graph: Any, opt_level: int = 2, constants: Mapping[int, Any] | None = None
     ) -> None:
+        """Lower and compile the graph; note which arguments are arrays and what its results are."""
         self.module: Module = lowered(graph)
         self._takes = [n.meta.get("val") is not None and hasattr(n.meta["val"], "shape")
                        for n in graph.nodes if n.op == "placeholder"]  # fmt: skip

@@ -58,6 +58,7 @@ class WebApp:
         worker: Responder,
         check_answer: Callable[[Lesson, object], dict[str, Any]] = checked,
     ) -> None:
+        """Map paths to methods."""
         self._programs = programs
         self._checker, self._worker = checker, worker
         self._check_answer = check_answer

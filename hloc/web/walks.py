@@ -79,6 +79,7 @@ class Walked:
                     return
 
     def _step(self) -> None:
+        """Run one pass, unless the time for passes is spent; a fault ends the walk."""
         if self._spent > self.limit:
             self._end(f"stopped after {self.limit:g} s of passes")
             return

@@ -56,6 +56,7 @@ def check_group_sizes(module: Module) -> None:
 
 
 def _groups_fault(inst: Instruction, groups: ReplicaGroups) -> str:
+    """Return what is wrong with replica groups, "" if nothing is."""
     mode = group_mode(inst)
     if isinstance(groups, GroupLists) and not groups.groups:
         if mode is GroupMode.FLATTENED:
@@ -192,6 +193,7 @@ def sharding_fault(sharding: Sharding, shape: Shape) -> str:
 
 
 def _leaf_fault(sharding: LeafSharding, leaf: ArrayShape | BufferShape | None) -> str:
+    """Return what is wrong with the sharding of one leaf, "" if nothing is."""
     if sharding.kind == "maximal" and sharding.device < 0:
         return f"sharding {sharding} has a negative device"
     tiles = sharding.tiles

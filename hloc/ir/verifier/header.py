@@ -27,6 +27,7 @@ def check_header(module: Module) -> Iterator[Diagnostic]:
 
 
 def _check_entry_layout(module: Module) -> Iterator[Diagnostic]:
+    """Yield where the entry layout of the header differs from the entry in more than layouts."""
     layout = module.config.entry_layout
     if layout is None:
         return
@@ -61,6 +62,7 @@ def _check_entry_layout(module: Module) -> Iterator[Diagnostic]:
 
 
 def _check_aliases(module: Module) -> Iterator[Diagnostic]:
+    """Yield faults of aliases: arrays of equal size, each parameter used once."""
     name = "input_output_alias"
     used: set[tuple[int, ShapeIndex]] = set()
     for alias in module.config.aliases:

@@ -67,6 +67,7 @@ def _signature(computation: Computation) -> tuple[int, ...]:
 
 
 def _faults(inst: Instruction) -> list[Diagnostic]:
+    """Return the first fault: of operand count, layouts, an implicit broadcast, or the shape."""
     row = inst.opcode
     if row.arity is not None and len(inst.operands) != row.arity:
         return [

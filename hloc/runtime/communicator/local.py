@@ -126,6 +126,11 @@ class LocalCommunicator:
         numbers: dict[RendezvousKey, int],
         kinds: dict[tuple[Any, ...], int],
     ) -> Any:
+        """Return the structure of one exchange for machine code: what each device does, by number.
+
+        A device without a group has rendezvous -1 and its results are zeros. `numbers` and `kinds`
+        are shared by all exchanges: equal ones meet.
+        """
         devices = range(self._program.devices)
         rendezvous_of, rank_of = [-1] * len(devices), [0] * len(devices)
         combiners_of = [0] * len(devices)

@@ -58,6 +58,7 @@ class _Exports:
     """
 
     def __init__(self) -> None:
+        """Compile the deleter and the destructor."""
         initialize_llvm()
         # A consumed capsule has another name, and its consumer calls the deleter; the destructor
         # is for capsules that are never consumed.

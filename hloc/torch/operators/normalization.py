@@ -109,6 +109,11 @@ def _layer_norm_backward(
     _bias: Instruction | None,
     _wanted: Sequence[bool],
 ) -> list[Instruction]:
+    """Return the gradients by x, weight and bias: `aten.native_layer_norm_backward`.
+
+    With n = (x - mean) * scale and g the gradient times the weight, that by x is
+    scale * (g - average(g) - n * average(g * n)), averages over the normalised dimensions.
+    """
     rank = x.array.rank
     over = tuple(range(rank - len(sizes), rank))
     outer = tuple(range(rank - len(sizes)))
@@ -169,6 +174,7 @@ def _batch_norm_inference(
     _momentum: float,
     epsilon: float,
 ) -> list[Any]:
+    """Normalise features (dimension 1) by running statistics; the saved ones are empty."""
     wide = _wide(g, x)
     kind, dims = wide.array.dtype, x.array.dims
     sizes = mean.array.dims

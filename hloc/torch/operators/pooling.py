@@ -95,6 +95,7 @@ def _average_pool(
     count_include_pad: bool = True,
     divisor: int | None = None,
 ) -> Instruction:
+    """Return sums of windows by a number, or by how many elements each window has."""
     window = _window(g, x, size, stride, padding, (1,))
     total = _window_sum(g, x, window)
     if divisor is not None or (count_include_pad and not _ceil):

@@ -95,6 +95,11 @@ def _convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Instruction:
+    """Return `aten.convolution`; a transposed one is a convolution of the input with holes.
+
+    Its window is reversed, and its padding is what the forward one leaves: dilation * (size - 1) -
+    pad.
+    """
     sizes = weight.array.dims[2:]
     window = []
     for size, numbers in zip(

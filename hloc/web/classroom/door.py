@@ -49,6 +49,7 @@ class Door:
         guarded: Callable[[App], App],
         say: Callable[[str], None],
     ) -> None:
+        """Prepare the pages that need no session; all others are below `/desk/`."""
         self._sessions, self._say = sessions, say
         self._cookie = f"hloc-{port}"
         shared = page_files("hloc.web")

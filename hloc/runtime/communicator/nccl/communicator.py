@@ -174,6 +174,7 @@ class NcclCommunicator:
     # ---- collectives
 
     def _meet(self, device: int, number: int, arrays: Sequence[int]) -> None:
+        """Arrive at an exchange; the last member of the group enqueues it, the others wait."""
         exchange = self._program.exchanges[number]
         group = next((group for group in exchange.groups if device in group), ())
         if not group:

@@ -73,6 +73,7 @@ def ask_for(task: Task) -> None:
 
 
 def _one_array(task: Task, number: int) -> None:
+    """Enqueue the transfers of operand `number` of every member."""
     exchange, nccl = task.exchange, task.nccl
     size = exchange.operands[number].size_bytes
     for rank in task.ranks:

@@ -73,6 +73,7 @@ class Matmul:
         )
 
     def _choose(self) -> Any:
+        """Return the algorithm that cuBLASLt's heuristic puts first."""
         api = self._api
         if self._call.bias is not None:  # the choice depends on its alignment, so pass a pointer
             self._describe(api.MatmulDescAttribute.BIAS_POINTER, np.uint64(256))
