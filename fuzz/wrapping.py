@@ -77,6 +77,7 @@ def _wrapped(
     number: int,
     choices: Seeded,
 ) -> None:
+    """Replace `members` by one instruction of kind `way`; its results replace `outputs`."""
     entry = module.entry
     body, operands = outline(entry, members, outputs, name=f"{way}_{number}")
     b = Builder(entry)

@@ -137,6 +137,7 @@ def _order() -> Iterator[str]:
 
 
 def _section(name: str) -> Iterator[str]:
+    """Yield the section of one pass."""
     yield f"### {name}"
     yield ""
     aliases = sorted(alias for alias, target in ALIASES.items() if target == name)

@@ -204,6 +204,7 @@ class _Recorder:
         }
 
     def _walk(self) -> dict[str, Data]:
+        """Return the answers on every state and rewrite, once all passes have run."""
         whole = self._answer({"ask": "walk"})
         while not whole["done"]:
             rows = whole["passes"]

@@ -132,6 +132,7 @@ def _group_sizes(d: Draft, groups: int, limit: int) -> np.ndarray[Any, Any]:
 
 
 def scaled_dot(d: Draft) -> str:
+    """Draw a product of narrow floats, one scale for each block of the contracted dimension."""
     lhs_type, rhs_type = (
         DTYPES[d.pick(("f8e4m3fn", "f8e5m2", "f4e2m1fn", "bf16"))] for _ in range(2)
     )
@@ -153,6 +154,11 @@ def scaled_dot(d: Draft) -> str:
 
 
 def convolution(d: Draft) -> str:
+    """Draw a convolution of any rank, window, groups, dimension order and types.
+
+    The type of the result may be another than the inferred one: the first draft only gives its
+    shape.
+    """
     lhs_type, rhs_type, result_type = _types(d)
     rank = d.pick((1, 2, 0, 3))
     groups, batch_groups = d.pick(((1, 1), (2, 1), (3, 1), (1, 2)))

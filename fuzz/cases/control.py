@@ -105,6 +105,7 @@ def conditional(d: Draft) -> str:
 
 
 def while_(d: Draft) -> str:
+    """Draw a loop of 0 to 5 rounds over a counter and two arrays, which may change places."""
     dtype, dims = d.pick((F32, F64, S32, *NUMBERS)), d.dims()
     shape = d.shape(dtype, dims)
     state = TupleShape((ArrayShape(S32), shape, shape))

@@ -44,6 +44,7 @@ class _Places:
     """Dimension numbers that gather and scatter have in common, drawn together with sizes."""
 
     def __init__(self, d: Draft) -> None:
+        """Draw a role for each dimension of the operand, then the orders of all others."""
         rank = d.integer(1, 3)
         sizes = [d.pick((3, 1, 5, 2)) for _ in range(rank)]
         roles = [d.pick(("indexed", "window", "batching", "collapsed")) for _ in range(rank)]
@@ -88,6 +89,7 @@ class _Places:
 
 
 def gather(d: Draft) -> str:
+    """Draw a gather, with indices inside and outside of the operand."""
     p, dtype, index = _Places(d), d.pick(ARRAY_TYPES), _index_type(d)
     if prod(p.result) > 2000:
         return d.or_copy(d.any_array(dtype, p.operand))
@@ -123,6 +125,7 @@ def _overwrite(d: Draft, dtype: DType) -> Computation:
 
 
 def scatter(d: Draft) -> str:
+    """Draw a scatter that adds, overwrites, or has two results."""
     p, dtype, index = _Places(d), d.pick(ARRAY_TYPES), _index_type(d)
     x = d.tame_array(dtype, p.operand)
     if prod(p.result) > 2000:

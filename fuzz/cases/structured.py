@@ -133,6 +133,7 @@ def constant(d: Draft) -> str:
 
 
 def sort(d: Draft) -> str:
+    """Draw a stable sort by the first of one to three operands, along any dimension."""
     dims = d.dims(1, 3)
     keys = d.pick(ARRAY_TYPES)
     types = [keys, *(d.pick(ARRAY_TYPES) for _ in range(d.integer(0, 2)))]

@@ -50,6 +50,7 @@ def not_commutative(d: Draft, dtype: DType) -> Computation:
 
 
 def reduce(d: Draft) -> str:
+    """Draw a reduction: of one array, of values and indices, or by a reducer with an order."""
     dims = d.dims(0, 4)
     dimensions = d.some(range(len(dims)))
     form = d.pick(("simple", "argmax", "first"))

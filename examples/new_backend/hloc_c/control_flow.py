@@ -27,6 +27,7 @@ def control_flow_text(plan: Plan) -> str:
 
 
 def _lines(step: Step) -> Iterator[str]:
+    """Yield the C statements of one step; an index out of range runs the last branch."""
     match step:
         case KernelStep(kernel, places, in_place):
             if in_place is not None:
