@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hloc.analysis.module_match import match_modules
+from hloc.analysis.diff.module_match import match_modules
 from hloc.ir.clone import clone_module
 from hloc.ir.computation import Computation
 from hloc.ir.events import (

@@ -1,6 +1,7 @@
 """The plain text diff of two states, for differences of names and print order.
 
-The diff by instruction identity is `hloc.analysis.module_diff`, which the command line uses too.
+The diff by instruction identity is `hloc/analysis/diff/module_diff.py`; the command line uses it
+too.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from hloc import driver
+from hloc.analysis.diff.module_lines import line_of
 from hloc.analysis.extract import extract
-from hloc.analysis.module_lines import line_of
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

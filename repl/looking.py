@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hloc.analysis.cost import costs_of, instruction_cost
+from hloc.analysis.diff.module_lines import Line, line_of
 from hloc.analysis.kernel_count import kernel_counts
-from hloc.analysis.module_lines import Line, line_of
 from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError
 from hloc.ir.computation import Computation

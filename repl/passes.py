@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 
-from hloc.analysis.diff_rows import DiffTable, table_of
+from hloc.analysis.diff.diff_rows import DiffTable, table_of
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.ir.verifier import check

@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.text import Text
 
-from hloc.analysis.module_lines import Line
-from hloc.analysis.provenance import Origin
+from hloc.analysis.diff.module_lines import Line
+from hloc.analysis.diff.provenance import Origin
 from hloc.errors import HloError, printable_lines
 from hloc.report.text import plural
 from repl import render_kernel, render_session

@@ -8,7 +8,7 @@ from itertools import islice
 
 from rich.text import Text
 
-from hloc.analysis.module_diff import SAME
+from hloc.analysis.diff.module_diff import SAME
 from hloc.errors import printable
 from hloc.quantities import count_text, size_text
 from hloc.report.diff_lines import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.analysis.module_lines import Line
+from hloc.analysis.diff.module_lines import Line
 from hloc.lazy_dataclass import dataclass
 from repl.history import HistoryEntry
 from repl.state import State

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hloc import driver
-from hloc.analysis.module_diff import ModuleDiff, diff_snapshots
+from hloc.analysis.diff.module_diff import ModuleDiff, diff_snapshots
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.events import Event

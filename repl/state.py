@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from hloc.analysis.module_lines import Snapshot, snapshot
+from hloc.analysis.diff.module_lines import Snapshot, snapshot
 from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass

@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hloc.analysis.diff_groups import only_about
-from hloc.analysis.diff_rows import (
+from hloc.analysis.diff.diff_groups import only_about
+from hloc.analysis.diff.diff_rows import (
     CONTENT,
     DiffTable,
     RowOptions,

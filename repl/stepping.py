@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.analysis.rewrite_text import describe_rewrite
+from hloc.analysis.diff.rewrite_text import describe_rewrite
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass

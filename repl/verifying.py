@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.analysis.module_lines import element_text
-from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
+from hloc.analysis.diff.module_lines import element_text
+from hloc.analysis.diff.rewrite_text import RewriteText, describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass

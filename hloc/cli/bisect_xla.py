@@ -14,7 +14,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from hloc import driver
-from hloc.analysis.file_diff import DiffOptions, table_of_modules
+from hloc.analysis.diff.file_diff import DiffOptions, table_of_modules
 from hloc.cli.compare_with_xla import full_text
 from hloc.cli.input_options import inputs_of
 from hloc.cli.progress import progress_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.analysis.diff_rows import KIND_WORDS, DiffTable
-from hloc.analysis.file_diff import DiffOptions, table_of_modules
+from hloc.analysis.diff.diff_rows import KIND_WORDS, DiffTable
+from hloc.analysis.diff.file_diff import DiffOptions, table_of_modules
 from hloc.cli.guard import guarded
 from hloc.cli.talk import Talk
 from hloc.errors import printable

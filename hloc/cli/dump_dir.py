@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import field
 from typing import Any
 
-from hloc.analysis.diff_rows import table_of
+from hloc.analysis.diff.diff_rows import table_of
+from hloc.analysis.diff.module_diff import diff_snapshots
+from hloc.analysis.diff.module_lines import Snapshot, snapshot
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_diff import diff_snapshots
-from hloc.analysis.module_lines import Snapshot, snapshot
 from hloc.cli.pass_report import run_data
 from hloc.cli.step_graph import StepGraph
 from hloc.cli.talk import Talk

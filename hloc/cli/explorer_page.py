@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from hloc.analysis.diff_rows import KIND_WORDS
+from hloc.analysis.diff.diff_rows import KIND_WORDS
 from hloc.pictures.page import embedded, filled
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.analysis.module_hash import HashOptions, module_hash
+from hloc.analysis.diff.module_hash import HashOptions, module_hash
 from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
 from hloc.ir.module import Module

@@ -9,9 +9,9 @@ from dataclasses import field
 from difflib import unified_diff
 from fnmatch import fnmatchcase
 
-from hloc.analysis.diff_rows import DiffTable, table_of
+from hloc.analysis.diff.diff_rows import DiffTable, table_of
+from hloc.analysis.diff.module_lines import Snapshot, snapshot
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_lines import Snapshot, snapshot
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.analysis.rewrite_text import describe_rewrite
+from hloc.analysis.diff.rewrite_text import describe_rewrite
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module

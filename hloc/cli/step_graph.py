@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from hloc.analysis.module_diff import ModuleDiff
+from hloc.analysis.diff.module_diff import ModuleDiff
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
-from hloc.analysis.file_diff import config_text, table_of_modules
-from hloc.analysis.module_hash import HashOptions, module_hash
+from hloc.analysis.diff.file_diff import config_text, table_of_modules
+from hloc.analysis.diff.module_hash import HashOptions, module_hash
 from hloc.dumps.examine import CONTENT, Examined, Findings, examine
 from hloc.dumps.folder import DumpModule
 from hloc.dumps.unfused import Unfused

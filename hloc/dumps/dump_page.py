@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from hloc import driver
-from hloc.analysis.file_diff import table_of_modules
+from hloc.analysis.diff.file_diff import table_of_modules
 from hloc.dumps.dump_report import DumpReport, report_sections
 from hloc.dumps.examine import CONTENT, Findings, PassChange
 from hloc.dumps.sections import Section, sections_of

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from hloc import driver
-from hloc.analysis.file_diff import DiffOptions, table_of_modules
+from hloc.analysis.diff.file_diff import DiffOptions, table_of_modules
+from hloc.analysis.diff.module_match import ModuleMatch, match_modules
 from hloc.analysis.kernel_count import kernel_counts
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_match import ModuleMatch, match_modules
 from hloc.dumps.buffers import BufferValue, Memory, memory_of
 from hloc.dumps.contents import (
     Collective,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from hloc.analysis.module_hash import HashOptions, module_hash
+from hloc.analysis.diff.module_hash import HashOptions, module_hash
 from hloc.ir.module import Module
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.lazy_dataclass import dataclass

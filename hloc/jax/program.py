@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from hloc import driver
-from hloc.analysis.provenance import Origin, trace
+from hloc.analysis.diff.provenance import Origin, trace
 from hloc.errors import HloError
 from hloc.ir.events import Event
 from hloc.ir.module import Module

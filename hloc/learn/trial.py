@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from types import ModuleType
 
-from hloc.analysis.rewrite_text import describe_rewrite
+from hloc.analysis.diff.rewrite_text import describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

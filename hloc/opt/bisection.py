@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
 
-from hloc.analysis.module_lines import line_of
-from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
+from hloc.analysis.diff.module_lines import line_of
+from hloc.analysis.diff.rewrite_text import RewriteText, describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from hloc.analysis.file_diff import diff_modules
-from hloc.analysis.module_diff import (
+from hloc.analysis.diff.file_diff import diff_modules
+from hloc.analysis.diff.module_diff import (
     ADDED,
     CHANGED,
     LAYOUT,
@@ -16,7 +16,7 @@ from hloc.analysis.module_diff import (
     REWIRED,
     ModuleDiff,
 )
-from hloc.analysis.module_match import match_modules
+from hloc.analysis.diff.module_match import match_modules
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

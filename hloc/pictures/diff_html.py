@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hloc.pictures.html_text import MOST_ROWS, table
 
 if TYPE_CHECKING:
-    from hloc.analysis.diff_rows import ComputationRows, DiffTable
+    from hloc.analysis.diff.diff_rows import ComputationRows, DiffTable
 
 _CLASSES = {"+": "add", "-": "gone", " ": "quiet"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 
-from hloc.analysis.module_diff import ModuleDiff
+from hloc.analysis.diff.module_diff import ModuleDiff
 from hloc.errors import HloError, printable
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hloc.analysis.module_lines import literal_text
+from hloc.analysis.diff.module_lines import literal_text
 from hloc.errors import printable
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

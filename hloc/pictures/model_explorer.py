@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hloc.analysis.cost import Cost, costs_of, instruction_cost
-from hloc.analysis.module_lines import line_of
+from hloc.analysis.diff.module_lines import line_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.origin import origin_of

@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from hloc.analysis.module_lines import line_of
+from hloc.analysis.diff.module_lines import line_of
 from hloc.ir.origin import origin_of
 from hloc.pictures.boxes import Box
 from hloc.pictures.colours import KINDS, PALETTES, STATUS, TITLES

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
-from hloc.analysis.fingerprints import Fingerprints
+from hloc.analysis.diff.fingerprints import Fingerprints
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hloc.analysis.diff_groups import Unchanged, items_of
-from hloc.analysis.diff_rows import DiffRow, DiffTable
-from hloc.analysis.module_diff import MOVED, SAME
+from hloc.analysis.diff.diff_groups import Unchanged, items_of
+from hloc.analysis.diff.diff_rows import DiffRow, DiffTable
+from hloc.analysis.diff.module_diff import MOVED, SAME
 from hloc.errors import printable
 
 _CONTEXT = 3

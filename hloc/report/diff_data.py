@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hloc.analysis.diff_rows import KIND_WORDS, ComputationRows, DiffRow, DiffTable
-from hloc.analysis.module_diff import SAME, Row
+from hloc.analysis.diff.diff_rows import KIND_WORDS, ComputationRows, DiffRow, DiffTable
+from hloc.analysis.diff.module_diff import SAME, Row
 
 
 def diff_data(table: DiffTable) -> dict[str, object]:

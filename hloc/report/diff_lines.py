@@ -11,9 +11,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from hloc.analysis.diff_groups import Item, MovedAway, Repeats, Rewired, Unchanged, folded, items_of
-from hloc.analysis.diff_rows import EXPANDED, REORDERED, ComputationRows, DiffRow, DiffTable, Parts
-from hloc.analysis.module_diff import (
+from hloc.analysis.diff.diff_groups import (
+    Item,
+    MovedAway,
+    Repeats,
+    Rewired,
+    Unchanged,
+    folded,
+    items_of,
+)
+from hloc.analysis.diff.diff_rows import (
+    EXPANDED,
+    REORDERED,
+    ComputationRows,
+    DiffRow,
+    DiffTable,
+    Parts,
+)
+from hloc.analysis.diff.module_diff import (
     ADDED,
     CHANGED,
     LAYOUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from hloc.analysis.diff_rows import KIND_WORDS, DiffTable
+from hloc.analysis.diff.diff_rows import KIND_WORDS, DiffTable
 from hloc.pictures.plain_page import plain_page
 from hloc.report.diff_lines import DiffView, SpanLine, title_of, unified_lines
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hloc import driver
-from hloc.analysis.diff_rows import DiffTable, diff_table
-from hloc.analysis.file_diff import table_of_modules
+from hloc.analysis.diff.diff_rows import DiffTable, diff_table
+from hloc.analysis.diff.file_diff import table_of_modules
 from hloc.analysis.statistics import ModuleStatistics, module_statistics
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module

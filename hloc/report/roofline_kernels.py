@@ -9,8 +9,8 @@ from dataclasses import replace
 from hloc import driver
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.cost import costs_of, instruction_cost
+from hloc.analysis.diff.fingerprints import Fingerprints
 from hloc.analysis.extract import extract
-from hloc.analysis.fingerprints import Fingerprints
 from hloc.analysis.kernel_count import is_kernel
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.analysis.module_lines import element_text
+from hloc.analysis.diff.module_lines import element_text
 from hloc.dtypes import Array
 from hloc.report.compare import Comparison
 from hloc.report.run_report import PREVIEW_ELEMENTS, Timing

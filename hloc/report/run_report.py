@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from hloc.analysis.module_lines import element_text
+from hloc.analysis.diff.module_lines import element_text
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.ir.device_groups import devices_text

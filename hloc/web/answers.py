@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from hloc import driver
-from hloc.analysis.diff_rows import KIND_WORDS
-from hloc.analysis.rewrite_text import describe_rewrite
+from hloc.analysis.diff.diff_rows import KIND_WORDS
+from hloc.analysis.diff.rewrite_text import describe_rewrite
 from hloc.errors import HloError, printable
 from hloc.opt.registry import canonical_name
 from hloc.pictures.changes import changes_between

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hloc.analysis.diff_rows import table_of
+from hloc.analysis.diff.diff_rows import table_of
 from hloc.web.pass_rows import Data, first_row, state_row
 from hloc.web.walks import Walked
 from repl.session import Session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from hloc.analysis.module_lines import line_of
-from hloc.analysis.provenance import trace
+from hloc.analysis.diff.module_lines import line_of
+from hloc.analysis.diff.provenance import trace
 from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError
 from hloc.ir.computation import Computation

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hloc.analysis.diff_rows import DiffTable
+from hloc.analysis.diff.diff_rows import DiffTable
 from repl import profiling
 from repl.commands import execute
 from repl.passes import Applied

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.analysis.module_diff import ADDED, REMOVED, ModuleDiff
-from hloc.analysis.provenance import Origin, trace
+from hloc.analysis.diff.module_diff import ADDED, REMOVED, ModuleDiff
+from hloc.analysis.diff.provenance import Origin, trace
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.opt.pass_base import PassContext

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloc.analysis.diff.module_hash import module_hash
 from hloc.analysis.extract import extract, without_signature
-from hloc.analysis.module_hash import module_hash
 from hloc.ir.clone import clone_module, copy_instructions, inline
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

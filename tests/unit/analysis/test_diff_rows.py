@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 import hloc
-from hloc.analysis.diff_groups import (
+from hloc.analysis.diff.diff_groups import (
     MovedAway,
     Repeats,
     Rewired,
@@ -16,7 +16,7 @@ from hloc.analysis.diff_groups import (
     items_of,
     only_about,
 )
-from hloc.analysis.diff_rows import (
+from hloc.analysis.diff.diff_rows import (
     CONTENT,
     EXPANDED,
     KIND_WORDS,
@@ -26,7 +26,7 @@ from hloc.analysis.diff_rows import (
     RowOptions,
     diff_table,
 )
-from hloc.analysis.module_diff import (
+from hloc.analysis.diff.module_diff import (
     ADDED,
     CHANGED,
     MERGED,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hloc
-from hloc.analysis.file_diff import DiffOptions, diff_modules
-from hloc.analysis.module_diff import (
+from hloc.analysis.diff.file_diff import DiffOptions, diff_modules
+from hloc.analysis.diff.module_diff import (
     ADDED,
     CHANGED,
     LAYOUT,
@@ -20,7 +20,7 @@ from hloc.analysis.module_diff import (
     SAME,
     ModuleDiff,
 )
-from hloc.analysis.module_match import match_modules
+from hloc.analysis.diff.module_match import match_modules
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = """HloModule m

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.analysis.module_diff import (
+from hloc.analysis.diff.module_diff import (
     ADDED,
     CHANGED,
     LAYOUT,
@@ -17,7 +17,7 @@ from hloc.analysis.module_diff import (
     ModuleDiff,
     diff_snapshots,
 )
-from hloc.analysis.module_lines import line_of, literal_text, snapshot
+from hloc.analysis.diff.module_lines import line_of, literal_text, snapshot
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.literal import literal_of

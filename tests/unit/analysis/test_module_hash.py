@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hloc
-from hloc.analysis.file_diff import DiffOptions, diff_modules
-from hloc.analysis.module_hash import HashOptions, module_hash
+from hloc.analysis.diff.file_diff import DiffOptions, diff_modules
+from hloc.analysis.diff.module_hash import HashOptions, module_hash
 from hloc.cli import main
 from hloc.ir.module import Module
 from hloc.ir.printer import print_instruction

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hloc
-from hloc.analysis.module_diff import SAME
+from hloc.analysis.diff.module_diff import SAME
 from hloc.cli import main
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.progress import PassProgress

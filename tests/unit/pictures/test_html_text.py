@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 
 import hloc
-from hloc.analysis.diff_rows import diff_table
+from hloc.analysis.diff.diff_rows import diff_table
 from hloc.ir.clone import clone_module
 from hloc.ir.notebook import NotebookView
 from hloc.opt.pipeline import Pipeline

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import hloc
-from hloc.analysis.diff_rows import DiffTable, diff_table
-from hloc.analysis.file_diff import table_of_modules
+from hloc.analysis.diff.diff_rows import DiffTable, diff_table
+from hloc.analysis.diff.file_diff import table_of_modules
 from hloc.cli import main
 from hloc.ir.clone import clone_module
 from hloc.report.diff_data import diff_data

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hloc.analysis.module_lines import (
+from hloc.analysis.diff.module_lines import (
     ComputationLines,
     Line,
     Snapshot,

@@ -13,10 +13,10 @@ from zlib import crc32
 
 import numpy as np
 
-from hloc.analysis.diff_rows import DiffTable, RowOptions, table_of
-from hloc.analysis.module_diff import CHANGED, ModuleDiff, Row, diff_snapshots
-from hloc.analysis.module_lines import ComputationLines, Line, Snapshot, line_of
-from hloc.analysis.module_match import ModuleMatch, match_modules
+from hloc.analysis.diff.diff_rows import DiffTable, RowOptions, table_of
+from hloc.analysis.diff.module_diff import CHANGED, ModuleDiff, Row, diff_snapshots
+from hloc.analysis.diff.module_lines import ComputationLines, Line, Snapshot, line_of
+from hloc.analysis.diff.module_match import ModuleMatch, match_modules
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

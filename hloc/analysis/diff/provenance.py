@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from hloc.analysis.module_lines import line_of
+from hloc.analysis.diff.module_lines import line_of
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, OperandReplaced, Removed, Replaced

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from hloc.analysis.file_diff import config_text
+from hloc.analysis.diff.file_diff import config_text
 from hloc.ir.attribute_fields import KINDS
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.computation import Computation

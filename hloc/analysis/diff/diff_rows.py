@@ -14,8 +14,8 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
-from hloc.analysis.diff_facts import Facts, facts_of, reordered
-from hloc.analysis.module_diff import (
+from hloc.analysis.diff.diff_facts import Facts, facts_of, reordered
+from hloc.analysis.diff.module_diff import (
     ADDED,
     CHANGED,
     KIND_NAMES,
@@ -29,7 +29,7 @@ from hloc.analysis.module_diff import (
     Row,
     diff_snapshots,
 )
-from hloc.analysis.module_lines import Line, Snapshot, snapshot
+from hloc.analysis.diff.module_lines import Line, Snapshot, snapshot
 from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.ir.notebook import NotebookView

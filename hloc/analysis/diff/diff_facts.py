@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from hloc.analysis.module_diff import ADDED, ComputationDiff
-from hloc.analysis.module_lines import Line, Snapshot
+from hloc.analysis.diff.module_diff import ADDED, ComputationDiff
+from hloc.analysis.diff.module_lines import Line, Snapshot
 from hloc.ir.events import Created, Event, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass

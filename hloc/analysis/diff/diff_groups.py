@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias
 
-from hloc.analysis.diff_rows import ComputationRows, DiffRow
-from hloc.analysis.module_diff import MOVED, REWIRED, SAME
+from hloc.analysis.diff.diff_rows import ComputationRows, DiffRow
+from hloc.analysis.diff.module_diff import MOVED, REWIRED, SAME
 from hloc.lazy_dataclass import dataclass
 
 _SINGLE_ROWS = 4

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import field
 
-from hloc.analysis.fingerprints import Fingerprints
+from hloc.analysis.diff.fingerprints import Fingerprints
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.analysis.module_lines import line_of, shape_text
+from hloc.analysis.diff.module_lines import line_of, shape_text
 from hloc.ir.computation import Computation
 from hloc.ir.events import ComputationRemoved, Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
