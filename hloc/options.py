@@ -8,7 +8,7 @@ from hloc.lazy_dataclass import dataclass
 FILL_CONSTANTS = ("error", "zeros")
 SIMULATORS = ("ptx", "host")
 LINKS = ("local", "pcie", "nvlink", "ici", "infiniband", "ethernet100")
-"""Links between devices, by name (`hloc/analysis/links.py`)."""
+"""Links between devices, by name (`hloc/analysis/network/links.py`)."""
 
 DEFAULT_LINK = "nvlink"
 

@@ -207,7 +207,7 @@ def collect(scratch: Path, folder: Path, name: str) -> None:
 def sent_bytes(text: str) -> int | None:
     """Return what the collectives of a partitioned text send per device, None if not readable."""
     import hloc
-    from hloc.analysis.sharding_explanation import total_bytes_sent
+    from hloc.analysis.network.sharding_explanation import total_bytes_sent
 
     try:
         return total_bytes_sent(hloc.parse(text))

@@ -75,7 +75,7 @@ def run_mpi(dumped: Dumped) -> Row | None:
 
 
 def run_partitioned(dumped: Dumped) -> Row:
-    from hloc.analysis.sharding_explanation import total_bytes_sent
+    from hloc.analysis.network.sharding_explanation import total_bytes_sent
     from hloc.ir.sharded_signature import sharded_signature
     from hloc.runtime.shards import cut_all, join_all
 

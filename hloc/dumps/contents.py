@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hloc.analysis.collective_cost import exchange_of, members, operand_bytes
-from hloc.analysis.collective_reason import reason_of
+from hloc.analysis.network.collective_cost import exchange_of, members, operand_bytes
+from hloc.analysis.network.collective_reason import reason_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of

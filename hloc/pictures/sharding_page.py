@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from hloc.analysis.sharding_explanation import ArrayRow, CollectiveRow, ShardingExplanation
+from hloc.analysis.network.sharding_explanation import ArrayRow, CollectiveRow, ShardingExplanation
 from hloc.pictures.labels import shown
 from hloc.pictures.mesh_picture import MOST_DEVICES, legend_svg, mesh_svg, tile_groups
 from hloc.pictures.plain_page import plain_page

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from hloc.analysis.sharding_axes import axes_by_dimension, tiled_by_axes
+from hloc.analysis.network.sharding_axes import axes_by_dimension, tiled_by_axes
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.instruction import Instruction

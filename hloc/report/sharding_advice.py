@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hloc.analysis.sharding_axes import axes_text, tiled_by_axes
-from hloc.analysis.sharding_explanation import Advice, ShardingExplanation, total_bytes_sent
+from hloc.analysis.network.sharding_axes import axes_text, tiled_by_axes
+from hloc.analysis.network.sharding_explanation import Advice, ShardingExplanation, total_bytes_sent
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.instruction import Instruction

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from hloc.analysis.compute_time import compute_times, find_device
 from hloc.analysis.gpu_devices import DeviceSpec
-from hloc.analysis.links import Network, parse_links
-from hloc.analysis.module_mesh import module_mesh
-from hloc.analysis.sharding_explanation import (
+from hloc.analysis.network.links import Network, parse_links
+from hloc.analysis.network.module_mesh import module_mesh
+from hloc.analysis.network.sharding_explanation import (
     CollectiveRow,
     DeviceMemory,
     ShardingExplanation,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from hloc.analysis.sharding_explanation import (
+from hloc.analysis.network.sharding_explanation import (
     Advice,
     CollectiveRow,
     DeviceMemory,

@@ -3,8 +3,14 @@
 import pytest
 
 import hloc
-from hloc.analysis.collective_cost import axes_of, bytes_sent, exchange_of, seconds_of, transfers
-from hloc.analysis.links import Link, Network
+from hloc.analysis.network.collective_cost import (
+    axes_of,
+    bytes_sent,
+    exchange_of,
+    seconds_of,
+    transfers,
+)
+from hloc.analysis.network.links import Link, Network
 from hloc.ir.instruction import Instruction
 from hloc.ir.replica_groups import DeviceMesh
 

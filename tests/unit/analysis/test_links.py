@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import hloc
-from hloc.analysis.links import PRESETS, Link, Network, mesh_text, parse_link, parse_links
-from hloc.analysis.module_mesh import module_mesh
+from hloc.analysis.network.links import PRESETS, Link, Network, mesh_text, parse_link, parse_links
+from hloc.analysis.network.module_mesh import module_mesh
 from hloc.cli import main
 from hloc.errors import HloError
 from hloc.ir.replica_groups import DeviceMesh

@@ -5,8 +5,8 @@ import pytest
 import hloc
 from hloc.analysis.compute_time import compute_times, find_device
 from hloc.analysis.gpu_devices import DeviceSpec
-from hloc.analysis.links import Link, Network
-from hloc.analysis.overlap import CollectiveTiming, Timeline, timeline
+from hloc.analysis.network.links import Link, Network
+from hloc.analysis.network.overlap import CollectiveTiming, Timeline, timeline
 from hloc.analysis.run_counts import RunCount, run_counts
 from hloc.errors import HloError
 from hloc.ir.print_order import instruction_order

@@ -3,7 +3,7 @@
 import pytest
 
 import hloc
-from hloc.analysis.sharding_axes import sharding_text
+from hloc.analysis.network.sharding_axes import sharding_text
 from hloc.ir.replica_groups import DeviceMesh
 
 MESH = DeviceMesh((("x", 4), ("y", 2)))

@@ -5,9 +5,9 @@ import pytest
 
 import hloc
 from hloc.analysis.compute_time import compute_times, find_device
-from hloc.analysis.links import Network, parse_links
-from hloc.analysis.module_mesh import module_mesh
-from hloc.analysis.overlap import timeline
+from hloc.analysis.network.links import Network, parse_links
+from hloc.analysis.network.module_mesh import module_mesh
+from hloc.analysis.network.overlap import timeline
 from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.module import Module
 from hloc.ir.print_order import instruction_order

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.collective_cost import seconds_of
 from hloc.analysis.compute_time import compute_times, find_device
-from hloc.analysis.links import Network, parse_links
-from hloc.analysis.module_mesh import module_mesh
-from hloc.analysis.overlap import slack_of
+from hloc.analysis.network.collective_cost import seconds_of
+from hloc.analysis.network.links import Network, parse_links
+from hloc.analysis.network.module_mesh import module_mesh
+from hloc.analysis.network.overlap import slack_of
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.device_groups import device_groups
 from hloc.ir.instruction import Instruction

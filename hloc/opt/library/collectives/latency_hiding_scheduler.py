@@ -7,11 +7,11 @@ from dataclasses import replace
 from heapq import heappop, heappush
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.collective_cost import exchange_of, seconds_of
 from hloc.analysis.compute_time import ComputeTime, compute_times, find_device
-from hloc.analysis.links import Network, parse_links
-from hloc.analysis.module_mesh import module_mesh
-from hloc.analysis.overlap import run_in_order, started_by, step_seconds
+from hloc.analysis.network.collective_cost import exchange_of, seconds_of
+from hloc.analysis.network.links import Network, parse_links
+from hloc.analysis.network.module_mesh import module_mesh
+from hloc.analysis.network.overlap import run_in_order, started_by, step_seconds
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hloc.analysis.link_file import DEFAULT, read_link_file
+from hloc.analysis.network.link_file import DEFAULT, read_link_file
 from hloc.errors import HloError
 from hloc.ir.replica_groups import DeviceMesh, Ids
 from hloc.lazy_dataclass import dataclass

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.collective_cost import exchange_of, seconds_of
 from hloc.analysis.compute_time import ComputeTime
-from hloc.analysis.links import Network
+from hloc.analysis.network.collective_cost import exchange_of, seconds_of
+from hloc.analysis.network.links import Network
 from hloc.analysis.run_counts import loop_trips
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hloc.analysis.collective_cost import exchange_of
+from hloc.analysis.network.collective_cost import exchange_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.reshard_note import note_of
 from hloc.lazy_dataclass import dataclass

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hloc.analysis.collective_cost import axes_of, bytes_sent, exchange_of, members
-from hloc.analysis.collective_reason import reason_of
 from hloc.analysis.compute_time import ComputeTime
-from hloc.analysis.links import Network
-from hloc.analysis.overlap import CollectiveTiming, OrderOf, timeline
+from hloc.analysis.network.collective_cost import axes_of, bytes_sent, exchange_of, members
+from hloc.analysis.network.collective_reason import reason_of
+from hloc.analysis.network.links import Network
+from hloc.analysis.network.overlap import CollectiveTiming, OrderOf, timeline
+from hloc.analysis.network.sharding_axes import axes_by_dimension, sharding_text
 from hloc.analysis.run_counts import run_counts
-from hloc.analysis.sharding_axes import axes_by_dimension, sharding_text
 from hloc.ir.device_groups import device_groups
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, log2
 
-from hloc.analysis.links import Link, Network
+from hloc.analysis.network.links import Link, Network
 from hloc.ir.device_groups import device_groups, device_pairs, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
