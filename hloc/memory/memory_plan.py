@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from hloc.analysis.memory_peak import no_scratch
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
+from hloc.memory.assigned_buffers import BufferAssignment
+from hloc.memory.buffer_assignment import assign_buffers
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.schedule import Schedule, schedules
 

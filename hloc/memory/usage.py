@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.allocation import ARENA
-from hloc.memory.buffer_assignment import Buffer, BufferAssignment
+from hloc.memory.assigned_buffers import Buffer, BufferAssignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from hloc.errors import printable_lines
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import Buffer, BufferAssignment
+from hloc.memory.assigned_buffers import Buffer, BufferAssignment
 from hloc.memory.usage import arena_peak, in_arena, running_at
 from hloc.pictures.colours import kind_of
 from hloc.pictures.style import chart, kind_style, label, legend, line, ticks

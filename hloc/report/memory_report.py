@@ -7,7 +7,7 @@ from typing import Any
 
 from hloc.errors import printable
 from hloc.ir.instruction import Instruction
-from hloc.memory.buffer_assignment import Buffer, BufferAssignment
+from hloc.memory.assigned_buffers import Buffer, BufferAssignment
 from hloc.memory.usage import ArenaPeak, arena_peak, in_arena, span
 from hloc.report.text import plural
 

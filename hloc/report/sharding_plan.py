@@ -24,7 +24,7 @@ from hloc.ir.replica_groups import DeviceMesh
 from hloc.ir.sharded_signature import is_per_device
 from hloc.ir.traversal import all_instructions
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import BufferAssignment
+from hloc.memory.assigned_buffers import BufferAssignment
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule
 from hloc.opt.copy_insertion import CopyInsertion

@@ -80,7 +80,7 @@ def planned_manifest(
     compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
 ) -> ProgramManifest:
     """Return the manifest of a module of any backend; one thread runs it unless it `is_split`."""
-    from hloc.memory.buffer_assignment import parameter_leaves
+    from hloc.memory.assigned_buffers import parameter_leaves
 
     plan, devices = compiled.plan, module_devices(compiled.module)
     assignment = plan.assignment

@@ -19,7 +19,7 @@ from hloc.codegen.plan.pointer_table import (
 )
 from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import BufferAssignment
+from hloc.memory.assigned_buffers import BufferAssignment
 
 
 @dataclass(frozen=True, slots=True)

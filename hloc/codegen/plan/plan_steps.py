@@ -37,7 +37,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import BufferAssignment
+from hloc.memory.assigned_buffers import BufferAssignment
 from hloc.memory.schedule import Schedule
 from hloc.ops.custom_call import is_linalg
 from hloc.ops.transfers import is_between_devices

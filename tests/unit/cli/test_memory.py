@@ -9,7 +9,7 @@ from hloc.cli import main
 from hloc.codegen.cpu.backend import CpuBackend
 from hloc.driver import parse_text
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferAssignment
+from hloc.memory.assigned_buffers import BufferAssignment
 from hloc.options import CompileOptions
 from hloc.pictures.colours import TITLES
 from hloc.report.memory_chart import memory_chart

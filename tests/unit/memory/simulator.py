@@ -11,7 +11,7 @@ from hloc.analysis.dataflow import forwards, nonempty_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.memory.allocation import OUTPUT, PARAMETER, Slice
-from hloc.memory.buffer_assignment import BufferAssignment
+from hloc.memory.assigned_buffers import BufferAssignment
 from hloc.memory.schedule import Schedule
 from hloc.shapes import Shape, ShapeIndex, TupleShape
 

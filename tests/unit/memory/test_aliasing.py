@@ -11,7 +11,8 @@ import hloc
 from hloc.codegen.lower.lowering import lower
 from hloc.ir.attributes import Alias
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
+from hloc.memory.assigned_buffers import BufferAssignment
+from hloc.memory.buffer_assignment import assign_buffers
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import schedules
 from hloc.options import CompileOptions

@@ -11,7 +11,8 @@ import hloc
 from hloc.codegen.lower.lowering import lower
 from hloc.ir.instruction import Instruction
 from hloc.memory.allocation import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
-from hloc.memory.buffer_assignment import Buffer, BufferAssignment, assign_buffers
+from hloc.memory.assigned_buffers import Buffer, BufferAssignment
+from hloc.memory.buffer_assignment import assign_buffers
 from hloc.memory.heap import aligned
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule, schedules

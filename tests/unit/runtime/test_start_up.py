@@ -75,6 +75,7 @@ def test_a_second_run_loads_neither_opcodes_nor_analyses_nor_engines(tmp_path: P
         "hloc.ops",
         "hloc.parser",
         "hloc.opt.pipelines",
+        "hloc.memory.assigned_buffers",
         "hloc.memory.buffer_assignment",
         "hloc.codegen.plan.planning",
         "hloc.codegen.cpu.backend",

@@ -7,7 +7,7 @@ from hloc.dtypes import DType
 from hloc.errors import UnsupportedError
 from hloc.ir.device_groups import module_devices
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.buffer_assignment import parameter_leaves
+from hloc.memory.assigned_buffers import parameter_leaves
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.shapes import ArrayShape
 

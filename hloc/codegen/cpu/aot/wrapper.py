@@ -17,7 +17,7 @@ from hloc.codegen.cpu.aot.variants import CHOICE, choice_text, entry_of, symbol_
 from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, ENTRY, FIRST_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.errors import HloError
-from hloc.memory.buffer_assignment import ConstantArray
+from hloc.memory.assigned_buffers import ConstantArray
 
 MAX_CONSTANT_BYTES = 1 << 30
 """Most bytes of constants in an object; more would take too much memory as text."""
