@@ -26,13 +26,12 @@ from hloc.source import SourceFile, Span
 from hloc.stablehlo.chlo import expanded
 from hloc.stablehlo.codecs import BadAttribute
 from hloc.stablehlo.locations import Locations
+from hloc.stablehlo.names import free_names, identifier
 from hloc.stablehlo.operations import CHLO, CONVERSIONS, Conversion, read_attributes
 from hloc.stablehlo.tree import Function, Operation, Region
 
 Environment: TypeAlias = dict[str, list[Instruction]]
 """Name of a value, `%0`, and its elements: several results share one name."""
-
-_NOT_NAMES = str.maketrans({c: "_" for c in " ()[]{}<>,;:=\"'#%@&|!?*+/\\^~`$"})
 
 
 def _is_integer(value: Any) -> bool:
@@ -379,25 +378,3 @@ class BlockBuilder:
                 sorted((key, quoted(str(value))) for key, value in pairs.items())
             )
         return replace(NO_COMMON, **found) if found else NO_COMMON
-
-
-# ---------------------------------------------------------------- names
-
-
-def identifier(text: str) -> str:
-    """Return `text` as a name in HLO: other characters become `_`."""
-    name = text.translate(_NOT_NAMES)
-    return name if name.strip("_") and name.isascii() and not name[0].isdigit() else ""
-
-
-def free_names(region: Region) -> list[str]:
-    """Return the values that a region captures, in order of use."""
-    free: dict[str, None] = {}
-    own = {name for name, _ in region.parameters}
-    for operation in region.operations:
-        used = list(operation.operands)
-        for inner in operation.regions:
-            used += free_names(inner)
-        free.update((name, None) for name in used if name.partition("#")[0] not in own)
-        own.update(name for name, _ in operation.results)
-    return list(free)

@@ -8,8 +8,9 @@ from hloc.ir.module import Module
 from hloc.parser.reader import legal_name
 from hloc.parser.values import ValueReader
 from hloc.source import SourceFile, Span
-from hloc.stablehlo.block_builder import BlockBuilder, Context, identifier
+from hloc.stablehlo.block_builder import BlockBuilder, Context
 from hloc.stablehlo.locations import Locations
+from hloc.stablehlo.names import identifier
 from hloc.stablehlo.reader import read_tree
 from hloc.stablehlo.special_operations import SPECIAL
 from hloc.stablehlo.tree import Function, ModuleTree, Operation, Region, Symbol
