@@ -27,7 +27,7 @@ from benchmarks.harness import measure
 from hloc.driver import parse_text
 from hloc.dtypes import dtype_named, dtype_of_numpy
 from hloc.errors import HloError
-from hloc.runtime.gpu.cuda import first_device, native_chip
+from hloc.runtime.gpu.cuda_devices import first_device, native_chip
 from hloc.runtime.gpu.profile import profile
 from hloc.shapes import ArrayShape
 

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
-from hloc.codegen.llvm.target import physical_memory_bytes
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
 from hloc.dtypes import Array
-from hloc.errors import HloError, OutOfMemoryError
+from hloc.errors import HloError
 from hloc.ir.sharded_signature import ShardedSignature
 from hloc.memory.allocation import BufferReport
 from hloc.runtime.arena import Frame, Team
@@ -33,6 +32,7 @@ from hloc.runtime.device_run import DeviceRun, OnFault
 from hloc.runtime.donation import Donation
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.manifest import ProgramManifest
+from hloc.runtime.memory_limit import check_memory
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.shards import call_whole
 from hloc.runtime.threads import device_team
@@ -386,24 +386,6 @@ class Executable:
         frame = Frame(self._table.size, arena_bytes, fixed, outputs, team)
         frame.callbacks = callbacks
         return frame
-
-
-def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -> None:
-    """Check the memory of a run against `limit_bytes`, or if that is 0, this machine's memory.
-
-    `extra_bytes` are needed in addition to those of `report`.
-
-    Raises:
-        OutOfMemoryError: the run needs more; the message has both numbers.
-    """
-    outputs = report.output_bytes + report.aliased_bytes  # donation is optional
-    needed = report.arena_bytes + outputs + report.constant_bytes + extra_bytes
-    limit = limit_bytes or physical_memory_bytes()
-    if limit and needed > limit:
-        whose = "the memory limit" if limit_bytes else "the memory of this machine"
-        raise OutOfMemoryError(
-            f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes"
-        )
 
 
 def _is_number_below(number: Any, count: int) -> bool:

@@ -59,7 +59,7 @@ LOADERS: dict[str, str] = {
 """Name of a built-in backend -> "module:function", which takes its compiled module."""
 
 
-NATIVE_PROCESSORS: dict[str, str] = {"nvptx64": "hloc.runtime.gpu.cuda:native_chip"}
+NATIVE_PROCESSORS: dict[str, str] = {"nvptx64": "hloc.runtime.gpu.cuda_devices:native_chip"}
 """Name of a built-in backend -> "module:function", which returns the processor of this machine, ""
 if there is none. The code generators do not access devices themselves."""
 

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,13 @@ from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
-from hloc.codegen.gpu.nvptx.chips import CHIPS
 from hloc.dtypes import Array
-from hloc.errors import HloError, UnsupportedError
+from hloc.errors import UnsupportedError
 from hloc.lazy_dataclass import dataclass
 from hloc.runtime.gpu.commands import Action, Call, Command, Copy, Launch
-from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError, installed_driver
+from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError
 from hloc.runtime.gpu.cuda_graph import capture
-from hloc.runtime.gpu.cuda_image import image_for, is_for
+from hloc.runtime.gpu.cuda_image import image_for
 from hloc.runtime.gpu.cuda_tensor_map import encode_tensor_map
 from hloc.runtime.gpu.cuda_timing import LaunchTimes, seconds_on
 from hloc.runtime.gpu.library.libraries import Handles, Libraries
@@ -365,46 +364,3 @@ class CudaDevice:
         while len(self._events) < count:
             self._events.append(self._driver.call("cuEventCreate", flags))
         return self._events[:count]
-
-
-@cache
-def first_device() -> CudaDevice:
-    """Return the first GPU of this machine, opened once.
-
-    Raises:
-        UnsupportedError: there is none, or its driver or package is not installed.
-    """
-    return CudaDevice(installed_driver())
-
-
-@cache
-def first_devices(count: int) -> tuple[CudaDevice, ...]:
-    """Return the first GPUs of this machine.
-
-    Raises:
-        UnsupportedError: there are fewer, or their driver or package is not installed.
-    """
-    first, driver = first_device(), installed_driver()
-    here = int(driver.call("cuDeviceGetCount"))
-    if here < count:
-        raise UnsupportedError(f"{count} devices need as many GPUs, and this machine has {here}")
-    return first, *(CudaDevice(driver, number) for number in range(1, count))
-
-
-@cache
-def native_chip() -> str:
-    """Return the chip of the first GPU, as `--mcpu` takes it, "" if there is no usable GPU."""
-    try:
-        return nearest_chip(first_device().capability)
-    except HloError:
-        return ""
-
-
-def nearest_chip(capability: int) -> str:
-    """Return the newest chip whose code runs on a device of `capability`, "" if there is none.
-
-    `sm_90a` for 90: such code uses all features of the chip, and runs on no other.
-    """
-    fitting = [c for c in CHIPS.values() if is_for(c.name, capability)]
-    newest = max(fitting, key=lambda c: (c.capability, c.name), default=None)
-    return newest.name if newest else ""

@@ -23,7 +23,7 @@ from hloc.runtime.communicator.nccl.interface import Nccl
 from hloc.runtime.communicator.nccl.library import NcclLibrary, installed_library
 from hloc.runtime.communicator.nccl.simulated import SimulatedNccl
 from hloc.runtime.gpu import executable
-from hloc.runtime.gpu.cuda import first_devices
+from hloc.runtime.gpu.cuda_devices import first_devices
 from hloc.runtime.gpu.device import Device
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.host_device import HostDevice

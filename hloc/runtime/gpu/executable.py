@@ -20,12 +20,12 @@ from hloc.codegen.plan.pointer_table import DEVICE_SLOT
 from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.allocation import BufferReport
-from hloc.memory.buffer_assignment import parameter_leaves
+from hloc.memory.assigned_buffers import parameter_leaves
 from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.executable import check_memory
 from hloc.runtime.gpu.autotune import tuned
-from hloc.runtime.gpu.cuda import CudaDevice, first_device
+from hloc.runtime.gpu.cuda import CudaDevice
+from hloc.runtime.gpu.cuda_devices import first_device
 from hloc.runtime.gpu.device import Device, LibraryDevice, RecordingDevice
 from hloc.runtime.gpu.dlpack import borrow
 from hloc.runtime.gpu.dlpack_array import DeviceArray
@@ -33,6 +33,7 @@ from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.memory import Allocations, Frame, fill_shared_outputs, put_constants
 from hloc.runtime.gpu.runner import DevicePart, Runner, in_order
 from hloc.runtime.gpu.simulated import SimulatedDevice
+from hloc.runtime.memory_limit import check_memory
 
 
 class GpuExecutable:

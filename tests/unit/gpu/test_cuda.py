@@ -17,7 +17,8 @@ import pytest
 from hloc import evaluate
 from hloc.driver import parse_text
 from hloc.errors import HloError, UnsupportedError
-from hloc.runtime.gpu.cuda import CudaDevice, nearest_chip
+from hloc.runtime.gpu.cuda import CudaDevice
+from hloc.runtime.gpu.cuda_devices import nearest_chip
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.measuring import reports_of

@@ -12,7 +12,7 @@ from hloc.codegen.gpu.nvptx.chips import CHIPS, NEWEST_PTX
 from hloc.errors import HloError, UnsupportedError
 from hloc.options import CompileOptions
 from hloc.runtime import loading
-from hloc.runtime.gpu import cuda, cuda_driver, cuda_image, executable
+from hloc.runtime.gpu import cuda_devices, cuda_driver, cuda_image, executable
 from hloc.runtime.gpu.cuda_driver import CudaDriver, installed_driver
 from hloc.runtime.gpu.cuda_image import image_for, newest_ptx
 from tests.unit.gpu.fake_cuda import FakeCuda, Refused
@@ -74,10 +74,10 @@ def test_code_is_made_for_the_device_of_this_machine(monkeypatch: pytest.MonkeyP
         options = CompileOptions(target="nvptx64", cpu=name, simulate=simulate)
         return loading.with_native_processor(options).cpu
 
-    monkeypatch.setattr(cuda, "native_chip", lambda: "sm_90a")
+    monkeypatch.setattr(cuda_devices, "native_chip", lambda: "sm_90a")
     assert [cpu(""), cpu("native"), cpu("sm_80")] == ["sm_90a", "sm_90a", "sm_80"]
     assert [cpu("", simulate=True), cpu("native", simulate=True)] == ["", "sm_90a"]
-    monkeypatch.setattr(cuda, "native_chip", lambda: "")
+    monkeypatch.setattr(cuda_devices, "native_chip", lambda: "")
     assert cpu("") == ""
     with pytest.raises(UnsupportedError, match="no device for target nvptx64"):
         cpu("native")

@@ -13,7 +13,7 @@ from hloc.driver import parse_text
 from hloc.errors import UnsupportedError
 from hloc.evaluator import evaluate_devices
 from hloc.runtime.communicator.nccl.library import installed_library
-from hloc.runtime.gpu.cuda import first_device, first_devices, native_chip
+from hloc.runtime.gpu.cuda_devices import first_device, first_devices, native_chip
 from hloc.runtime.gpu.devices_executable import GpuDevicesExecutable
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.profile import profile
