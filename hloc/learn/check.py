@@ -16,7 +16,7 @@ from hloc.learn import measure
 from hloc.learn.answers import check_answers
 from hloc.learn.catalogue import Lesson
 from hloc.learn.examples import check_examples
-from hloc.learn.plan import Plan, Task, read_plan
+from hloc.learn.plan import LessonPlan, Task, read_plan
 from hloc.learn.report import Finding, Report
 from hloc.learn.trial import Trial, Verdict
 from hloc.opt.plugin import load_plugin
@@ -59,7 +59,7 @@ def _documented(file: ModuleType) -> Finding:
     return Finding("the file has a docstring", not text, text)
 
 
-def _verdicts(plan: Plan, file: ModuleType, passes: list[str]) -> list[Verdict]:
+def _verdicts(plan: LessonPlan, file: ModuleType, passes: list[str]) -> list[Verdict]:
     if plan.kind == "schedule":
         return [_schedule(task, vars(file).get("schedule")) for task in plan.tasks]
     if not plan.tasks:
@@ -74,7 +74,7 @@ def _verdicts(plan: Plan, file: ModuleType, passes: list[str]) -> list[Verdict]:
 # ---------------------------------------------------------------- scores
 
 
-def _score(lesson: Lesson, plan: Plan, verdicts: Sequence[Verdict]) -> int:
+def _score(lesson: Lesson, plan: LessonPlan, verdicts: Sequence[Verdict]) -> int:
     """Return the score of the costs relative to the reference, 100 if there is none."""
     if not verdicts or not lesson.has("reference.py"):
         return 100

@@ -79,7 +79,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LessonPlan:
     """The checks of an exercise.
 
     Attributes:
@@ -96,7 +96,7 @@ class Plan:
     questions: tuple[Question, ...]
 
 
-def read_plan(lesson: Lesson) -> Plan:
+def read_plan(lesson: Lesson) -> LessonPlan:
     """Read check.toml of `lesson`.
 
     Raises:
@@ -115,7 +115,7 @@ def read_plan(lesson: Lesson) -> Plan:
             raise HloError(f"check.toml: write [[{key}]] above each {key}")
     tasks = [task for row in table.get("module", ()) for task in _tasks(lesson, row, compare)]
     questions = [_question(lesson, row) for row in table.get("question", ())]
-    return Plan(
+    return LessonPlan(
         kind,
         table.get("passes", ""),
         table.get("then", ""),

@@ -16,7 +16,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.learn.equivalence import SECONDS, counterexample, input_lists
 from hloc.learn.examples import rules_in
 from hloc.learn.measure import quantity, total_cost, units
-from hloc.learn.plan import Plan, Task
+from hloc.learn.plan import LessonPlan, Task
 from hloc.learn.report import Finding
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
@@ -47,7 +47,7 @@ class Trial:
         file: the student's file, for the lines of its rules.
     """
 
-    plan: Plan
+    plan: LessonPlan
     task: Task
     pipeline: str
     file: ModuleType

@@ -23,7 +23,7 @@ class RaggedDotRewriter(Expander):
     acts_on = frozenset({"ragged-dot"})
 
     def expand(self, inst: Instruction) -> Instruction:
-        """Return the dot of whichever kind of dimension of lhs is ragged.
+        """Return the dot, by the kind of the ragged dimension of lhs.
 
         - batch: the groups are batches already, an ordinary dot;
         - contracting: lhs is repeated for each group, with zeros outside of it, `[groups, m, n]`;

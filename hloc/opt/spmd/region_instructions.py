@@ -27,6 +27,16 @@ from hloc.shapes import ShapeIndex
 
 def copied_unchanged(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
     """Copy an instruction that is written for one device along all axes."""
+    return on_every_device(region, inst, operands, manual_of(operands))
+
+
+def on_every_device(
+    region: Region,
+    inst: Instruction,
+    operands: Sequence[Tree],
+    manual: frozenset[int] | None = None,
+) -> Tree:
+    """Compute `inst` from whole operands; `manual` are the axes of another region it is in."""
     found = [as_instruction(region, tree, whole_leaves(region, tree))[0] for tree in operands]
     added = region.computation.add(
         inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
@@ -34,11 +44,9 @@ def copied_unchanged(region: Region, inst: Instruction, operands: Sequence[Tree]
     )  # fmt: skip
     if inst.opcode.ended_by:
         return added
-    manual = manual_of(operands)
-    tilings = [
-        tiling and replace(tiling, manual=manual)
-        for tiling in (tiling_at(region, None, shape) for shape in leaf_shapes(inst.shape))
-    ]
+    tilings = [tiling_at(region, None, shape) for shape in leaf_shapes(inst.shape)]
+    if manual is not None:
+        tilings = [tiling and replace(tiling, manual=manual) for tiling in tilings]
     return tree_of(region, added, inst.shape, tilings)
 
 

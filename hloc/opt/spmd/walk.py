@@ -31,12 +31,12 @@ from hloc.opt.spmd.region_instructions import (
     copied_unchanged,
     free_tiling,
     is_independent_of_free_axes,
+    on_every_device,
 )
 from hloc.opt.spmd.reshard import reshard
 from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.opt.spmd.trees import (
     Tree,
-    as_instruction,
     leaf_shapes,
     manual_of,
     parameter_of,
@@ -44,7 +44,6 @@ from hloc.opt.spmd.trees import (
     tiling_at,
     tree_of,
     values_of,
-    whole_leaves,
 )
 from hloc.shapes import ArrayShape
 
@@ -195,18 +194,7 @@ class Walk:
 
     def _whole(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
         """Compute `inst` on every device from whole operands."""
-        found = [
-            as_instruction(self.region, tree, whole_leaves(self.region, tree))[0]
-            for tree in operands
-        ]
-        added = self.region.computation.add(
-            inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
-            common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
-        )  # fmt: skip
-        if inst.opcode.ended_by:
-            return added
-        tilings = [tiling_at(self.region, None, shape) for shape in leaf_shapes(inst.shape)]
-        tree = tree_of(self.region, added, inst.shape, tilings)
+        tree = on_every_device(self.region, inst, operands)
         given = shardings_of(inst)
         if isinstance(tree, Value) and given and given[0] is not None:
             return self._wanted(tree, self._given(given[0], tree.whole.rank))

@@ -193,7 +193,7 @@ class _Main:
         """Sort by radix: keys and counts of digits in one pass, then a pass per digit that differs.
 
         Longer rows use wider digits. The last pass that is needed writes the result; it runs even
-        if no digit differs, since someone must copy.
+        if no digit differs, to copy the row.
         """
         b, m = self.b, self.math
         keys_bytes = self._multiple(self.form.bits // 8)

@@ -37,7 +37,7 @@ _BLOCKS = 4 * PROCESSORS
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FewRowsPlan:
     """The distribution of columns and depth.
 
     Attributes:
@@ -91,7 +91,7 @@ def _width(p: MatrixProblem, runs: Runs) -> int:
     return width
 
 
-def plan_of(p: MatrixProblem) -> Plan:
+def plan_of(p: MatrixProblem) -> FewRowsPlan:
     """Return the distribution of `p`, which is oriented."""
     rows, depth = p.rows.count, p.depth.count
     runs = _runs(p)
@@ -106,7 +106,7 @@ def plan_of(p: MatrixProblem) -> Plan:
     parts = max(1, min(MOST_PARTS, most, _BLOCKS // max(blocks, 1)))
     part = -(-depth // parts)
     part = -(-part // step) * step
-    return Plan(runs.by_depth, width, columns, each, part, -(-depth // part))
+    return FewRowsPlan(runs.by_depth, width, columns, each, part, -(-depth // part))
 
 
 def scratch_for(p: MatrixProblem) -> int:
@@ -131,7 +131,7 @@ def emit_few_rows(w: LaunchWriter, p: MatrixProblem) -> None:
 class _Writer:
     """Writes the function of one thread."""
 
-    def __init__(self, k: GpuContext, p: MatrixProblem, plan: Plan) -> None:
+    def __init__(self, k: GpuContext, p: MatrixProblem, plan: FewRowsPlan) -> None:
         self.k, self.p, self.plan = k, p, plan
         both = plan.by_depth and p.runs(p.left, plan.width).by_depth
         self.left = Reader(k, p, p.left, plan.width if both else 1)
