@@ -14,8 +14,8 @@ from hloc.cli.outside_test import OutsideTest
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.progress import progress_of
 from hloc.cli.reduce_command import shrink
-from hloc.cli.rewrite_report import rewrite_lines
 from hloc.cli.talk import Talk
+from hloc.cli.watching.rewrite_report import rewrite_lines
 from hloc.errors import HloError, InternalError, printable
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

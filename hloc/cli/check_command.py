@@ -6,10 +6,10 @@ import re
 import shlex
 from argparse import Namespace
 
-from hloc.cli.filecheck import Mismatch, match_output
-from hloc.cli.filecheck_pattern import PatternFault, directives
+from hloc.cli.filecheck.matching import Mismatch, match_output
+from hloc.cli.filecheck.pattern import PatternFault, directives
+from hloc.cli.filecheck.run_lines import RunLine, output_of, run_lines
 from hloc.cli.guard import guarded_each
-from hloc.cli.run_lines import RunLine, output_of, run_lines
 from hloc.cli.talk import Talk
 from hloc.errors import Diagnostic, HloError
 from hloc.output_file import write_form

@@ -13,11 +13,11 @@ from hloc.cli.compile_job import CompileJob
 from hloc.cli.emit import check_kinds
 from hloc.cli.guard import guarded_each
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
-from hloc.cli.pass_report import names_of
 from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.progress import progress_of
-from hloc.cli.reproducer import apply_header
 from hloc.cli.talk import Talk
+from hloc.cli.watching.pass_report import names_of
+from hloc.cli.watching.reproducer import apply_header
 from hloc.errors import HloError, printable
 from hloc.near_names import did_you_mean
 from hloc.options import CompileOptions

@@ -17,13 +17,13 @@ from hloc.cli.exchange_report import exchange_lines
 from hloc.cli.input_options import inputs_of
 from hloc.cli.kept_run import only_runs
 from hloc.cli.memory_option import show_memory
-from hloc.cli.pass_table import StageTime, show_times
 from hloc.cli.process_job import ProcessJob
 from hloc.cli.profile_report import cpu_profile, profile_lines
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
 from hloc.cli.tuning_report import show_tuning
-from hloc.cli.watched_passes import WatchedPasses
+from hloc.cli.watching.pass_table import StageTime, show_times
+from hloc.cli.watching.watched_passes import WatchedPasses
 from hloc.dtypes import Array
 from hloc.errors import HloError
 from hloc.formats.snapshot import Snapshot, fitting_arrays

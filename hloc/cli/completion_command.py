@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli import completion_bash, completion_fish, completion_zsh
+from hloc.cli.completion import bash, fish, zsh
 from hloc.cli.talk import Talk
 from hloc.near_names import did_you_mean
 from hloc.report.exits import Exit, UsageError
 
 SHELLS = {
-    "bash": completion_bash.script,
-    "zsh": completion_zsh.script,
-    "fish": completion_fish.script,
+    "bash": bash.script,
+    "zsh": zsh.script,
+    "fish": fish.script,
 }
 
 

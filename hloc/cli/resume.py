@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hloc.cli.dump_dir import INPUT, MANIFEST, RESUMED
+from hloc.cli.watching.dump_dir import INPUT, MANIFEST, RESUMED
 from hloc.errors import HloError, printable, reason_of
 from hloc.near_names import near_name_notes
 from hloc.opt.pipeline import Fixpoint, Pipeline, text_of

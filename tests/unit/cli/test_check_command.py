@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import main
-from hloc.cli.filecheck import Mismatch, match_output
-from hloc.cli.filecheck_pattern import PatternFault, directives
+from hloc.cli.filecheck.matching import Mismatch, match_output
+from hloc.cli.filecheck.pattern import PatternFault, directives
+from hloc.cli.filecheck.run_lines import _REFUSED, run_lines
 from hloc.cli.options import OPTIONS
-from hloc.cli.run_lines import _REFUSED, run_lines
 from hloc.errors import HloError
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import main
-from hloc.cli.watched_passes import WatchedPasses
+from hloc.cli.watching.watched_passes import WatchedPasses
 from hloc.ir.module import Module
 
 TEXT = """HloModule m

@@ -16,7 +16,7 @@ from hloc.analysis.diff.module_diff import SAME
 from hloc.cli import main
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.progress import PassProgress
-from hloc.cli.rewrite_report import remark_lines
+from hloc.cli.watching.rewrite_report import remark_lines
 from hloc.opt.pass_base import PassContext, Remark
 from hloc.opt.pipeline import Pipeline
 from hloc.report.progress import Progress
@@ -207,7 +207,7 @@ def test_the_graph_of_a_step_marks_what_its_pass_changed(twice: str, tmp_path: P
 def test_a_large_module_is_dumped_without_graphs(
     twice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hloc.cli.step_graph._MOST_INSTRUCTIONS", 3)
+    monkeypatch.setattr("hloc.cli.watching.step_graph._MOST_INSTRUCTIONS", 3)
     assert main([twice, PASSES, f"--dump-dir={tmp_path}", "-q", "-o", os.devnull]) == 0
     pages = sorted(path.name for path in tmp_path.glob("*.html"))
     assert pages == ["04-dce.html", "index.html"], "only the last step is small enough"

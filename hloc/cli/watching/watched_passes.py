@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.measure import measure_of
-from hloc.cli.dump_dir import RESUMED, DumpDir
 from hloc.cli.emit import text_options
-from hloc.cli.pass_report import PassReport
-from hloc.cli.pass_table import PassTimes
 from hloc.cli.progress import PassProgress
-from hloc.cli.reproducer import Recorder, write_reproducer
-from hloc.cli.rewrite_report import (
+from hloc.cli.talk import Talk
+from hloc.cli.watching.dump_dir import RESUMED, DumpDir
+from hloc.cli.watching.pass_report import PassReport
+from hloc.cli.watching.pass_table import PassTimes
+from hloc.cli.watching.reproducer import Recorder, write_reproducer
+from hloc.cli.watching.rewrite_report import (
     RewriteTrace,
     limit_line,
     passed_remarks,
     remark_data,
     remark_lines,
 )
-from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
@@ -37,7 +37,7 @@ from hloc.report.progress import Progress
 from hloc.report.text import plural
 
 if TYPE_CHECKING:
-    from hloc.cli.check_each import CheckEach
+    from hloc.cli.watching.check_each import CheckEach
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class WatchedPasses:
         a = self.arguments
         if not (a.verify_each or a.check_each):
             return []
-        from hloc.cli.check_each import CheckEach, VerifyEach
+        from hloc.cli.watching.check_each import CheckEach, VerifyEach
 
         found: list[PipelineObserver] = [VerifyEach()]
         if a.check_each:

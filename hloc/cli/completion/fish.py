@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hloc.cli.commands import COMMANDS
-from hloc.cli.completion_words import Values, commands, options, positional, values_of
+from hloc.cli.completion.words import Values, commands, options, positional, values_of
 from hloc.cli.options import Option
 
 _HEAD = """\

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from hloc.cli.filecheck_pattern import Directive, PatternFault, regex_of
+from hloc.cli.filecheck.pattern import Directive, PatternFault, regex_of
 from hloc.lazy_dataclass import dataclass
 
 _FOLLOWING = ("NEXT", "SAME", "EMPTY")

@@ -17,9 +17,9 @@ from hloc.analysis.diff.diff_rows import table_of
 from hloc.analysis.diff.module_diff import diff_snapshots
 from hloc.analysis.diff.module_lines import Snapshot, snapshot
 from hloc.analysis.measure import Measure, measure_of
-from hloc.cli.pass_report import run_data
-from hloc.cli.step_graph import StepGraph
 from hloc.cli.talk import Talk
+from hloc.cli.watching.pass_report import run_data
+from hloc.cli.watching.step_graph import StepGraph
 from hloc.errors import HloError, reason_of
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

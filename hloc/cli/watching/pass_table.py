@@ -9,8 +9,8 @@ from dataclasses import field
 from typing import Any
 
 from hloc.analysis.cost import module_cost
-from hloc.cli.pass_report import run_data
 from hloc.cli.talk import Talk
+from hloc.cli.watching.pass_report import run_data
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassRun
