@@ -20,9 +20,9 @@ from rich.theme import Theme
 
 from benchmarks import harness
 from repl.program import Program
+from repl.prompt.toolbar import StatusLine
+from repl.render.themes import THEMES
 from repl.session import Session
-from repl.themes import THEMES
-from repl.toolbar import StatusLine
 
 EXAMPLE = "softmax_relu.hlo"
 COMMANDS = (

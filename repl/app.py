@@ -30,15 +30,15 @@ from hloc.report.interrupts import forget_interrupts
 from repl.commands.files import load_pasted
 from repl.passes import Applied
 from repl.program import Program, record
+from repl.render.themes import is_terminal, make_console
 from repl.results import Message
 from repl.running import RunResult
 from repl.scripts import autosave_path, command_lines, read_script, recovered_path
 from repl.session import Session
-from repl.themes import is_terminal, make_console
 from repl.verifying import Verified
 
 if TYPE_CHECKING:
-    from repl.terminal import Terminal
+    from repl.prompt.terminal import Terminal
 
 
 def run_program(words: Sequence[str]) -> int:
@@ -194,7 +194,7 @@ class App(Program):
             return Exit.FAULT
 
     def _open_terminal(self) -> Terminal:
-        from repl.terminal import Terminal
+        from repl.prompt.terminal import Terminal
 
         forget_interrupts()
         self.terminal = self.terminal or Terminal(self.session, plain=self.console.no_color)
@@ -309,7 +309,7 @@ class App(Program):
 
     def run_pasted(self, text: str) -> bool:
         """Run what was typed or pasted: a command, several lines of them, or a whole module."""
-        from repl.terminal import is_module
+        from repl.prompt.terminal import is_module
 
         if is_module(text):
             return self._carry_out(load_pasted(self.session, text))

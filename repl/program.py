@@ -18,16 +18,16 @@ from hloc.report.exits import REPORT, OutputFault
 from hloc.report.folding import folded
 from repl.commands import execute
 from repl.commands.row import Results
-from repl.kernel_view import KernelView
+from repl.kernels.view import KernelView
 from repl.passes import Applied
 from repl.render import render, render_error
-from repl.render_fold import folded_text
+from repl.render.fold import folded_text
+from repl.render.themes import in_words, make_console
 from repl.results import Edited, Export, Message, ModuleText, Quit, Report
 from repl.scripts import command_lines
 from repl.session import Session
 from repl.state_diff import ShownDiff
 from repl.stepping import Stepped
-from repl.themes import in_words, make_console
 from repl.verifying import Verified
 
 WIDTH = 100

@@ -34,7 +34,7 @@ from repl.state import State, lineage_of, snapshot_of
 from repl.walk import Pending, Stepping, Walk
 
 if TYPE_CHECKING:
-    from repl.kernel_steps import KernelSteps
+    from repl.kernels.steps import KernelSteps
 
 _MOST_FAULTS = 8
 

@@ -9,9 +9,9 @@ from hloc.analysis.kernel_count import is_kernel
 from hloc.errors import printable
 from hloc.web.limits import MOST_KERNELS, SHOWN_BYTES
 from hloc.web.walks import Walked
-from repl.gpu import kernel_steps
-from repl.kernel_steps import PLACES, KernelSteps
-from repl.kernel_view import registers, view, whereabouts
+from repl.kernels.gpu import kernel_steps
+from repl.kernels.steps import PLACES, KernelSteps
+from repl.kernels.view import registers, view, whereabouts
 from repl.render import rendered_text
 from repl.state import State
 

@@ -31,7 +31,7 @@ from repl.state import State
 from repl.walk import Walk
 
 if TYPE_CHECKING:
-    from repl.kernel_steps import KernelSteps
+    from repl.kernels.steps import KernelSteps
 
 StepsOf: TypeAlias = "Callable[[Session, str], KernelSteps]"
 

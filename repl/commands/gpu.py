@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repl.commands.kernel_steps import USAGE, VERBS
 from repl.commands.row import Command, Results
-from repl.gpu import ptx_text, simulation
+from repl.kernels.gpu import ptx_text, simulation
 from repl.results import Message, ModuleText
 from repl.session import Session
 

@@ -7,10 +7,10 @@ from functools import partial
 
 from hloc.errors import HloError
 from repl.commands.row import Results, needed, number_of
-from repl.gpu import kernel_steps
-from repl.kernel_memory import shared_words
-from repl.kernel_steps import PLACES, KernelSteps
-from repl.kernel_view import (
+from repl.kernels.gpu import kernel_steps
+from repl.kernels.memory import shared_words
+from repl.kernels.steps import PLACES, KernelSteps
+from repl.kernels.view import (
     lanes_of_register,
     launches,
     registers,

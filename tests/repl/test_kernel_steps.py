@@ -12,8 +12,8 @@ from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.errors import HloError
 from hloc.ptx.stepping import Access
 from hloc.runtime.gpu.simulated import PROCESSORS
-from repl.kernel_memory import accessed
-from repl.kernel_steps import KernelSteps, Launched
+from repl.kernels.memory import accessed
+from repl.kernels.steps import KernelSteps, Launched
 from repl.session import Session
 from tests.repl.conftest import Say
 

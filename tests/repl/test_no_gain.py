@@ -9,10 +9,10 @@ from hloc.analysis.diff.diff_rows import DiffTable
 from repl import profiling
 from repl.commands import execute
 from repl.passes import Applied
+from repl.prompt.toolbar import StatusLine
 from repl.render import render
 from repl.running import Bench, Timed
 from repl.session import Session
-from repl.toolbar import StatusLine
 
 TEXT = """HloModule dots
 

@@ -25,13 +25,13 @@ from rich.console import Console
 from hloc.report.compare import Bounds, compare
 from repl.app import App
 from repl.commands import execute
-from repl.completion import HloCompleter
-from repl.names import PrefixIndex
+from repl.prompt.completion import HloCompleter
+from repl.prompt.names import PrefixIndex
+from repl.prompt.terminal import Terminal, history_file, is_complete, is_module
+from repl.prompt.toolbar import StatusLine, peak_bytes
+from repl.render.themes import THEMES, make_console, spoken
 from repl.running import RunResult
 from repl.session import Session
-from repl.terminal import Terminal, history_file, is_complete, is_module
-from repl.themes import THEMES, make_console, spoken
-from repl.toolbar import StatusLine, peak_bytes
 from tests.repl.modules import TINY
 from tests.repl.pseudo_terminal import COLUMNS, ROOT, terminal
 from tests.waiting import PATIENCE, children, wait_for_work, wait_until
@@ -167,7 +167,7 @@ def test_a_keystroke_never_looks_at_the_module(
 ) -> None:
     """Before the lists are made in the background, nothing is offered, and nothing is listed."""
     looked = threading.Event()
-    monkeypatch.setattr("repl.names.names_of", lambda _: looked.set())
+    monkeypatch.setattr("repl.prompt.names.names_of", lambda _: looked.set())
     assert list(completions(HloCompleter(session), "why n")) == []
     assert not looked.is_set()
 
@@ -499,9 +499,7 @@ def test_a_dumb_terminal_gets_plain_text(tmp_path: Path) -> None:
 
 def test_no_color_is_obeyed_on_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "tiny.hlo").write_text(TINY)
-    script = (
-        "import sys; from repl.themes import make_console; make_console().print('x', style='red')"
-    )
+    script = "from repl.render.themes import make_console; make_console().print('x', style='red')"
     for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
         values = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "FORCE_COLOR": "1"}
         values = {key: text for key, text in values.items() if key != "NO_COLOR"} | environment

@@ -10,9 +10,9 @@ from rich.theme import Theme
 from repl.child import Child
 from repl.messages import Answer
 from repl.program import Program
+from repl.prompt.toolbar import StatusLine
+from repl.render.themes import THEMES
 from repl.session import Session
-from repl.themes import THEMES
-from repl.toolbar import StatusLine
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt_block.hlo"
 COMMANDS = (

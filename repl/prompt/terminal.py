@@ -21,11 +21,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 
 from hloc.cache_directory import state_folder
-from repl.completion import HloCompleter
+from repl.prompt.completion import HloCompleter
+from repl.prompt.toolbar import StatusLine
+from repl.render.themes import spoken
 from repl.session import Session
 from repl.settings import SETTINGS
-from repl.themes import spoken
-from repl.toolbar import StatusLine
 
 
 class Terminal:

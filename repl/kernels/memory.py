@@ -12,7 +12,7 @@ from hloc.errors import HloError
 from hloc.ptx.metrics import BANKS, SECTOR_BYTES
 from hloc.ptx.stepping import Access
 from hloc.report.text import plural
-from repl.kernel_steps import KernelSteps
+from repl.kernels.steps import KernelSteps
 from repl.results import Table
 
 _MOST_WORDS = 64

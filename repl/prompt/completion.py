@@ -24,8 +24,8 @@ from hloc.opt.rule import Rule
 from hloc.report.describe import pass_summaries
 from hloc.report.text import plural
 from repl.commands import ALIASES, COMMANDS
-from repl.names import NameCache, PrefixIndex, StateNames
 from repl.passes import recipe_for
+from repl.prompt.names import NameCache, PrefixIndex, StateNames
 from repl.session import Session
 from repl.settings import SETTINGS
 from repl.state import State

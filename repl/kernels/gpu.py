@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hloc.codegen.gpu.kernel import GpuFunction
     from hloc.codegen.gpu.nvptx.backend import NvptxModule
     from hloc.ptx import LaunchReport
-    from repl.kernel_steps import KernelSteps
+    from repl.kernels.steps import KernelSteps
     from repl.session import Session
 
 _HEADS = (
@@ -80,7 +80,7 @@ def kernel_steps(session: Session, name: str) -> KernelSteps:
     Raises:
         HloError: as for `ptx_text`.
     """
-    from repl.kernel_steps import KernelSteps
+    from repl.kernels.steps import KernelSteps
 
     module = _module(session, name)
     described, inputs = _inputs(session, module, name)

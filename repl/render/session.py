@@ -19,13 +19,13 @@ from hloc.report.text import aligned, plural
 from hloc.shapes import ArrayShape
 from repl.applying import Applied, Stopped
 from repl.editing import BY
-from repl.render_diff import change_lines
+from repl.render.diff import change_lines
+from repl.render.styled import styled
 from repl.results import Edited, Message, PipelineView, Table, Tree
 from repl.running import Bench, RunResult, Value
 from repl.state import State
 from repl.state_diff import compared, measure
 from repl.stepping import Rewrites, Stepped
-from repl.styled import styled
 from repl.verifying import Culprit, Verified
 
 _PASS_WIDTH = 20

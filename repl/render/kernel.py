@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from hloc.errors import printable
-from repl.kernel_view import KernelView
+from repl.kernels.view import KernelView
 
 
 def _kernel(result: KernelView) -> Iterator[Text]:

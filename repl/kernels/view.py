@@ -15,8 +15,8 @@ from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import Moment
 from hloc.ptx.value_types import Array
 from hloc.report.text import plural
-from repl.kernel_memory import touched
-from repl.kernel_steps import KernelSteps, waits
+from repl.kernels.memory import touched
+from repl.kernels.steps import KernelSteps, waits
 from repl.results import Table
 
 _AROUND = 3

@@ -15,15 +15,16 @@ from hloc.analysis.diff.module_lines import Line
 from hloc.analysis.diff.provenance import Origin
 from hloc.errors import HloError, printable_lines
 from hloc.report.text import plural
-from repl import render_kernel, render_session
 from repl.commands.examples import EXAMPLES
 from repl.commands.row import Help
 from repl.diff import TextDiff
 from repl.history import HistoryEntry
-from repl.render_diff import render_diff, render_json
+from repl.render import kernel as render_kernel
+from repl.render import session as render_session
+from repl.render.diff import render_diff, render_json
+from repl.render.styled import styled
 from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved, Report
 from repl.state_diff import DiffJson, ShownDiff
-from repl.styled import styled
 
 _TOP_RULES = 4
 
