@@ -31,6 +31,10 @@ never changes a finite answer beyond the rules of `docs/numerics.md` unless `--f
 
 GROUPS = {
     "": "General",
+    "calls": "Calls and layers",
+    "expanders": "Opcodes without a kernel",
+    "layout": "Layouts",
+    "indexing": "Gather, scatter and sort",
     "control_flow": "Loops and conditionals",
     "collectives": "Collectives",
     "contraction": "Dot and convolution",

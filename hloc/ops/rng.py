@@ -2,7 +2,8 @@
 
 HLO does not define the stream; this one is the same in every run and on every machine. An
 instruction draws the same numbers each time it runs, in a loop too: programs that need others pass
-a state to `rng-bit-generator`. `opt/rng_expander.py` emits the same stream as instructions.
+a state to `rng-bit-generator`. `opt/expanders/rng_expander.py` emits the same stream as
+instructions.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, shape_at

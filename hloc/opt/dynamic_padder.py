@@ -19,11 +19,11 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.ops.custom_call_targets import is_call_of
-from hloc.opt.call_inliner import CallInliner
+from hloc.opt.calls.call_inliner import CallInliner
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.dynamic.rules import rule_for
 from hloc.opt.dynamic.scope import Scope, has_dynamic, static
-from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves

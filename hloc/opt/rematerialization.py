@@ -18,7 +18,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, ShapeIndex
 

@@ -27,8 +27,8 @@ from hloc.lazy_dataclass import dataclass
 from hloc.memory.assigned_buffers import BufferAssignment
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.copy_insertion import CopyInsertion
-from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.library.control_flow.while_loop_trip_count_annotator import (
     WhileLoopTripCountAnnotator,
 )

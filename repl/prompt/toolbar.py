@@ -19,7 +19,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 from hloc.quantities import duration, size_text
 from hloc.report.text import cut, plural

@@ -13,7 +13,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.call_inliner import CallInliner
+from hloc.opt.calls.call_inliner import CallInliner
 from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, TupleShape, leaves

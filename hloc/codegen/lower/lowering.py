@@ -19,8 +19,8 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
 from hloc.literal import Literal, literal_of
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.copy_insertion import CopyInsertion
-from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import run_pass
 from hloc.options import CompileOptions

@@ -7,8 +7,8 @@ import hloc
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.copy_insertion import CopyInsertion
-from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 from tests.unit.memory.random_programs import random_module
 

@@ -4,7 +4,7 @@ import pytest
 
 import hloc
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 
 SHARED = """HloModule m

@@ -11,7 +11,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import has_control_dependencies
-from hloc.opt.layout_assignment import fixes_layout
+from hloc.opt.layout.layout_assignment import fixes_layout
 from hloc.opt.make import make
 from hloc.opt.movement.walk import is_elementwise, is_static
 from hloc.opt.pass_base import PassContext, RewritingPass

@@ -14,8 +14,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
+from hloc.opt.indexing.rows import gather_rows, running, scatter_rows
 from hloc.opt.pass_base import PassContext, RewritingPass
-from hloc.opt.rows import gather_rows, running, scatter_rows
 from hloc.opt.scalar_body import is_elementwise_body
 from hloc.opt.values import default_layout, has_one_user, is_real, splat_value
 from hloc.opt.walk import each_instruction

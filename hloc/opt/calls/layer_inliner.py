@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hloc.ir.module import Module
-from hloc.opt.call_inliner import inline_calls
-from hloc.opt.layers import LAYER
+from hloc.opt.calls.call_inliner import inline_calls
+from hloc.opt.calls.layers import LAYER
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 

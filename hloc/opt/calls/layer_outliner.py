@@ -13,7 +13,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.layers import LAYER, Cheap, Layer, equal_layers, shallow_results_first
+from hloc.opt.calls.layers import LAYER, Cheap, Layer, equal_layers, shallow_results_first
 from hloc.opt.make import make, reshaped
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, Shape, TupleShape

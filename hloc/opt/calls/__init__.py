@@ -1,0 +1,1 @@
+"""Passes over calls and the call graph: bodies in the place of calls, equal layers as calls."""

@@ -1,0 +1,1 @@
+"""Opcodes for which there is no kernel, expanded into others."""

@@ -1,0 +1,1 @@
+"""Passes over gather, scatter and sort."""
