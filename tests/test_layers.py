@@ -233,8 +233,8 @@ MUTUAL_TYPES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "hloc.ptx",
-        "code copies mbarrier_access mbarriers memory_access metrics moves operation products "
-        "tensor_copies threads",
+        "code copies instructions.mbarrier_access instructions.memory_access instructions.moves "
+        "instructions.tensor_copies mbarriers metrics operation products threads",
         "Threads holds all that instructions act on, and each part takes the Threads it is part of",
     ),
 )

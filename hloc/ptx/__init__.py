@@ -8,9 +8,9 @@ from hloc.ptx.faults import PtxFault
 from hloc.ptx.launch import launch
 from hloc.ptx.memory import Memory
 from hloc.ptx.metrics import LaunchReport
-from hloc.ptx.parser import parse_ptx
 from hloc.ptx.program import PtxKernel, PtxModule
 from hloc.ptx.stepping import Watch
+from hloc.ptx.text.parser import parse_ptx
 
 __all__ = [
     "LaunchReport",

@@ -18,14 +18,14 @@ from hloc.ptx.code import (
     Leave,
     WarpCollective,
 )
-from hloc.ptx.decode import COLLECTIVE, decode_operation, decoder_of, guard_of
 from hloc.ptx.faults import PtxFault
 from hloc.ptx.frame import Frame, RowTable, registers_read
 from hloc.ptx.functions import callee, local_layout, parameter_offsets, reachable
 from hloc.ptx.granules import granules_of
+from hloc.ptx.instructions.decode import COLLECTIVE, decode_operation, decoder_of, guard_of
+from hloc.ptx.instructions.mbarrier_access import phase_wait, waits
+from hloc.ptx.instructions.moves import vector_copy
 from hloc.ptx.lanes import WARP, WARPGROUP
-from hloc.ptx.mbarrier_access import phase_wait, waits
-from hloc.ptx.moves import vector_copy
 from hloc.ptx.operation import Operation, in_turn, nothing
 from hloc.ptx.product_registers import accesses_of, registers_of_products
 from hloc.ptx.program import (

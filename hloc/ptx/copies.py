@@ -12,9 +12,9 @@ import numpy as np
 
 from hloc.lazy_dataclass import dataclass
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.mbarrier_access import decode_bulk
+from hloc.ptx.instructions.memory_access import address_reader
 from hloc.ptx.lanes import Geometry, Lanes, count_of, lanes_of, numbers_of
-from hloc.ptx.mbarrier_access import decode_bulk
-from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation
 from hloc.ptx.program import Immediate, Instruction
 from hloc.ptx.threads import Threads

@@ -12,7 +12,6 @@ from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.code import Code
 from hloc.ptx.compilation import code_of
 from hloc.ptx.copies import AsyncCopies
-from hloc.ptx.declarations import shared_layout
 from hloc.ptx.faults import PtxFault, Triple
 from hloc.ptx.global_races import GlobalRaces
 from hloc.ptx.lanes import WARP, Geometry
@@ -33,6 +32,7 @@ from hloc.ptx.spaces import (
     Spaces,
 )
 from hloc.ptx.stepping import Watch
+from hloc.ptx.text.declarations import shared_layout
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES
 

@@ -17,7 +17,7 @@ from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.ptx import PtxFault, Watch
-from hloc.ptx.decode import COLLECTIVE
+from hloc.ptx.instructions.decode import COLLECTIVE
 from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import MOST_MOMENTS, Moment
 from hloc.runtime.gpu.executable import GpuExecutable

@@ -96,7 +96,7 @@ ALLOWED = {
     "parser/special_cases: _ONE_DIMENSION": "what XLA's parser demands",
     "parser/special_cases: _TAKES_TOO_MANY": "what XLA's parser does not demand",
     "pictures/colours: _OPCODES": "XLA's colours",
-    "ptx/compare: COMBINATIONS": "words of PTX, not opcodes",
+    "ptx/instructions/compare: COMBINATIONS": "words of PTX, not opcodes",
     "report/index_ranges: _index_uses": "how each opcode uses its indices",
     "report/index_ranges: _ALL_OPERANDS": "arithmetic that keeps indices near",
     "report/opcode_examples: _DTYPES": "types of examples that do not take f32",

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from hloc.ptx.atomics import DECODERS as ATOMICS
-from hloc.ptx.bits import DECODERS as BITS
-from hloc.ptx.carry import decode as decode_with_carry
-from hloc.ptx.collectives import DECODERS as COLLECTIVES
-from hloc.ptx.collectives import decode_active_mask
-from hloc.ptx.compare import COMBINATIONS, COMPARISONS
-from hloc.ptx.compare import DECODERS as COMPARE
-from hloc.ptx.conversion import DECODERS as CONVERSION
 from hloc.ptx.copies import DECODERS as COPIES
-from hloc.ptx.floats import DECODERS as FLOATS
 from hloc.ptx.frame import Frame
-from hloc.ptx.integer import DECODERS as INTEGER
-from hloc.ptx.mbarrier_access import DECODERS as MBARRIER
-from hloc.ptx.memory_access import DECODERS as MEMORY_ACCESS
-from hloc.ptx.moves import DECODERS as MOVES
+from hloc.ptx.instructions.atomics import DECODERS as ATOMICS
+from hloc.ptx.instructions.bits import DECODERS as BITS
+from hloc.ptx.instructions.carry import decode as decode_with_carry
+from hloc.ptx.instructions.collectives import DECODERS as COLLECTIVES
+from hloc.ptx.instructions.collectives import decode_active_mask
+from hloc.ptx.instructions.compare import COMBINATIONS, COMPARISONS
+from hloc.ptx.instructions.compare import DECODERS as COMPARE
+from hloc.ptx.instructions.conversion import DECODERS as CONVERSION
+from hloc.ptx.instructions.floats import DECODERS as FLOATS
+from hloc.ptx.instructions.integer import DECODERS as INTEGER
+from hloc.ptx.instructions.mbarrier_access import DECODERS as MBARRIER
+from hloc.ptx.instructions.memory_access import DECODERS as MEMORY_ACCESS
+from hloc.ptx.instructions.moves import DECODERS as MOVES
+from hloc.ptx.instructions.tensor import DECODERS as TENSOR
+from hloc.ptx.instructions.warpgroup import DECODERS as WARPGROUP
 from hloc.ptx.operation import Decoder, Operation, guarded
 from hloc.ptx.program import Instruction
-from hloc.ptx.tensor import DECODERS as TENSOR
 from hloc.ptx.value_types import TYPES
-from hloc.ptx.warpgroup import DECODERS as WARPGROUP
 
 PLAIN: dict[str, Decoder] = {
     **MOVES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloc.ptx.frame import Frame
-from hloc.ptx.integer import high_half
+from hloc.ptx.instructions.integer import high_half
 from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Operation, type_of
 from hloc.ptx.program import Instruction

@@ -8,8 +8,8 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.moves import vector_copy
 from hloc.ptx.lanes import Lanes
-from hloc.ptx.moves import vector_copy
 from hloc.ptx.operation import AddressReader, Decoder, Operation, type_of
 from hloc.ptx.program import Address, Immediate, Instruction, Operand, Register
 from hloc.ptx.threads import Threads

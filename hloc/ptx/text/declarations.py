@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.ptx.faults import PtxFault
-from hloc.ptx.operands import TokenReader, integer
 from hloc.ptx.program import Parameter, Variable
+from hloc.ptx.text.operands import TokenReader, integer
 from hloc.ptx.value_types import TYPES
 
 

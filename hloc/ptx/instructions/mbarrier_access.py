@@ -7,12 +7,12 @@ import numpy as np
 from hloc.ptx.code import PhaseWait
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.memory_access import address_reader
+from hloc.ptx.instructions.tensor_copies import decode_tensor_copy
 from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
 from hloc.ptx.mbarriers import BulkCopy
-from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Instruction, Operand
-from hloc.ptx.tensor_copies import decode_tensor_copy
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 

@@ -12,8 +12,8 @@ import numpy as np
 from hloc.lazy_dataclass import dataclass
 from hloc.ptx.fragments import Fragment, fragments_of
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.memory_access import address_reader
 from hloc.ptx.lanes import WARP, Lanes, lanes_of, numbers_of
-from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation
 from hloc.ptx.program import Instruction
 from hloc.ptx.threads import Threads

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, Iterator
 
 from hloc.ptx.faults import PtxFault
-from hloc.ptx.lexer import Token, tokenize
 from hloc.ptx.program import (
     Address,
     Coordinates,
@@ -19,6 +18,7 @@ from hloc.ptx.program import (
     Symbol,
     Vector,
 )
+from hloc.ptx.text.lexer import Token, tokenize
 
 Resolve = Callable[[str], str]
 

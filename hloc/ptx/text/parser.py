@@ -9,15 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from hloc.lazy_dataclass import dataclass
-from hloc.ptx.declarations import (
-    read_parameters,
-    read_registers,
-    read_variable,
-    skip_statement,
-    static_shared_bytes,
-)
 from hloc.ptx.faults import PtxFault
-from hloc.ptx.operands import TokenReader, read_operand
 from hloc.ptx.program import (
     Guard,
     Instruction,
@@ -28,6 +20,14 @@ from hloc.ptx.program import (
     Register,
     Variable,
 )
+from hloc.ptx.text.declarations import (
+    read_parameters,
+    read_registers,
+    read_variable,
+    skip_statement,
+    static_shared_bytes,
+)
+from hloc.ptx.text.operands import TokenReader, read_operand
 
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
 _SPACES = (".global", ".const", ".shared", ".local")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hloc.ptx.float8 import from_float8, to_float8
-from hloc.ptx.floats import canonical_nan, flushed, odd_f32
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.floats import canonical_nan, flushed, odd_f32
 from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_named
 from hloc.ptx.program import Instruction

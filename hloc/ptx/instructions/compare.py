@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from hloc.ptx.floats import flushed
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.floats import flushed
 from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import (
     Decoder,

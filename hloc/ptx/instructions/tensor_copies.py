@@ -13,9 +13,9 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.memory_access import address_reader
 from hloc.ptx.lanes import Lanes, numbers_of
 from hloc.ptx.mbarriers import BulkCopy
-from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Operation
 from hloc.ptx.program import Address, Coordinates, Instruction
 from hloc.ptx.rounding import tf32_of_f32

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hloc.ptx.collectives import REDUCTIONS
-from hloc.ptx.floats import maximum, minimum
 from hloc.ptx.frame import Frame
+from hloc.ptx.instructions.collectives import REDUCTIONS
+from hloc.ptx.instructions.floats import maximum, minimum
+from hloc.ptx.instructions.memory_access import address_reader, space_of
 from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
-from hloc.ptx.memory_access import address_reader, space_of
 from hloc.ptx.operation import Decoder, Function, Operation, type_of
 from hloc.ptx.program import Instruction, Register
 from hloc.ptx.rounding import bf16_of_f32, f32_of_bf16

@@ -1,0 +1,1 @@
+"""What each instruction does: a decoder per opcode, which returns an `Operation`, by family."""

@@ -1,0 +1,1 @@
+"""PTX text to a `PtxModule` (`program.py`): tokens, operands, declarations, functions."""
