@@ -26,7 +26,7 @@ from hloc.analysis.measure import Measure, measure_of
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
-from hloc.report.diff_data import diff_data
+from hloc.report.diff.diff_data import diff_data
 from repl.diff import text_diff
 from repl.settings import Setting, add_setting
 from repl.state import State, path, snapshot_of

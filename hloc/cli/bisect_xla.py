@@ -29,7 +29,7 @@ from hloc.jax.xla_program import need_xla
 from hloc.lazy_dataclass import dataclass
 from hloc.output_file import write_form
 from hloc.report.answers import InputSet, differing, evaluated, input_sets, is_random
-from hloc.report.diff_lines import DiffView, plain, unified_lines
+from hloc.report.diff.diff_lines import DiffView, plain, unified_lines
 from hloc.report.exits import Exit, UsageError
 from hloc.report.json_report import json_report
 from hloc.report.progress import Progress

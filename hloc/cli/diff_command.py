@@ -11,9 +11,9 @@ from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
 from hloc.output_file import write_form
-from hloc.report.diff_data import diff_data
-from hloc.report.diff_lines import DiffView, unified_lines
-from hloc.report.diff_page import diff_page
+from hloc.report.diff.diff_data import diff_data
+from hloc.report.diff.diff_lines import DiffView, unified_lines
+from hloc.report.diff.diff_page import diff_page
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
 from hloc.report.source_input import need_files, read_module, shown_name

@@ -10,8 +10,8 @@ from hloc.output_file import write_form
 from hloc.pictures.sharding_page import sharding_page
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
-from hloc.report.sharding_plan import Machine, explain_sharding
-from hloc.report.sharding_text import sharding_data, sharding_lines
+from hloc.report.sharding.sharding_plan import Machine, explain_sharding
+from hloc.report.sharding.sharding_text import sharding_data, sharding_lines
 from hloc.report.source_input import need_files, read_module, shown_name
 
 

@@ -14,8 +14,8 @@ from hloc.dumps.examine import CONTENT, Findings, PassChange
 from hloc.dumps.sections import Section, sections_of
 from hloc.errors import HloError, printable
 from hloc.pictures.plain_page import plain_page
-from hloc.report.diff_lines import DiffView
-from hloc.report.diff_page import DIFF_STYLE, diff_block
+from hloc.report.diff.diff_lines import DiffView
+from hloc.report.diff.diff_page import DIFF_STYLE, diff_block
 
 _MOST_ROWS = 500
 _MOST_DIFFS = 200

@@ -22,7 +22,7 @@ from hloc.opt.pattern import match
 from hloc.opt.pattern_text import parse_pattern
 from hloc.options import CompileOptions
 from hloc.pictures.roofline import Kernel, Roofs
-from hloc.report.diff_lines import DiffView, plain, unified_lines
+from hloc.report.diff.diff_lines import DiffView, plain, unified_lines
 from hloc.report.memory_report import memory_lines
 from hloc.report.roofline_table import roofline_table
 from hloc.report.statistics_text import largest_arrays, overview

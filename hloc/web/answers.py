@@ -21,7 +21,7 @@ from hloc.pictures.page import page
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.scene import scene_of
 from hloc.report.describe import all_rules, pass_summaries, rule_data
-from hloc.report.diff_cells import diff_cells
+from hloc.report.diff.diff_cells import diff_cells
 from hloc.report.inputs import result_leaves
 from hloc.report.json_report import diagnostic_data
 from hloc.report.measure_text import effect_text

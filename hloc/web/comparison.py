@@ -7,7 +7,7 @@ from typing import Any
 from hloc import driver
 from hloc.analysis.diff.diff_rows import KIND_WORDS
 from hloc.analysis.diff.file_diff import table_of_modules
-from hloc.report.diff_cells import diff_cells
+from hloc.report.diff.diff_cells import diff_cells
 from hloc.web.walks import Walked
 from repl.state import State
 

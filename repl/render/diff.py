@@ -11,7 +11,7 @@ from rich.text import Text
 from hloc.analysis.diff.module_diff import SAME
 from hloc.errors import printable
 from hloc.quantities import count_text, size_text
-from hloc.report.diff_lines import (
+from hloc.report.diff.diff_lines import (
     STYLES,
     DiffView,
     SpanLine,

@@ -27,7 +27,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
 from hloc.output_file import write_form
-from hloc.report.diff_cells import diff_cells
+from hloc.report.diff.diff_cells import diff_cells
 from hloc.report.measure_text import effect_data, effect_text
 from hloc.report.text import plural
 

@@ -18,8 +18,8 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
-from hloc.report.diff_data import diff_data
-from hloc.report.diff_lines import DiffView, side_lines, unified_lines
+from hloc.report.diff.diff_data import diff_data
+from hloc.report.diff.diff_lines import DiffView, side_lines, unified_lines
 from hloc.report.measure_text import effect_data, effect_text
 from hloc.report.no_gain import no_gain_text
 from hloc.report.text import plural

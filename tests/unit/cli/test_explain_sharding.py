@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import main
-from hloc.report import sharding_plan
-from hloc.report.sharding_advice import Trials
+from hloc.report.sharding import sharding_plan
+from hloc.report.sharding.sharding_advice import Trials
 
 PARTITIONED = """HloModule mlp, num_partitions=8, is_scheduled=true
 

@@ -10,8 +10,8 @@ from hloc.analysis.diff.diff_rows import DiffTable, diff_table
 from hloc.analysis.diff.file_diff import table_of_modules
 from hloc.cli import main
 from hloc.ir.clone import clone_module
-from hloc.report.diff_data import diff_data
-from hloc.report.diff_lines import DiffView, plain, side_lines, unified_lines
+from hloc.report.diff.diff_data import diff_data
+from hloc.report.diff.diff_lines import DiffView, plain, side_lines, unified_lines
 from hloc.report.text import Paint
 from repl.__main__ import main as repl
 

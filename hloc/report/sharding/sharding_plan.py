@@ -35,8 +35,8 @@ from hloc.opt.library.control_flow.while_loop_trip_count_annotator import (
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline, run_pass
 from hloc.options import DEFAULT_LINK
-from hloc.report.mesh_scaling import scaled, scaled_axes
-from hloc.report.sharding_advice import advice_for
+from hloc.report.sharding.mesh_scaling import scaled, scaled_axes
+from hloc.report.sharding.sharding_advice import advice_for
 
 DEFAULT_CHIP = "H100"
 HOST = "host"

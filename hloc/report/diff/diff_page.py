@@ -7,7 +7,7 @@ from html import escape
 
 from hloc.analysis.diff.diff_rows import KIND_WORDS, DiffTable
 from hloc.pictures.plain_page import plain_page
-from hloc.report.diff_lines import DiffView, SpanLine, title_of, unified_lines
+from hloc.report.diff.diff_lines import DiffView, SpanLine, title_of, unified_lines
 
 MOST_LINES = 5000
 
