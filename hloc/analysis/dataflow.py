@@ -15,7 +15,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_call_targets import target_of
+from hloc.ops.custom_calls.custom_call_targets import target_of
 from hloc.shapes import (
     TOKEN_SHAPE,
     ArrayShape,

@@ -33,7 +33,7 @@ from hloc.ir.verifier.devices import check_group_sizes
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import current_limits
 from hloc.ops.array_values import zeros_of
-from hloc.ops.custom_call_targets import flat_arrays
+from hloc.ops.custom_calls.custom_call_targets import flat_arrays
 from hloc.ops.exchanges import exchanged, result_apart
 from hloc.ops.rendezvous import mismatch
 

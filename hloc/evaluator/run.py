@@ -22,7 +22,7 @@ from hloc.ir.opcode import CallFunction, HostValue, Operands
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
 from hloc.limits import Limits, current_limits, limit_note, time_check
-from hloc.ops.custom_call_targets import flat_arrays
+from hloc.ops.custom_calls.custom_call_targets import flat_arrays
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, array_leaves

@@ -5,7 +5,7 @@ Source: the message descriptions inside jaxlib 0.10.2.
 
 from __future__ import annotations
 
-from hloc.ops.custom_call import API_VERSIONS
+from hloc.ops.rows.custom_call import API_VERSIONS
 
 ELEMENT_TYPES = {
     "pred": 1, "s8": 2, "s16": 3, "s32": 4, "s64": 5, "u8": 6, "u16": 7, "u32": 8, "u64": 9,

@@ -1,68 +1,10 @@
-"""Every opcode, one row each, in files by theme; importing this package fills the table.
+"""Every opcode, one row each in `rows/`, and what rows share; importing this fills the table.
 
 Nothing else registers rows. `opcode_row` returns one; `OPCODES` holds all; `names_of` returns those
 with a property.
 """
 
 from hloc.ir.opcode import OPCODES, Opcode, names_of, opcode_row
-from hloc.ops import (
-    async_ops,
-    binary,
-    bits,
-    collectives,
-    control_flow,
-    convert,
-    convolution,
-    custom_call,
-    data_movement,
-    dot,
-    dynamic,
-    effects,
-    elementary,
-    gather,
-    linear_algebra,
-    normalization,
-    power,
-    reduce,
-    reduce_precision,
-    reduce_window,
-    scatter,
-    select_compare,
-    slicing,
-    sort_random,
-    sources,
-    unary,
-)
+from hloc.ops import rows
 
-__all__ = [
-    "OPCODES",
-    "Opcode",
-    "async_ops",
-    "binary",
-    "bits",
-    "collectives",
-    "control_flow",
-    "convert",
-    "convolution",
-    "custom_call",
-    "data_movement",
-    "dot",
-    "dynamic",
-    "effects",
-    "elementary",
-    "gather",
-    "linear_algebra",
-    "names_of",
-    "normalization",
-    "opcode_row",
-    "power",
-    "reduce",
-    "reduce_precision",
-    "reduce_window",
-    "scatter",
-    "select_compare",
-    "slicing",
-    "sort_random",
-    "sources",
-    "unary",
-]
+__all__ = ["OPCODES", "Opcode", "names_of", "opcode_row", "rows"]

@@ -17,8 +17,8 @@ from hloc.ir.device_groups import PERMUTES, device_pairs
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, Rendezvous
 from hloc.ops.array_values import zeros_of
-from hloc.ops.convert import converted
 from hloc.ops.folding import map_scalars, result_types
+from hloc.ops.rows.convert import converted
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 

@@ -18,7 +18,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
-from hloc.ops.custom_call_targets import is_call_of
+from hloc.ops.custom_calls.custom_call_targets import is_call_of
 from hloc.opt.calls.call_inliner import CallInliner
 from hloc.opt.calls.flatten_call_graph import FlattenCallGraph
 from hloc.opt.dce import DeadCodeElimination

@@ -14,7 +14,7 @@ import numpy as np
 
 from hloc.dtypes import Array
 from hloc.ir.instruction import Instruction
-from hloc.ops.custom_call_targets import CustomCallTarget, Fill, add_target
+from hloc.ops.custom_calls.custom_call_targets import CustomCallTarget, Fill, add_target
 from hloc.pjrt.callbacks import called, function_of, has_index, with_new_results
 from hloc.pjrt.in_place import operands_in_results
 

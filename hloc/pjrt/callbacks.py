@@ -21,7 +21,7 @@ import numpy as np
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
-from hloc.ops.custom_call_targets import (
+from hloc.ops.custom_calls.custom_call_targets import (
     CustomCallTarget,
     FillFunction,
     TargetFunction,

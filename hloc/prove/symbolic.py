@@ -16,7 +16,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
 from hloc.ir.traversal import live_order
-from hloc.ops.select_compare import comparison_type
+from hloc.ops.rows.select_compare import comparison_type
 from hloc.ops.shape_rules import promote
 from hloc.prove.folds import FOLDS
 from hloc.prove.moves import PLACES, moved

@@ -25,7 +25,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import HostValue
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_call_targets import flat_arrays
+from hloc.ops.custom_calls.custom_call_targets import flat_arrays
 from hloc.ops.folding import recognised_reducer
 from hloc.report.answers import is_random, is_too_large
 from hloc.report.compare import Comparison, Distance, distance_at, steps_apart, ulps_apart

@@ -14,7 +14,7 @@ from hloc.ir.attribute_fields import quoted
 from hloc.ir.attributes import RawText
 from hloc.ir.computation import Computation
 from hloc.literal import literal_of
-from hloc.ops.custom_call import API_VERSIONS
+from hloc.ops.rows.custom_call import API_VERSIONS
 from hloc.shapes import ArrayShape, Layout, Shape, TupleShape
 from hloc.stablehlo.block_builder import BlockBuilder
 from hloc.stablehlo.chlo import Value

@@ -12,7 +12,7 @@ from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.blas import BlasGemm, gemm, has_routine
+from hloc.ops.custom_calls.blas import BlasGemm, gemm, has_routine
 from hloc.opt.make import make
 from hloc.shapes import row_major
 

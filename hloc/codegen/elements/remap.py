@@ -20,7 +20,7 @@ from hloc.codegen.elements.elemental import (
 from hloc.dtypes import C64, C128, DTYPES, F32, F64, U32, U64
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
-from hloc.ops.convert import memory_bits
+from hloc.ops.rows.convert import memory_bits
 from hloc.shapes import ArrayShape, ShapeIndex
 
 

@@ -15,7 +15,7 @@ from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.panels import panel_elements, panel_strides, panel_width
-from hloc.ops.dot import DotAttributes
+from hloc.ops.rows.dot import DotAttributes
 from hloc.shapes import ArrayShape
 
 

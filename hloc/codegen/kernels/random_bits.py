@@ -20,7 +20,7 @@ from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.random_bits import split_dimension
-from hloc.ops.sort_random import check_generator
+from hloc.ops.rows.sort_random import check_generator
 from hloc.shapes import array_leaves
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

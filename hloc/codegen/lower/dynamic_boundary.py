@@ -16,7 +16,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.ops.builder import Builder
-from hloc.ops.custom_call_targets import is_call_of
+from hloc.ops.custom_calls.custom_call_targets import is_call_of
 from hloc.opt.dynamic.scope import has_dynamic, static
 from hloc.shapes import ArrayShape, ShapeIndex, data_leaves
 

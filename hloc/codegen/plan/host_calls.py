@@ -1,6 +1,6 @@
 """Functions of the host process that generated code calls for a `custom-call`.
 
-`hloc/ops/custom_call_targets.py` lists the targets.
+`hloc/ops/custom_calls/custom_call_targets.py` lists the targets.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.ops import blas
-from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
-from hloc.ops.scipy_routines import routine_address
+from hloc.ops.custom_calls import blas
+from hloc.ops.custom_calls.custom_call_targets import flat_arrays, nested_value, target_of
+from hloc.ops.custom_calls.scipy_routines import routine_address
 from hloc.shapes import data_leaves
 
 

@@ -15,7 +15,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order, reachable_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
-from hloc.ops.custom_call import is_linalg
+from hloc.ops.rows.custom_call import is_linalg
 
 Result = TypeVar("Result")
 

@@ -39,7 +39,7 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.assigned_buffers import BufferAssignment
 from hloc.memory.schedule import Schedule
-from hloc.ops.custom_call import is_linalg
+from hloc.ops.rows.custom_call import is_linalg
 from hloc.ops.transfers import is_between_devices
 from hloc.shapes import ShapeIndex, TupleShape, data_leaves
 

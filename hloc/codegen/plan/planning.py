@@ -29,7 +29,7 @@ from hloc.memory.heap import PackFunction, pack
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.panels import drop_tiles
 from hloc.memory.schedule import store_schedule
-from hloc.ops.custom_call_targets import refusal_of
+from hloc.ops.custom_calls.custom_call_targets import refusal_of
 from hloc.ops.participants import devices_reason
 from hloc.ops.transfers import is_between_devices, transferred
 from hloc.options import CompileOptions

@@ -12,7 +12,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order_from
 from hloc.ops import OPCODES
-from hloc.ops.collectives import ReduceScatterAttributes
+from hloc.ops.rows.collectives import ReduceScatterAttributes
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 

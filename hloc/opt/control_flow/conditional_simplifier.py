@@ -12,7 +12,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.control_flow import branch_taken
+from hloc.ops.rows.control_flow import branch_taken
 from hloc.opt.control_flow.branches import Branches, branches_of, selected
 from hloc.opt.control_flow.leafwise import (
     Copier,

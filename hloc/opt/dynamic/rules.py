@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from hloc.errors import printable
 from hloc.ir.instruction import Instruction
-from hloc.ops.custom_call_targets import is_call_of, target_of
+from hloc.ops.custom_calls.custom_call_targets import is_call_of, target_of
 from hloc.opt.dynamic.movement import (
     broadcast,
     dynamic_slice,

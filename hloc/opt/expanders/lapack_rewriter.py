@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.registered_targets import registered_targets
-from hloc.ops.lapack import lapack_attributes
+from hloc.ops.custom_calls.lapack import lapack_attributes
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.make import make
 from hloc.shapes import ArrayShape

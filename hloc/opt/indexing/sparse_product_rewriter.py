@@ -6,7 +6,7 @@ from hloc.dtypes import S32, S64
 from hloc.ir.instruction import Instruction
 from hloc.ir.registered_targets import registered_targets
 from hloc.ops.builder import Builder
-from hloc.ops.sparse import CSR_TIMES_DENSE, fits_csr_times_dense
+from hloc.ops.custom_calls.sparse import CSR_TIMES_DENSE, fits_csr_times_dense
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.indexing.rows import gather_rows, running, scatter_rows
 from hloc.shapes import ArrayShape

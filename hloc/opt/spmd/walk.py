@@ -9,8 +9,8 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import LeafSharding
 from hloc.ir.traversal import post_order
-from hloc.ops.custom_call import batch_dims
 from hloc.ops.factors import factor_rule
+from hloc.ops.rows.custom_call import batch_dims
 from hloc.opt.spmd.annotations import (
     CONSTRAINTS,
     IDENTITIES,

@@ -11,7 +11,7 @@ import numpy as np
 
 from hloc.dtypes import Array
 from hloc.ir.instruction import Instruction
-from hloc.ops.custom_call_targets import CustomCallTarget, Fill, add_target
+from hloc.ops.custom_calls.custom_call_targets import CustomCallTarget, Fill, add_target
 from hloc.pjrt.callbacks import with_new_results
 from hloc.pjrt.ffi.frames import HandlerCall
 from hloc.pjrt.ffi.registered import registered_handlers

@@ -9,7 +9,7 @@ import hloc
 from hloc import driver
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.errors import UnsupportedError
-from hloc.ops import scipy_routines
+from hloc.ops.custom_calls import scipy_routines
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.test_factorisations import (
     TYPES,

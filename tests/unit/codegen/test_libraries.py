@@ -11,7 +11,7 @@ import hloc
 from hloc.codegen.backend import backend_for, libraries_of
 from hloc.codegen.cpu.libraries import call_libraries
 from hloc.errors import HloError, UnsupportedError
-from hloc.ops import blas
+from hloc.ops.custom_calls import blas
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import module_text, parse_text, random_arrays
 

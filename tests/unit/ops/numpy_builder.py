@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import F32, PRED, DType, complex_of, component_of
-from hloc.ops.convert import converted
+from hloc.ops.rows.convert import converted
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ import hloc
 from hloc.codegen.kernels.linalg import lapack
 from hloc.codegen.kernels.linalg.lapack import lapack_call, lapack_target
 from hloc.errors import HloError, UnsupportedError
-from hloc.ops.custom_call_targets import is_target
+from hloc.ops.custom_calls.custom_call_targets import is_target
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -17,7 +17,7 @@ from hloc.codegen.kernels.linalg.work import NUMBER, REAL, Region
 from hloc.dtypes import C64, C128, F32, F64, S32, DType, component_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
+from hloc.ops.rows.custom_call import LINALG_PREFIX, is_linalg
 from hloc.shapes import ArrayShape, TupleShape
 
 AS_STORED, TRANSPOSED, REVERSED, ROWS_REVERSED = "n", "t", "r", "v"

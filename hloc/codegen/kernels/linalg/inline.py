@@ -12,7 +12,7 @@ from hloc.codegen.kernels.linalg.loops import write_loops
 from hloc.codegen.kernels.linalg.transfer import Strided
 from hloc.codegen.kernels.linalg.work import Work
 from hloc.ir.instruction import Instruction
-from hloc.ops.custom_call import is_linalg
+from hloc.ops.rows.custom_call import is_linalg
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:

@@ -17,7 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
 from hloc.ir.registered_targets import HostCallable, registered_function
 from hloc.lazy_dataclass import dataclass
-from hloc.ops import blas, lapack, sparse
+from hloc.ops.custom_calls import blas, lapack, sparse
 from hloc.ops.ordering import topk
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, array_leaves, compatible
 

@@ -17,7 +17,7 @@ import numpy as np
 from hloc.dtypes import Array
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
-from hloc.ops.householder import (
+from hloc.ops.custom_calls.householder import (
     hessenberg,
     multiply_by_reflectors,
     pivoted_qr,
@@ -25,8 +25,8 @@ from hloc.ops.householder import (
     reflectors_product,
     tridiagonal,
 )
-from hloc.ops.linear_algebra import substitute
-from hloc.ops.tridiagonal import solve_perturbed_tridiagonal, solve_tridiagonal
+from hloc.ops.custom_calls.tridiagonal import solve_perturbed_tridiagonal, solve_tridiagonal
+from hloc.ops.rows.linear_algebra import substitute
 from hloc.shapes import ArrayShape, TupleShape
 
 MatrixFunction: TypeAlias = Callable[[dict[str, Any], Sequence[Array]], tuple[Any, ...]]

@@ -18,7 +18,7 @@ from hloc.ir.opcode import (
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import check_compatible, declared_shape, require
 from hloc.ops.contraction import precisions
-from hloc.ops.custom_call_targets import refusal_of, target_of
+from hloc.ops.custom_calls.custom_call_targets import refusal_of, target_of
 from hloc.shapes import ArrayShape, Shape, leaves
 
 PADDING_TYPES = ("PADDING_INVALID", "PADDING_SAME", "PADDING_VALID")

@@ -1,0 +1,1 @@
+"""What custom calls compute, by target, in the evaluator and through SciPy's BLAS and LAPACK."""
