@@ -32,7 +32,7 @@ class Terminal:
     """A prompt for one session."""
 
     def __init__(self, session: Session, *, plain: bool = False) -> None:
-        """Make the prompt; history is kept in memory only if there is no folder for it."""
+        """Make the prompt; without a folder for it, the history lasts as long as the session."""
         self.session = session
         self.status = StatusLine(session)
         self.completer = HloCompleter(session)
