@@ -23,7 +23,7 @@ from hloc.opt.spmd.assignment import choose
 from hloc.opt.spmd.called_computations import inlined, partition_conditional, partition_while
 from hloc.opt.spmd.combine import combined, is_combinable
 from hloc.opt.spmd.local import local_instruction
-from hloc.opt.spmd.partitioners import PARTITIONERS
+from hloc.opt.spmd.partitioners.table import PARTITIONERS
 from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.region_boundaries import into_region, out_of_region
 from hloc.opt.spmd.region_instructions import (

@@ -75,7 +75,7 @@ ALLOWED = {
     "opt/layout/short_rows_layout: _is_flexible": "values whose layout no operand decides",
     "opt/spmd/array_classes: FORWARDING": "what forwards arrays without a factor rule",
     "opt/spmd/array_classes: CALLERS": "what calls computations with arrays as they are",
-    "opt/spmd/partitioners: PARTITIONERS": "opcodes that the partitioner has a way of its own for",
+    "opt/spmd/partitioners/table: PARTITIONERS": "opcodes that are divided in a way of their own",
     "opt/spmd/propagation_rules: _MOVED": "where the order of propagation departs from factors",
     "opt/spmd/propagation_rules: _FORWARDING": "where propagation departs from factors",
     "opt/spmd/propagation_rules: _KEEPS_DIMS": "what propagates first",

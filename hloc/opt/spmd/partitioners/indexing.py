@@ -15,9 +15,9 @@ from hloc.dtypes import PRED, S32, S64
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.disjoint_sum import disjoint_sum
+from hloc.opt.spmd.partitioners.scatter_sums import scatter_parts
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard, reshard_bytes
-from hloc.opt.spmd.scatter_sums import scatter_parts
 from hloc.opt.spmd.sums import reducer
 from hloc.opt.spmd.tiling import Tiling, replicated
 

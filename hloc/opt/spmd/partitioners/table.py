@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hloc.ir.instruction import Instruction
-from hloc.opt.spmd.convolution import partition_convolution
-from hloc.opt.spmd.dynamic_slices import (
+from hloc.opt.spmd.partitioners.convolution import partition_convolution
+from hloc.opt.spmd.partitioners.dynamic_slices import (
     partition_dynamic_slice,
     partition_dynamic_update_slice,
 )
-from hloc.opt.spmd.indexing import partition_gather, partition_scatter
-from hloc.opt.spmd.reductions import partition_reduce
-from hloc.opt.spmd.region import Region, Value
-from hloc.opt.spmd.reshapes import partition_reshape
-from hloc.opt.spmd.select_and_scatter import partition_select_and_scatter
-from hloc.opt.spmd.tiling import Tiling
-from hloc.opt.spmd.windows import (
+from hloc.opt.spmd.partitioners.indexing import partition_gather, partition_scatter
+from hloc.opt.spmd.partitioners.reductions import partition_reduce
+from hloc.opt.spmd.partitioners.reshapes import partition_reshape
+from hloc.opt.spmd.partitioners.select_and_scatter import partition_select_and_scatter
+from hloc.opt.spmd.partitioners.windows import (
     partition_concatenate,
     partition_pad,
     partition_reduce_window,
     partition_reverse,
     partition_slice,
 )
+from hloc.opt.spmd.region import Region, Value
+from hloc.opt.spmd.tiling import Tiling
 
 PartitionFunction = Callable[
     [Region, Instruction, Sequence[Value], "Tiling | None"], "Value | tuple[Value, ...] | None"
