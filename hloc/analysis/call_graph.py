@@ -24,7 +24,7 @@ def _control_flow_computations(module: Module) -> tuple[Computation, ...]:
         if computation in running:
             running.update(
                 called
-                for inst in computation.instructions
+                for inst in computation.calling
                 if inst.opcode.control_flow
                 for called in inst.called
             )

@@ -46,6 +46,7 @@ class Computation:
     _root: Instruction | None = None
     _instructions: dict[int, Instruction] = field(default_factory=dict)
     _controlled: dict[int, Instruction] = field(default_factory=dict)
+    _calling: dict[int, Instruction] = field(default_factory=dict)
     _derived: dict[Any, tuple[int, Any]] = field(default_factory=dict)
     _wide: WideOperands[Instruction] | None = None
 
@@ -84,6 +85,11 @@ class Computation:
     def controlled(self) -> tuple[Instruction, ...]:
         """The instructions that have control predecessors."""
         return tuple(self._controlled.values())
+
+    @property
+    def calling(self) -> tuple[Instruction, ...]:
+        """The instructions that call computations, in the order of `instructions`."""
+        return tuple(self._calling.values())
 
     @property
     def awaited(self) -> set[Instruction]:
@@ -153,8 +159,10 @@ class Computation:
             self._controlled[inst.uid] = inst
         for operand in inst.operands:
             operand.users = with_user(operand.users, inst)
-        for computation in inst.called:
-            computation.callers[inst] = None
+        if inst.called:
+            self._calling[inst.uid] = inst
+            for computation in inst.called:
+                computation.callers[inst] = None
         self.version += 1
         module.version += 1
 
@@ -185,6 +193,8 @@ class Computation:
         for computation in inst.called:
             computation.callers.pop(inst, None)
         inst.called = new
+        if bool(new) != (inst.uid in self._calling):
+            self._calling = _calling(self._instructions.values())
         for computation in new:
             computation.callers[inst] = None
 
@@ -269,8 +279,10 @@ class Computation:
             module.log.record(Removed, inst, self)
         for operand in inst.operands:
             operand.users = without_user(operand.users, inst)
-        for computation in inst.called:
-            computation.callers.pop(inst, None)
+        if inst.called:
+            del self._calling[inst.uid]
+            for computation in inst.called:
+                computation.callers.pop(inst, None)
         del self._instructions[inst.uid]
         if inst.control_predecessors:
             del self._controlled[inst.uid]
@@ -282,6 +294,7 @@ class Computation:
         """Store the instructions in `order`, a permutation of them."""
         assert len(order) == len(self._instructions)
         self._instructions = {inst.uid: inst for inst in order}
+        self._calling = _calling(order)
         self._changed()
 
     def _changed(self) -> None:
@@ -293,6 +306,10 @@ class Computation:
     ) -> None:
         self.module.log.record(Modified, target, what, before, after)
         self._changed()
+
+
+def _calling(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
+    return {inst.uid: inst for inst in instructions if inst.called}
 
 
 def _parameters(computation: Computation) -> tuple[Instruction, ...]:

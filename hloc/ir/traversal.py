@@ -72,19 +72,14 @@ def reachable_computations(*roots: Computation) -> list[Computation]:
             seen = state.get(computation)
             if seen is None:
                 state[computation] = False
-                called_here = computation.derived(_called_last_first)
-                stack.extend([called for called in called_here if called not in state])
+                calls = reversed(computation.calling)  # the first call ends on top
+                stack.extend([c for i in calls for c in reversed(i.called) if c not in state])
                 continue
             stack.pop()
             if not seen:
                 state[computation] = True
                 order.append(computation)
     return order
-
-
-def _called_last_first(computation: Computation) -> list[Computation]:
-    callers = [inst for inst in reversed(computation.instructions) if inst.called]
-    return [called for inst in callers for called in reversed(inst.called)]
 
 
 def live_computations(module: Module) -> tuple[Computation, ...]:

@@ -199,8 +199,8 @@ class _Rewriter:
 
 
 def _has_dynamic(computation: Computation) -> bool:
-    shapes = [inst.shape for inst in computation.instructions]
-    return any([isinstance(shape, ArrayShape) and shape.dynamic for shape in shapes])
+    insts = computation.instructions
+    return any([isinstance(inst.shape, ArrayShape) and inst.shape.dynamic for inst in insts])
 
 
 def _is_dynamic(inst: Instruction) -> bool:

@@ -157,7 +157,7 @@ def _depths(module: Module) -> dict[Computation, int]:
     """Return the computations with arrays, and in how many loops each is."""
     depths = {module.entry: 0}
     for computation in reversed(live_computations(module)):  # callers first
-        for inst in computation.instructions if computation in depths else ():
+        for inst in computation.calling if computation in depths else ():
             for called in inst.called if inst.opcode.control_flow else ():
                 depth = depths[computation] + inst.is_a("while")
                 depths[called] = max(depth, depths.get(called, 0))

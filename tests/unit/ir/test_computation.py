@@ -65,6 +65,25 @@ def test_many_users_are_an_ordered_set_too() -> None:
     assert list(add.users) == [*many[1:3], *many[4:], many[3]]
 
 
+def test_what_calls_a_computation_is_in_the_order_of_instructions() -> None:
+    module, entry = _module()
+    p, add = entry.instructions
+    body = module.add_computation("b")
+    body.set_root(_parameter(body, 0))
+    first, second = (
+        entry.add(opcode_row("call"), F32_4, [p], called=called) for called in ([], [body])
+    )
+    assert list(entry.calling) == [second]
+    entry.set_called(first, [body])
+    assert list(entry.calling) == [first, second]
+    entry.reorder([p, second, first, add])
+    assert list(entry.calling) == [second, first]
+    entry.set_called(second, [])
+    assert list(entry.calling) == [first]
+    entry.remove(first)
+    assert not entry.calling
+
+
 def test_replace_moves_users_and_root_and_is_logged_with_its_rule() -> None:
     module, entry = _module()
     p, add = entry.instructions
