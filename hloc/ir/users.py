@@ -1,7 +1,7 @@
 """The users of an instruction: an ordered set that is small for most.
 
-A dict of one user takes 280 bytes, as much as the rest of the instruction, and a walk over a large
-module waits for memory. So a few users are a tuple, and only many are a dict.
+A dict of one user takes 224 bytes, a tuple 48 and the instruction itself 128, and a walk over a
+large module waits for memory. So a few users are a tuple, and only many are a dict.
 """
 
 from __future__ import annotations
