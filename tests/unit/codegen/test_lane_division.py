@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from hloc.codegen.llvm.target import target_for
 from tests.unit.codegen.harness import emit, evaluate, kernel_text, module_text, parse_text
 from tests.unit.codegen.processors import PROCESSOR
 
-TYPES = {
+Numbers = np.ndarray[Any, np.dtype[Any]]
+
+TYPES: dict[str, Any] = {
     "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16, "s32": np.int32,
     "u32": np.uint32,
 }  # fmt: skip
@@ -35,26 +38,27 @@ ENTRY e {{
 """
 
 
-def edges(kind: type[np.integer]) -> np.ndarray:
+def edges(kind: Any) -> Numbers:
     """Return numbers at which quotients change most, or which have rules of their own."""
     info = np.iinfo(kind)
     numbers = [0, 1, 2, 3, 7, 10, info.max, info.max - 1, info.max // 2, info.max // 2 + 1]
     return np.array([*numbers, info.min, info.min + 1, -1 if info.min else 5], kind)
 
 
-def numbers(kind: type[np.integer], rng: np.random.Generator) -> np.ndarray:
+def numbers(kind: Any, rng: np.random.Generator) -> Numbers:
     """Return `SIZE` numbers of all magnitudes."""
     info = np.iinfo(kind)
-    found = rng.integers(info.min, info.max, SIZE, kind, endpoint=True)
-    return found >> rng.integers(0, info.bits - 1, SIZE).astype(kind)
+    found: Numbers = rng.integers(info.min, info.max, SIZE, kind, endpoint=True)
+    found >>= rng.integers(0, info.bits - 1, SIZE).astype(kind)
+    return found
 
 
-def near_multiples(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def near_multiples(y: Numbers, rng: np.random.Generator) -> Numbers:
     """Return multiples of `y`, and their neighbours: where a quotient changes."""
     info = np.iinfo(y.dtype)
     most = info.max // np.maximum(np.abs(y.astype(np.int64)), 1)
     factor = rng.integers(-most if info.min else 0, most + 1, SIZE)
-    near = factor * y.astype(np.int64) + rng.integers(-1, 2, SIZE)
+    near: Numbers = factor * y.astype(np.int64) + rng.integers(-1, 2, SIZE)
     return np.clip(near, info.min, info.max).astype(y.dtype)
 
 
