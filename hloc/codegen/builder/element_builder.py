@@ -385,9 +385,12 @@ class ElementBuilder(ABC):
 
     def math(self, name: str, *args: Value) -> Value:
         dtype = args[0].dtype
-        if dtype.is_narrow_float:
-            return self.convert(self.narrow_function(name, *(self._wide(x) for x in args)), dtype)
-        return self.function(name, *args)
+        if not dtype.is_narrow_float:
+            return self.function(name, *args)
+        value = self.narrow_function(name, *(self._wide(x) for x in args))
+        # A function of one operand passes its NaN on, or makes the one that arithmetic makes.
+        plain_nan = self.keeps_nan and len(args) == 1
+        return narrow_float.encode(self, value, dtype, plain_nan=plain_nan)
 
     # ---- memory
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from hloc.codegen.builder import narrow_float
 from hloc.codegen.builder.divisor import Divisor, divisor_of, quotient
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import (
@@ -180,7 +181,9 @@ class LaneBuilder(LlvmBuilder):
         if divisor is None:
             return super().fdiv(x, y)
         value = quotient(self, self._wide(x), divisor)
-        return value if value.dtype is x.dtype else self.convert(value, x.dtype)
+        if value.dtype is x.dtype:
+            return value
+        return narrow_float.encode(self, value, x.dtype, plain_nan=self.keeps_nan)
 
     def _constant_divisor(self, x: Value) -> Divisor | None:
         """Return a constant as a divisor; None if `x` is not constant or very large."""
