@@ -237,6 +237,15 @@ FEW_OUTPUTS = {
         "f64[1,9,8,13]", "f64[4,3,2,13]", "f64[1,27,8,2]",
         "4x3 pad=3_2x1_1 lhs_dilate=3x1 rhs_reversal=1x1", "b01f_01oi->b01f",
     ),
+    "two features": (
+        "f32[1,28,28,20]", "f32[5,3,20,2]", "f32[1,14,28,2]", "5x3 stride=2x1 pad=2_1x1_1", NHWC,
+    ),
+    "three features": (
+        "f32[2,19,17,32]", "f32[3,3,32,3]", "f32[2,19,17,3]", "3x3 pad=1_1x1_1", NHWC,
+    ),
+    "four features": (
+        "f64[2,40,24]", "f64[4,24,4]", "f64[2,40,4]", "4 pad=3_0 rhs_reversal=1", "b0f_0io->b0f",
+    ),
     "holes, three features": (
         "f32[2,13,14,20]", "f32[3,5,3,20]", "f32[2,26,28,3]", "3x5 pad=1_2x3_2 lhs_dilate=2x2",
         "b01f_01oi->b01f",

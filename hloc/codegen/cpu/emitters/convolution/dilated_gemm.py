@@ -20,7 +20,9 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     call_residue,
+    copied_kernel,
     few_features_form,
+    kernel_by_features,
 )
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
 from hloc.codegen.cpu.emitters.convolution.residues import Residue, residues_of, skips_holes
@@ -43,7 +45,7 @@ from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
-from hloc.shapes import ArrayShape, Layout, dense_strides
+from hloc.shapes import dense_strides
 
 MAX_PARTS = 9
 """Most residues, each of which is a gemm."""
@@ -239,13 +241,10 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
     lhs, rhs = operand_arrays(k)
     out, batch = k.output, c.dims.output_batch
     results_at = offset + found.padded_bytes
-    kernel = _kernel_by_features(c)
+    kernel = kernel_by_features(c.rhs, c.dims)
     form = few_features_form(k.root, c.lhs, kernel, k.target)
     if form and kernel != c.rhs:
-        pointer = k.b.offset_pointer(k.scratch, offset)
-        copy = IrArray(pointer, rhs.dtype, kernel.dims, layout_strides(kernel))
-        copy_lines(k, rhs, copy)
-        rhs = copy
+        rhs = copied_kernel(k, rhs, kernel, offset)
     with k.body.loop(k.begin, k.end) as number:
         n, place = math.div(number, len(found.parts)), math.rem(number, len(found.parts))
         first = math.mul(n, found.together)
@@ -275,15 +274,6 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
                 emit_packed(k, part.product, *operands, packed_at, whole=whole)
                 apart = IrArray(target.pointer, out.dtype, out.dims, found.apart)
                 copy_lines(k, whole, apart, part.out)
-
-
-def _kernel_by_features(c: Convolution) -> ArrayShape:
-    """Return the kernel's shape with contiguous input features."""
-    inputs = c.dims.kernel_input_feature
-    if layout_strides(c.rhs)[inputs] == 1:
-        return c.rhs
-    order = inputs, *(d for d in c.rhs.minor_to_major if d != inputs)
-    return ArrayShape(c.rhs.dtype, c.rhs.dims, Layout(order))
 
 
 def _group(k: KernelContext, array: IrArray, batch: int, first: IndexValue, size: int) -> IrArray:

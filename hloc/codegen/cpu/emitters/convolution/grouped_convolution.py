@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from hloc.analysis.small_groups import SPATIAL_DIMS, small_groups
-from hloc.codegen.builder.index import layout_strides
+from hloc.codegen.builder.index import layout_strides, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.convolution import filter_rows
@@ -28,6 +28,7 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     GroupForm,
     grouped_routine,
 )
+from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
 from hloc.codegen.cpu.emitters.convolution.residues import Residue, residues_of, skips_holes
 from hloc.codegen.cpu.emitters.convolution.row_sums import MAX_ROW
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import Epilogue, number_table
@@ -37,8 +38,9 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.memory.panels import panel_width
 from hloc.ops.folding import LONG_SUM
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, Layout
 
 KERNEL_BYTES = 1 << 14
 """Most bytes of the kernel for features that go through a line together: half of a first-level
@@ -70,15 +72,15 @@ def group_form(
 def few_features_form(
     convolution: Instruction, lhs: ArrayShape, rhs: ArrayShape, target: Target
 ) -> FeatureSums | FilterRows | None:
-    """Return the form of a routine for one output feature, None if none supports it on `target`.
+    """Return the form of a routine for few output features, None if none supports it on `target`.
 
-    For few, if the input has holes. Routines need loads of some lanes of a vector.
+    They need loads of some lanes of a vector.
     """
     a, dtype = convolution.attributes, convolution.array.dtype
     labels, window = a.dim_labels, _window(convolution)
     outputs = convolution.array.dims[labels.output_feature]
     holes = prod(d.base_dilation for d in window)
-    if outputs > (FEW_FEATURES if holes > 1 else 1) or a.batch_group_count > 1:
+    if outputs > FEW_FEATURES or a.batch_group_count > 1:
         return None
     if {lhs.dtype, rhs.dtype} != {dtype} or dtype not in (F32, F64) or is_long_sum(convolution):
         return None
@@ -92,6 +94,65 @@ def few_features_form(
     is_run = step == layout_strides(rhs)[labels.kernel_input_feature] == 1
     is_run = is_run and a.feature_group_count == 1
     return FeatureSums(dtype, outputs) if is_run and target.has("avx2") else None
+
+
+def kernel_by_features(rhs: ArrayShape, labels: ConvolutionDimensions) -> ArrayShape:
+    """Return the kernel's shape with contiguous input features, and lines of them."""
+    inputs, outputs = labels.kernel_input_feature, labels.kernel_output_feature
+    if layout_strides(rhs)[inputs] == 1:
+        return rhs
+    window = (d for d in rhs.minor_to_major if d not in (inputs, outputs))
+    return ArrayShape(rhs.dtype, rhs.dims, Layout((inputs, *window, outputs)))
+
+
+def copied_kernel(k: KernelContext, rhs: IrArray, shape: ArrayShape, offset: int) -> IrArray:
+    """Copy the kernel into scratch memory, in the layout of `shape`."""
+    pointer = k.b.offset_pointer(k.scratch, offset)
+    copy = IrArray(pointer, rhs.dtype, shape.dims, layout_strides(shape))
+    copy_lines(k, rhs, copy)
+    return copy
+
+
+def sum_few_features(
+    k: KernelContext,
+    shapes: tuple[ArrayShape, ArrayShape],
+    operands: tuple[IrArray, IrArray],
+    pieces: int,
+    offset: int,
+    room: int,
+) -> bool:
+    """Emit sums of features for a convolution planned as a gemm; False if that is better.
+
+    Args:
+        k: the kernel.
+        shapes: of input and kernel.
+        operands: these.
+        pieces: of the plan, `k.begin` to `k.end` of which are to be computed.
+        offset: bytes of scratch memory that are in use.
+        room: bytes of it that are free.
+    """
+    labels, (lhs, rhs) = k.root.attributes.dim_labels, operands
+    if panel_width(shapes[1]):
+        return False
+    kernel = kernel_by_features(shapes[1], labels)
+    form = few_features_form(k.root, shapes[0], kernel, k.target)
+    if not isinstance(form, FeatureSums) or kernel.size_bytes > room:
+        return False
+    if kernel != shapes[1]:
+        rhs = copied_kernel(k, rhs, kernel, offset)
+    outer = [d for d in loop_order(k.root.array) if d != labels.output_feature]
+    shared = outer[0] if outer else labels.output_batch
+
+    def place(piece: IndexValue) -> IndexValue:
+        return k.math.div(k.math.mul(piece, k.root.array.dims[shared]), pieces)
+
+    at = [
+        residues_of(d, k.root.array.dims[out])[0]
+        for d, out in zip(_window(k.root), labels.output_spatial, strict=True)
+    ]
+    bounds = place(k.begin), place(k.end)
+    call_residue(k, form, k.root, (lhs, rhs), at, shared, bounds)
+    return True
 
 
 def _has_rows(convolution: Instruction, lhs: ArrayShape) -> bool:

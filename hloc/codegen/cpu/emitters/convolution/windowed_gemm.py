@@ -16,6 +16,7 @@ from math import prod
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.cpu_plan import CpuPlan
+from hloc.codegen.cpu.emitters.convolution.grouped_convolution import sum_few_features
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
@@ -333,7 +334,14 @@ def _emit(found: WindowedGemm, offset: int, k: KernelContext) -> None:
     if offset == 0:
         k.level = 0  # almost all time is spent in the routines
     lhs, rhs = operand_arrays(k)
-    write(k, found, (lhs, rhs), offset)
+    operands, c = (lhs, rhs), convolution_of(k.inst)
+    assert c is not None
+    product, room = found.product, found.padded_bytes + found.product.scratch_bytes
+    is_plain = all(d.base_dilation == 1 for d in c.window)
+    if not is_plain or not sum_few_features(
+        k, (c.lhs, c.rhs), operands, product.pieces, offset, room
+    ):
+        write(k, found, operands, offset)
 
 
 def write(
