@@ -43,7 +43,8 @@ def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(left) == len(table.EMITTERS) - len(BY_ROUTINES)
     monkeypatch.setattr(table, "EMITTERS", left)
     monkeypatch.setattr(dot, "_routine_gemm", lambda inst, p: None)
-    for name in ("small_gemm", "small_complex_gemm", "packed_complex_gemm", "complex_inner_gemm"):
+    complex_gemms = ("small_complex_gemm", "packed_complex_gemm", "complex_inner_gemm")
+    for name in ("small_gemm", "_tiny_inner_gemm", *complex_gemms):
         monkeypatch.setattr(dot, name, lambda p, sources, result: None)
     for name in ("group_form", "one_feature_form"):
         monkeypatch.setattr(direct_convolution, name, lambda *arguments: None)

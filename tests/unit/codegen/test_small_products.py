@@ -12,8 +12,10 @@ from hloc.codegen.cpu.backend import CpuBackend
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm, stays_in_rows
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import MAX_ROWS, InnerGemm
+from hloc.codegen.cpu.kernel import emit_kernel
 from hloc.codegen.llvm import matrix_registers
 from hloc.codegen.llvm.target import host_target, target_for
+from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.options import CompileOptions
 from tests.unit.codegen.harness import (
     assert_close,
@@ -255,3 +257,41 @@ def test_operands_may_lie_anywhere(cpu: str, dtype: str, width: int) -> None:
         arrays.append(moved)
     (found,), (expected,) = hloc.compile(text, cpu=cpu)(*arrays), hloc.evaluate(text, *arrays)
     assert_close(found, expected, **tolerances(dtype))
+
+
+TINY = [("[20,30]", "[30]", "[20]"), ("[30]", "[31,30]", "[31]"), ("[5,24]", "[7,24]", "[5,7]")]
+LONE = [("[100]", "[100]", "[]"), ("[3,61]", "[61]", "[3]")]
+
+
+def inner(dtype: str, sizes: tuple[str, str, str]) -> str:
+    lhs, rhs, result = sizes
+    contracted = f"{{{lhs.count(',')}}}, rhs_contracting_dims={{{rhs.count(',')}}}"
+    root = f"{dtype}{result} dot(p0, p1), lhs_contracting_dims={contracted}"
+    return module_text([dtype + lhs, dtype + rhs], root)
+
+
+@pytest.mark.parametrize("sizes", [*TINY, *LONE], ids=str)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "c64", "c128"])
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("bits", [256, 512])
+def test_a_few_inner_products_that_run_once_call_a_routine(
+    sizes: tuple[str, str, str], dtype: str, pieces: int, bits: int
+) -> None:
+    """In a loop they are written for their sizes; two complex vectors are, too."""
+    text = inner(dtype, sizes)
+    machine = narrower(bits)
+    root = parse_text(text).entry.root
+    kernel = emit(root, target=machine)
+    repeated = emit_kernel(KernelRequest(root, (None,)), "repeated", machine, is_repeated=True)
+    assert (kernel.level, bool(kernel.routines)) == (
+        (None, False) if dtype[0] == "c" and sizes[2] == "[]" else (0, True)
+    )
+    assert not repeated.routines
+    check(text, dtype, pieces=pieces, bits=bits)
+
+
+@pytest.mark.parametrize("sizes", [("[300]", "[300]", "[]"), ("[10,333]", "[333]", "[10]")])
+def test_inner_products_that_a_routine_would_slow_down_are_loops(
+    sizes: tuple[str, str, str],
+) -> None:
+    assert not emit(parse_text(inner("f32", sizes)).entry.root).routines

@@ -15,7 +15,12 @@ from math import prod
 from hloc.codegen.builder.index import row_major_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.gemm.complex_gemm import block_routine, parts_of
-from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import (
+    MIN_WORK,
+    InnerGemm,
+    emit_inner,
+    inner_gemm,
+)
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import (
     Axis,
@@ -58,9 +63,9 @@ class ComplexInnerGemm:
 
 
 def complex_inner_gemm(
-    p: GemmProblem, sources: tuple[DType, DType], result: DType
+    p: GemmProblem, sources: tuple[DType, DType], result: DType, least_work: int = MIN_WORK
 ) -> ComplexInnerGemm | None:
-    """Return a gemm of complex numbers as inner products; None if that is not supported."""
+    """Return a gemm of complex numbers as inner products; arguments as for `inner_gemm`."""
     if not result.is_complex or sources != (result, result):
         return None
     if len(p.contracted) != 1 or len(p.rows) > 1 or len(p.columns) > 1:
@@ -73,7 +78,7 @@ def complex_inner_gemm(
     if row_axis(p).size == 1:
         return None  # for two vectors, a loop without rows of parts is faster
     part = component_of(result)
-    gemm = inner_gemm(_problem_of_parts(p), (part, part), part)
+    gemm = inner_gemm(_problem_of_parts(p), (part, part), part, least_work)
     if gemm is None or gemm.copied:
         return None
     return ComplexInnerGemm(p, exchanged, gemm, part)
@@ -101,9 +106,15 @@ def _problem_of_parts(p: GemmProblem) -> GemmProblem:
 
 
 def emit_complex_inner(
-    k: KernelContext, p: ComplexInnerGemm, lhs: IrArray, rhs: IrArray, scratch_offset: int
+    k: KernelContext,
+    p: ComplexInnerGemm,
+    lhs: IrArray,
+    rhs: IrArray,
+    scratch_offset: int,
+    *,
+    whole: bool = False,
 ) -> None:
-    """Write the rows of the vectors, and the calls of the gemm."""
+    """Write the rows of the vectors, and the calls of the gemm, which is `whole` if that is."""
     if p.exchanged:
         lhs, rhs = rhs, lhs
     rows = k.scratch_array(scratch_offset, p.part, tuple(_row_dims(p.problem)))
@@ -122,4 +133,5 @@ def emit_complex_inner(
         numbers = (column.size, column.rhs, depth.size, 1, 2 * depth.size)
         k.b.call_routine(routine.name, places, *numbers)
     out = parts_of(k.output, p.part)
-    emit_inner(k, p.gemm, parts_of(lhs, p.part), rows, out, scratch_offset + p.rows_bytes)
+    offset = scratch_offset + p.rows_bytes
+    emit_inner(k, p.gemm, parts_of(lhs, p.part), rows, out, offset, whole=whole)

@@ -100,8 +100,17 @@ class InnerGemm(FewRows):
         return self.row.size * self.copied_row * self.total.storage_bytes if self.copied else 0
 
 
-def inner_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> InnerGemm | None:
-    """Return `p` as inner products; None if that is not supported, or does not pay."""
+def inner_gemm(
+    p: GemmProblem, sources: tuple[DType, DType], result: DType, least_work: int = MIN_WORK
+) -> InnerGemm | None:
+    """Return `p` as inner products; None if that is not supported, or does not pay.
+
+    Args:
+        p: the loops of the gemm.
+        sources: element types of both sides.
+        result: element type of the result.
+        least_work: multiplications of a gemm that pays.
+    """
     if not sums_floats(sources, result):
         return None
     if len(p.contracted) != 1 or len(p.rows) > 1 or len(p.columns) > 1:
@@ -119,7 +128,7 @@ def inner_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> I
     is_small = is_small and k.lhs == 1 and not is_narrow
     most = MAX_NARROW_ROWS if is_narrow else MAX_SMALL_ROWS if is_small else MAX_ROWS
     min_depth = MIN_SHORT_DEPTH if row.size <= SHORT_ROWS else MIN_DEPTH
-    if k.rhs != 1 or k.size < min_depth or row.size > most or work < MIN_WORK:
+    if k.rhs != 1 or k.size < min_depth or row.size > most or work < least_work:
         return None
     copied = k.lhs != 1
     pays_to_copy = column.size >= MIN_COPY_COLUMNS and k.size >= MIN_COPY_DEPTH
@@ -140,14 +149,24 @@ def inner_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> I
 
 
 def emit_inner(
-    k: KernelContext, p: InnerGemm, lhs: IrArray, rhs: IrArray, out: IrArray, scratch_offset: int
+    k: KernelContext,
+    p: InnerGemm,
+    lhs: IrArray,
+    rhs: IrArray,
+    out: IrArray,
+    scratch_offset: int,
+    *,
+    whole: bool = False,
 ) -> None:
-    """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
+    """Write the calls of the routine; the kernel's extent is that of `p.pieces`, or any if `whole`.
+
+    Threads do not share a whole gemm.
+    """
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    first, columns = p.part_of_columns(k)
+    first, columns = (0, p.column.size) if whole else p.part_of_columns(k)
     start = (0, k.math.mul(first, p.column.rhs), k.math.mul(first, p.column.out))
-    with outer_loops(k, p.outer, start, shared=True) as at:
+    with outer_loops(k, p.outer, start, shared=not whole) as at:
         places = [
             k.b.address(array.pointer, array.dtype, k.math.value(x))
             for array, x in zip((lhs, rhs, out), at, strict=True)
