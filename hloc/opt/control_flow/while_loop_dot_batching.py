@@ -119,7 +119,7 @@ def _sliced_sides(dot: Instruction, state: LoopState) -> Iterator[_SlicedSide]:
 
 def _is_invariant(inst: Instruction, state: LoopState) -> bool:
     """True if `inst` moves or converts a constant or a part of the state that never changes."""
-    while inst.is_a("reshape", "transpose", "convert", "bitcast", "copy"):
+    while len(inst.operands) == 1 and (inst.opcode.data_movement or inst.is_a("convert")):
         inst = inst.operands[0]
     source, index = leaf_source(inst)
     if source is not state.parameter:

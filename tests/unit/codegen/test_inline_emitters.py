@@ -46,7 +46,7 @@ def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     complex_gemms = ("small_complex_gemm", "packed_complex_gemm", "complex_inner_gemm")
     for name in ("small_gemm", "_tiny_inner_gemm", *complex_gemms):
         monkeypatch.setattr(dot, name, lambda p, sources, result: None)
-    for name in ("group_form", "one_feature_form"):
+    for name in ("group_form", "few_features_form"):
         monkeypatch.setattr(direct_convolution, name, lambda *arguments: None)
     for module in (reduce, row_region):
         monkeypatch.setattr(module, "plain_reduction", lambda inst: None)

@@ -123,6 +123,9 @@ class NumpyBuilder:
         exact = np.frompyfunc(lambda p, q: abs(p) % abs(q) * (-1 if p < 0 else 1), 2, 1)
         return _wrap(dtype, np.asarray(exact(a.astype(object), c.astype(object))))
 
+    def integer_constant(self, x: NumpyValue) -> int | None:
+        return None  # arrays stand for numbers that only the run knows
+
     def and_(self, x: NumpyValue, y: NumpyValue) -> NumpyValue:
         dtype, (a, c) = self._integers(x, y, pred=True)
         return NumpyValue(dtype, (a & c).astype(dtype.numpy))

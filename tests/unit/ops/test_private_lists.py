@@ -49,6 +49,7 @@ ALLOWED = {
     "jax/buffers: _BORROWED": "what JAX's buffers alias",
     "jax/buffers: add": "callers that own the memory of their operands",
     "opt/expanders/batch_norm_expander: acts_on": "what the pass expands",
+    "opt/constant_folding: _KNOWN": "operands that this pass takes for constants, by size",
     "opt/constant_folding: _NOT_FOLDED": "what this pass leaves alone, with reasons",
     "opt/dynamic/rules: _RULES": "rules of the pass, by opcode; others are refused",
     "opt/dynamic/rules: _USED_DIMS": "rules of the pass, by opcode",
