@@ -139,38 +139,34 @@ class MicroKernel:
             out = math.moved("%out", start)
             self.ahead.start(first)
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
-            if self.has_masks:
-                self._write_tiles(b, out, math.value(columns))
-            else:
-                self._write_tile(b, out, math.value(columns))
+            self._write_tiles(b, out, math.value(columns))
 
     def _write_tiles(self, b: str, out: str, columns: Value) -> None:
-        """Emit a tile for every number of vectors that `columns` may fill, the last one masked."""
+        """Emit a tile for every number of vectors that `columns` may fill."""
         math, vectors = self.math, self.tile.vectors
         for count in range(vectors, 0, -1):
             least, most = (count - 1) * self.lanes, count * self.lanes
             fits = [math.compare("GT", columns, least)] if count > 1 else []
             fits += [math.compare("LE", columns, most)] if count < vectors else []
             with self.body.when(self.body.all_of(fits)):
-                self._write_masked(b, out, columns, count)
+                self._write_tile(b, out, columns, count)
 
-    def _write_masked(self, b: str, out: str, columns: Value, count: int) -> None:
+    def _write_tile(self, b: str, out: str, columns: Value, count: int) -> None:
         """Emit the loop over k for some vectors, then the store of the tile.
 
-        A tile with all its rows goes directly into the result.
+        A tile with all its rows goes directly into the result: its last vectors masked, or, on a
+        machine without masks, if they are whole.
         """
         sums = self._loop(b, count)
-        mask = first_lanes(self.w, self.math.sub(columns, (count - 1) * self.lanes), self.lanes)
-        self._put_tile(sums, out, columns, self._has_all_rows(), mask)
-
-    def _write_tile(self, b: str, out: str, columns: Value) -> None:
-        """Emit the loop over k, then the store of the tile: directly, or through a copy."""
-        sums = self._loop(b, self.tile.vectors)
-        full = self.fn.value(f"icmp eq i64 {columns.text}, {self.width}")
-        self._put_tile(sums, out, columns, self.fn.value(f"and i1 {self._has_all_rows()}, {full}"))
-
-    def _has_all_rows(self) -> str:
-        return self.fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+        is_whole = self.math.compare("EQ", argument("%rows"), self.tile.rows)
+        mask = ""
+        if self.has_masks:
+            left = self.math.sub(columns, (count - 1) * self.lanes)
+            mask = first_lanes(self.w, left, self.lanes)
+        else:
+            is_filled = self.math.compare("EQ", columns, count * self.lanes)
+            is_whole = self.b.and_(is_whole, is_filled)
+        self._put_tile(sums, out, columns, is_whole.text, mask)
 
     def _put_tile(
         self, sums: list[list[str]], out: str, columns: Value, is_whole: str, last_mask: str = ""

@@ -46,7 +46,8 @@ Time of six rows of 256 bits over that of four, f32: 0.88 for 128x768x3072, 0.94
 """
 
 IDLE_COST = 0.1
-"""Cost of a vector of a tile that is unused at the last columns, in vectors of one row."""
+"""Cost of a vector of a tile that is unused at the last columns, in vectors of one row, on machines
+with 32 registers."""
 
 _WIDE_TILES: tuple[Tile, ...] = (
     Tile(12, 2),
@@ -101,22 +102,27 @@ def tile_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> Tile:
     """Return the tile that wastes least at the edges."""
     rows, columns, _ = p.sizes
     width = lanes(arithmetic, target)
-    skips_vectors = target.vector_bits == 512 and not arithmetic.is_matrix
-    least_sums = 0 if arithmetic.is_matrix else MIN_SUMS if skips_vectors else MIN_NARROW_SUMS
+    is_wide, is_matrix = target.vector_bits == 512, arithmetic.is_matrix
+    idle_cost = IDLE_COST if is_wide or target.is_aarch64 else 0.0
+    least_sums = 0 if is_matrix else MIN_SUMS if is_wide else MIN_NARROW_SUMS
 
     def cost(tile: Tile) -> float:
         whole, rest = divmod(-(-columns // width), tile.vectors)
-        down = tile.rows // SIDE if arithmetic.is_matrix else tile.rows
-        rest = rest if skips_vectors or not rest else tile.vectors
+        down = tile.rows // SIDE if is_matrix else tile.rows
+        rest = tile.vectors if rest and is_matrix else rest
 
         def of_vectors(vectors: int) -> float:
-            """Return the time for this many vectors of a tile: few sums wait for each other."""
-            waits = max(least_sums / (down * vectors), 1)
-            return vectors * waits + 0.2 * (vectors + down) / down
+            """Return the time for this many vectors of a tile, in multiplications of a row.
+
+            Few sums wait for each other; a single vector takes more loads than multiplications.
+            """
+            multiplications = vectors * max(least_sums / (down * vectors), 1)
+            loads = (vectors + down) / down
+            return 0.2 * loads + (multiplications if is_matrix else max(multiplications, loads))
 
         across = whole * of_vectors(tile.vectors)
         if rest:
-            across += of_vectors(rest) + IDLE_COST * (tile.vectors - rest)
+            across += of_vectors(rest) + idle_cost * (tile.vectors - rest)
         return -(-rows // tile.rows) * tile.rows * across
 
     rows_form = direct_form(p) if is_direct(p, arithmetic) else ""
