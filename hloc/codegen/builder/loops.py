@@ -19,7 +19,7 @@ from hloc.errors import UnsupportedError
 IndexValue = int | Value
 """A position along one dimension: known at compile time, or an s64 in a register."""
 
-_MOST_TRIPS = 12
+MOST_TRIPS = 12
 """Trips of a short loop."""
 
 _MOST_BODY_LINES = 64
@@ -123,7 +123,7 @@ class Body:
     def _short_mark(self, trips: int, lines: int, added: int) -> str:
         """Return the comment for a loop of `lines`, with `added` ones from unrolled inner loops."""
         whole = trips * (lines + added)
-        if trips > _MOST_TRIPS or lines > _MOST_BODY_LINES or whole > _MOST_UNROLLED_LINES:
+        if trips > MOST_TRIPS or lines > _MOST_BODY_LINES or whole > _MOST_UNROLLED_LINES:
             return ""
         if self.keeps_loops:
             return ""

@@ -27,6 +27,7 @@ from hloc.codegen.cpu.side_by_side import group_scratch_bytes, groups_of
 from hloc.codegen.cpu.split_kernel import worker_bytes
 from hloc.codegen.cpu.subnormals import asks_to_flush
 from hloc.codegen.cpu.weight_panels import lay_out_weights
+from hloc.codegen.kernels.lanes import fills_vectors, lane_count
 from hloc.codegen.llvm.compile_pool import Unit, process_count
 from hloc.codegen.llvm.object_cache import MachineCode, cached_objects
 from hloc.codegen.llvm.object_file import (
@@ -276,14 +277,16 @@ _SHORT_ARGMAX = 8
 
 
 def _has_lanes(inst: Instruction, machine: Target, *, is_repeated: bool) -> bool:
-    """True if a kernel is emitted in lanes at first; LLVM vectorises short ones within loops.
+    """True if a kernel is emitted in lanes at first; LLVM vectorises most short ones within loops.
 
     It does not vectorise an argmax along columns that knows NaN and ties, as JAX writes it: a
     Viterbi step takes 0.15 of the time in lanes. Of sums of exponentials along columns it unrolls
     the loops: a step of a hidden Markov model with 6 to 12 states compiles in half of the time in
     lanes, and runs in 0.98 to 0.14 of it.
     """
-    return not is_repeated or not is_short(inst, machine) or _folds_columns(inst)
+    if not is_repeated or not is_short(inst, machine) or _folds_columns(inst):
+        return True
+    return fills_vectors(inst, lane_count(inst, machine))
 
 
 def _folds_columns(inst: Instruction) -> bool:

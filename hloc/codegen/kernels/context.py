@@ -44,6 +44,7 @@ class KernelContext:
         level: LLVM's level for the kernel, None for that of the module.
         choice: one of the plan's alternative ways to emit it, None for the usual one.
         is_repeated: the program may run it many times.
+        unrolls: so that its loops over few vectors are unrolled.
         is_final: the code so far has nothing that LLVM should vectorise.
     """
 
@@ -100,7 +101,7 @@ class KernelContext:
         self.routines: dict[str, Routines] = {}
         self.level: int | None = None
         self.choice: Hashable = None
-        self.is_repeated = False
+        self.is_repeated = self.unrolls = False
         self.is_final = lanes > 0
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:

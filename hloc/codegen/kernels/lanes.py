@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from hloc.analysis.epilogue import product_in
 from hloc.codegen.builder.lane_builder import LaneBuilder
-from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.loops import MOST_TRIPS, IndexValue
 from hloc.codegen.builder.values import LaneIndex, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
@@ -94,6 +94,24 @@ def lane_count(inst: Instruction, target: Target) -> int:
     while shortest and count > _FEWEST and shortest <= count // 2:
         count //= 2
     return count
+
+
+_WITHOUT_WORK = ("parameter", "constant", "iota", "broadcast", "bitcast", "tuple")
+"""Opcodes that an elementwise fusion may have besides: they move no elements between lanes."""
+
+
+def fills_vectors(inst: Instruction, lanes: int) -> bool:
+    """True if the results are elementwise, and each is a few whole vectors.
+
+    Within a loop, LLVM unrolls the loop over them and keeps them in registers from one iteration
+    to the next. Time relative to loops that LLVM vectorises, AVX2: 0.29 for a multiply-add of 64
+    f32, 0.87 for conjugate gradients.
+    """
+    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+    if not all(m.opcode.elementwise or m.is_a(*_WITHOUT_WORK) for m in members):
+        return False
+    sizes = [shape.elements for shape in array_leaves(inst.shape)]
+    return lanes > 0 and all(n % lanes == 0 and n <= MOST_TRIPS * lanes for n in sizes)
 
 
 def pads_only(inst: Instruction) -> bool:

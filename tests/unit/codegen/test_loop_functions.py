@@ -267,6 +267,55 @@ def test_a_state_of_few_elements_stays_in_registers(donor: str) -> None:
     np.testing.assert_array_equal(found, v)
 
 
+LANES = host_target().vector_bytes // 4
+SHRINK = """HloModule shrink
+
+below {{
+  s = (s32[], f32[{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(9)
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = (s32[], f32[{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[{n}] get-tuple-element(s), index=1
+  half = f32[] constant(0.5)
+  halves = f32[{n}] broadcast(half), dimensions={{}}
+  y = f32[{n}] multiply(x, halves)
+  z = f32[{n}] subtract(y, halves)
+  ROOT r = (s32[], f32[{n}]) tuple(next, z)
+}}
+ENTRY e {{
+  x = f32[{n}] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[{n}]) tuple(zero, x)
+  w = (s32[], f32[{n}]) while(start), condition=below, body=step
+  ROOT r = f32[{n}] get-tuple-element(w), index=1
+}}
+"""
+
+
+def test_a_state_of_few_vectors_stays_in_registers() -> None:
+    """It is stored after the loop only, a vector at a time."""
+    compiled: Any = hloc.compile(SHRINK.format(n=4 * LANES)).compiled
+    (unit,) = [u for u in compiled.units if u.level in (SHORT_LOOPS, ONLY_SHORT_LOOPS)]
+    optimized = optimized_text(unit.text, host_target(), unit.level)
+    assert optimized.count(f"= phi <{LANES} x float>") >= 4
+    assert optimized.count(f"store <{LANES} x float>") == 4
+
+
+@pytest.mark.parametrize("n", [LANES, 12 * LANES, 13 * LANES, 2 * LANES + 1, 5])
+def test_states_of_few_vectors(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    (found,) = hloc.compile(SHRINK.format(n=n))(x)
+    for _ in range(9):
+        x = x * np.float32(0.5) - np.float32(0.5)
+    np.testing.assert_allclose(found, x, **bounds("f32 few roundings"))
+
+
 def test_a_sum_of_few_elements_has_no_loop() -> None:
     """The pieces of a concatenation that is added up are chosen while the code is written."""
     executable = hloc.compile(GROWTH)

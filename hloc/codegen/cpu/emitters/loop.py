@@ -121,7 +121,7 @@ def _has_functions(inst: Instruction) -> bool:
 def _emit(loops: _Loops, k: KernelContext) -> None:
     """Write the loops, one nest per group of results with equal sizes."""
     elements = sum(shape.elements for shape in array_leaves(k.inst.shape))
-    k.body.keeps_loops = elements > _FEW_ELEMENTS  # LLVM is to vectorise them
+    k.body.keeps_loops = elements > _FEW_ELEMENTS and not k.unrolls  # LLVM is to vectorise them
     lanes = repeated_rows.lanes_for(k, loops.rows) if loops.rows else None
     if loops.rows is not None and lanes is not None:
         repeated_rows.emit(k, loops.rows, lanes)
@@ -193,7 +193,7 @@ def _nest(
         _split_nest(k, parts, slow, first_range, write)
         return
     if _interleaves(k.inst, shape, order):
-        k.is_final = False
+        k.is_final, k.body.keeps_loops = False, True
         *slow, last = order
         with k.body.nest(shape.dims, slow, first_range) as at:
             _write_all(write, last, shape.dims[last], tuple(at))
