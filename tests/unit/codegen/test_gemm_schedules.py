@@ -228,11 +228,11 @@ def test_row_tiles_prefetch_every_step_of_the_next_columns(rows: int, depth: int
     assert covered >= depth
 
 
-@pytest.mark.parametrize(("columns", "tile"), [(8, Tile(8, 1)), (24, Tile(6, 2)), (40, Tile(6, 2))])
-def test_last_columns_that_fill_half_a_tile_are_multiplied_alone(columns: int, tile: Tile) -> None:
+@pytest.mark.parametrize("columns", [24, 40])
+def test_last_columns_that_fill_half_a_tile_are_multiplied_alone(columns: int) -> None:
     """Otherwise tiles of one vector, which take more loads, would be faster."""
     gemm = gemm_of(("f32[600,64]", f"f32[64,{columns}]", f"f32[600,{columns}]", 1, 0))
-    assert modelled_schedule(gemm, target_for("x86_64", "haswell")).tile == tile
+    assert modelled_schedule(gemm, target_for("x86_64", "haswell")).tile == Tile(6, 2)
 
 
 def test_a_schedule_says_what_it_does() -> None:
