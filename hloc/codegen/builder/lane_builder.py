@@ -60,7 +60,6 @@ class LaneBuilder(LlvmBuilder):
         self.mask = ""
         self.reads_apart = False
         self._divisors: dict[str, Divisor] = {}
-        self._reads_constants = target.has("avx2") and not target.has("avx512vl")
         self._most_apart = _MOST_APART_OF_TWO if target.has("avx512vl") else _MOST_APART
 
     @contextmanager
@@ -142,12 +141,12 @@ class LaneBuilder(LlvmBuilder):
         return self.vector(x) if lanes else x.text
 
     def intrinsic(self, name: str, *args: Value) -> Value:
-        if name == "fma" and self._reads_constants:
+        if name == "fma" and self.is_avx2:
             args = self._constants_in_memory(args)
         return super().intrinsic(name, *args)
 
     def operation(self, dtype: DType, op: str, *args: Value) -> Value:
-        if op.startswith(_WITH_MEMORY_OPERANDS) and self._reads_constants:
+        if op.startswith(_WITH_MEMORY_OPERANDS) and self.is_avx2:
             args = self._constants_in_memory(args)
         return super().operation(dtype, op, *args)
 
@@ -375,6 +374,7 @@ class LaneBuilder(LlvmBuilder):
             self._store_part(memory, text, at, r)
             return
         if not self.streams:
+            text = self.stored(memory, text)
             self.fn.line(f"store {memory} {text}, ptr {at}, align {r.bytes}")
             return
         self.fn.declare("!2 = !{i32 1}")
