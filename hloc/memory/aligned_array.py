@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,8 +25,8 @@ def aligned_memory(size: int) -> tuple[Array, int]:
     times the time for 1024x3072x768 of f32 in parts of bf16, on a virtual machine).
     """
     if size < LARGE_PAGE_BYTES // 2 or not hasattr(mmap, "MADV_HUGEPAGE"):
-        owner = np.empty(size + ALIGNMENT_BYTES, np.uint8)
-        return owner, -owner.ctypes.data % ALIGNMENT_BYTES
+        owner = np.empty(size + CACHE_LINE_BYTES, np.uint8)
+        return owner, -owner.ctypes.data % CACHE_LINE_BYTES
     pages = -(-size // LARGE_PAGE_BYTES) + 1
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     memory = mmap.mmap(-1, pages * LARGE_PAGE_BYTES, private)

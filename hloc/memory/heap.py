@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from hloc.lazy_dataclass import dataclass
 
-ALIGNMENT_BYTES = 64
+CACHE_LINE_BYTES = 64
+"""Size of a cache line on all processors that hloc knows, and the alignment of arrays."""
 
 _MAX_OVERLAPS = 1_000_000
 """Packing by size is tried up to this many pairs of simultaneously live buffers."""
@@ -47,7 +48,7 @@ PackFunction: TypeAlias = Callable[[Sequence[Request]], Packing]
 
 def aligned_bytes(size: int) -> int:
     """Return `size` rounded up to whole cache lines, the alignment of arrays in scratch memory."""
-    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 def alignment_of(size_bytes: int) -> int:
@@ -55,8 +56,8 @@ def alignment_of(size_bytes: int) -> int:
 
     Loop counters and other scalars then share lines instead of taking one each.
     """
-    if size_bytes > ALIGNMENT_BYTES // 2:
-        return ALIGNMENT_BYTES
+    if size_bytes > CACHE_LINE_BYTES // 2:
+        return CACHE_LINE_BYTES
     return 1 << max(size_bytes - 1, 0).bit_length()
 
 

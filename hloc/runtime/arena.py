@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.aligned_array import aligned_memory
-from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.memory.heap import CACHE_LINE_BYTES
 from hloc.runtime.recycling import Recycler
 
 Output: TypeAlias = tuple[int, tuple[int, ...] | None, Recycler]
@@ -95,7 +95,7 @@ class Frame:
     ) -> None:
         """Allocate the memory; `fixed` are the pointers that all calls share, by slot."""
         scratch_bytes = team.scratch_bytes if team else 0
-        first_scratch = -(-arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        first_scratch = -(-arena_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         self._arena, first = aligned_memory(first_scratch + scratch_bytes)
         self.stop = ctypes.c_int32(0)
         self.outputs = outputs

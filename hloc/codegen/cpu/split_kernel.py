@@ -15,8 +15,7 @@ from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-
-SCRATCH_ALIGNMENT_BYTES = 64
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 MIN_NANOSECONDS = 80_000
 """Kernels with at least this estimated time are split: twice the time to wake a thread."""
@@ -182,4 +181,4 @@ def _grain(step_nanoseconds: float) -> int:
 
 def worker_bytes(scratch_bytes: int) -> int:
     """Return the bytes that each worker but the first needs for this much scratch memory."""
-    return _multiple(scratch_bytes, SCRATCH_ALIGNMENT_BYTES)
+    return _multiple(scratch_bytes, CACHE_LINE_BYTES)

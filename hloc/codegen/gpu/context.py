@@ -25,7 +25,7 @@ from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S32, S64, U8, DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.heap import ALIGNMENT_BYTES, alignment_of
+from hloc.memory.heap import CACHE_LINE_BYTES, alignment_of
 from hloc.shapes import array_leaves
 
 
@@ -61,7 +61,7 @@ class GpuContext(KernelContext):
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
         leaves = [*self.inst.operand_arrays, *array_leaves(self.inst.shape)]
         alignments = [alignment_of(leaf.size_bytes) for leaf in leaves]
-        alignments += [ALIGNMENT_BYTES] * (len(pointers) - len(leaves))  # scratch
+        alignments += [CACHE_LINE_BYTES] * (len(pointers) - len(leaves))  # scratch
         self._parameters = tuple(
             text.replace(" %", f" align {alignment} %")
             for text, alignment in zip(pointers, alignments, strict=True)

@@ -25,6 +25,7 @@ from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.running_sums import RunningSum, running_sum
 from hloc.ir.instruction import Instruction
+from hloc.memory.heap import CACHE_LINE_BYTES
 from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
 
 _MANY_ROWS = 64
@@ -34,9 +35,6 @@ _TOGETHER, _MOST_VECTORS = 2, 4
 Rows of one vector without functions such as exp fit in the processor's out-of-order window. One row
 at a time takes 1.05 to 1.3 times as long as two; four take as long, and compile 1.4 times as long.
 """
-
-_LINE_BYTES = 64
-"""Size of a cache line."""
 
 
 def plan_of(inst: Instruction) -> RowPlan | None:
@@ -195,7 +193,7 @@ class _Row(RowElements):
         k, m = self.k, self.k.math
         start = m.mul(m.add(self.row, 1), self.plan.rows.size)
         for array in self.streams:
-            with k.body.loop(first, end, _LINE_BYTES // array.dtype.storage_bytes) as position:
+            with k.body.loop(first, end, CACHE_LINE_BYTES // array.dtype.storage_bytes) as position:
                 k.b.prefetch(array.pointer, array.dtype, m.value(m.add(start, position)))
 
     def write_stage(self, number: int) -> None:

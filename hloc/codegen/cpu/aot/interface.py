@@ -8,7 +8,7 @@ from hloc.errors import UnsupportedError
 from hloc.ir.device_groups import module_devices
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.assigned_buffers import parameter_leaves
-from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.memory.heap import CACHE_LINE_BYTES
 from hloc.shapes import ArrayShape
 
 _INTEGERS = {True: "int{}_t", False: "uint{}_t"}
@@ -95,7 +95,7 @@ def interface_of(
         ),
         temp_bytes=assignment.arena_bytes,
         constant_bytes=assignment.report.constant_bytes,
-        alignment=ALIGNMENT_BYTES,
+        alignment=CACHE_LINE_BYTES,
         pointer_bits=compiled.machine.pointer_bits,
         machine=f"{compiled.machine.triple}, {' or '.join(variants) or compiled.machine.cpu}",
         static_temp=static_temp,

@@ -21,6 +21,7 @@ from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, S64, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 DEPTH = OUTER
 """Most columns of `a` that are multiplied at once."""
@@ -30,8 +31,6 @@ CHUNK = 240
 
 _MOST_COLUMNS = 8
 """Most columns of a tile."""
-
-_LINE_BYTES = 64
 
 PARAMETERS = (
     *(f"ptr %{name}" for name in ("c", "a", "b", "packed")),
@@ -204,8 +203,8 @@ class Subtraction:
         zero = work.const(0)
         for total, j in zip(sums, columns, strict=True):
             ahead = b.address(self.c.pointer, self.dtype, self.c.place(row, m.add(j, self.width)))
-            for line in range(-(-lanes * self.dtype.storage_bytes // _LINE_BYTES)):
-                b.prefetch_at(m.moved(ahead, line * _LINE_BYTES), 1)
+            for line in range(-(-lanes * self.dtype.storage_bytes // CACHE_LINE_BYTES)):
+                b.prefetch_at(m.moved(ahead, line * CACHE_LINE_BYTES), 1)
             b.store(total, lane, b.select(is_first, zero, self.c.load(row, j)))
         with self.body.loop(0, steps) as k:
             at = m.mul(k, lanes)

@@ -9,7 +9,7 @@ from math import prod
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.attention.attention_plan import ALIGNMENT, DEPTH_BLOCK, AttentionPlan
+from hloc.codegen.cpu.emitters.attention.attention_plan import DEPTH_BLOCK, AttentionPlan
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic, lanes
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
     ANY,
@@ -25,6 +25,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import F32, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 COLUMN_PANELS = 2
 """Panels of keys that stay in the L1 cache while all rows of a block are multiplied."""
@@ -190,7 +191,7 @@ class AttentionGemms:
         self.k, self.plan, self.math, self.body = k, plan, k.math, k.body
         places, _ = plan.layout()
         # Scratch memory may be in an idle output, which is not aligned.
-        scratch = pointer_value(k.math.aligned(k.scratch.text, ALIGNMENT))
+        scratch = pointer_value(k.math.aligned(k.scratch.text, CACHE_LINE_BYTES))
         self.memory = {name: k.b.offset_pointer(scratch, at) for name, at in places.items()}
         attention, rows = plan.attention, plan.block_rows
         self.keys = self._side(

@@ -9,6 +9,7 @@ from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
 from hloc.dtypes import BF16
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 BLOCK_ROWS, MATRIX_BLOCK_ROWS, MIN_BLOCK_ROWS = 48, 64, 16
 """Queries per block, a multiple of most tile heights; fewer if there are many keys.
@@ -21,9 +22,6 @@ BLOCK_BYTES = 1 << 19
 
 DEPTH_BLOCK = 512
 """Keys per block of a weighted sum; longer sums of f32 would lose accuracy."""
-
-ALIGNMENT = 64
-"""Alignment of panels: that of vectors."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,8 +79,8 @@ class AttentionPlan(AttentionLoops):
         places, total = {}, 0
         for name, size in sizes.items():
             places[name] = total
-            total += _rounded(size, ALIGNMENT)
-        return places, total + ALIGNMENT
+            total += _rounded(size, CACHE_LINE_BYTES)
+        return places, total + CACHE_LINE_BYTES
 
 
 def _rounded(size: int, multiple: int) -> int:

@@ -30,12 +30,10 @@ from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 _CHUNK, _CHUNK_OF_FEW = 4, 2
 """Vectors of accumulators of output features, on machines with 32 or with 16 registers."""
-
-LINE_BYTES = 64
-"""Size of a cache line."""
 
 CHUNK_ALONE = 8
 """The same of a single position: as many sums as the additions of a register need to overlap."""
@@ -233,7 +231,7 @@ class _Writer(PositionLoops):
         Without a stride most of it is in the cache, since the line before read it. Time relative to
         none, AVX2: 0.77 for 3x3 with stride 2 over 8x112x112x64.
         """
-        if number * self.lanes * self.form.dtype.storage_bytes % LINE_BYTES == 0:
+        if number * self.lanes * self.form.dtype.storage_bytes % CACHE_LINE_BYTES == 0:
             self.w.b.prefetch_at(self.address(at, distance))
 
     def _moved(self, inputs: str, number: int) -> str:

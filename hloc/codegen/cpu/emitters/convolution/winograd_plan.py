@@ -21,7 +21,7 @@ from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
 )
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import IN_PLACE
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import modelled_schedule
-from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import ALIGNMENT, PackedGemm
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import MIN_WORK, packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import KernelPlan
@@ -31,6 +31,7 @@ from hloc.dtypes import F32
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 KERNEL_STEPS = (1, WINDOW * WINDOW)
 """Distances of features in kernels: the window is the slowest, or the fastest."""
@@ -268,7 +269,7 @@ def _numbers(c: Convolution, part: int, block: int) -> WinogradNumbers:
     )
     low_lines, low_columns = (d.pad_low for d in c.window)
     kernel_matrix, input_matrix, sums_matrix = (
-        x + ALIGNMENT // F32.storage_bytes
+        x + CACHE_LINE_BYTES // F32.storage_bytes
         for x in (inputs * part, block * tiles * inputs, block * tiles * part)
     )
     return WinogradNumbers(

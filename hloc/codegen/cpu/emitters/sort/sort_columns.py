@@ -20,9 +20,9 @@ from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 from hloc.shapes import array_leaves
 
-_LINE_BYTES = 64
 _SHORT = 512
 """Most elements of a column whose lines stay in the L1 cache."""
 
@@ -103,8 +103,8 @@ def groups_of(root: Instruction) -> Groups:
         return alone
     sizes = [operand.array.dtype.storage_bytes for operand in root.operands]
     # One extra cache line, so that the columns do not all map to the same cache sets.
-    pitches = tuple((first.dims[dim] * n // _LINE_BYTES + 2) * _LINE_BYTES for n in sizes)
-    width = min(max(_LINE_BYTES // max(sizes), 1), outer[-1])
+    pitches = tuple((first.dims[dim] * n // CACHE_LINE_BYTES + 2) * CACHE_LINE_BYTES for n in sizes)
+    width = min(max(CACHE_LINE_BYTES // max(sizes), 1), outer[-1])
     found = Groups(outer, width, pitches)
     return found if width > 1 and found.scratch_bytes <= _MOST_BYTES else alone
 

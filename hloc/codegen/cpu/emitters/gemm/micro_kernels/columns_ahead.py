@@ -15,6 +15,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.dtypes import DType
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 AHEAD_PARAMETERS = ("ptr %ahead", "i64 %ahead_row_bytes", "i64 %ahead_rows")
 """Parameters of micro-kernels: the first element to prefetch, the distance of steps of k in memory,
@@ -22,8 +23,6 @@ and how many of them each stretch prefetches."""
 
 STRETCH = 16
 """Units of k that are multiplied between prefetches."""
-
-_LINE_BYTES = 64
 
 
 class ColumnsAhead:
@@ -41,7 +40,7 @@ class ColumnsAhead:
             operand: type of the columns in memory.
         """
         self.w, self.bytes = w, operand.storage_bytes
-        self.lines = max(width * self.bytes // _LINE_BYTES, 1)
+        self.lines = max(width * self.bytes // CACHE_LINE_BYTES, 1)
         self.place = w.fn.allocate("ptr")
 
     def start(self, first: IndexValue) -> None:
@@ -61,7 +60,7 @@ class ColumnsAhead:
         with w.body.loop(0, argument("%ahead_rows")):
             place = w.fn.value(f"load ptr, ptr {self.place}")
             for line in range(self.lines):
-                w.b.prefetch_at(w.math.moved(place, line * _LINE_BYTES))
+                w.b.prefetch_at(w.math.moved(place, line * CACHE_LINE_BYTES))
             self._store(w.math.moved(place, argument("%ahead_row_bytes")))
 
     def _store(self, place: str) -> None:

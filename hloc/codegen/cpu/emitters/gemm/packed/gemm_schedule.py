@@ -29,7 +29,6 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import (
     tiles_of,
 )
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
-    ALIGNMENT,
     BLOCKS_AHEAD,
     COLUMN_BLOCK,
     MAX_ROWS,
@@ -41,7 +40,7 @@ from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.heap import aligned_bytes
+from hloc.memory.heap import CACHE_LINE_BYTES, aligned_bytes
 
 PANELS_AT_A_TIME, MAX_ROWS_BYTES = 4, 1 << 18
 """Panels of columns that all rows go through one after the other, if nothing has to be packed and
@@ -189,7 +188,7 @@ def scratch_of(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> int:
     tables, rows, columns = panel_sizes(s, p, arithmetic)
     sums_rows = s.tile.rows if s.span == p.sizes[2] else max(s.tile.rows, p.sizes[0])
     sums = sums_rows * sums_row_bytes(s)
-    return ALIGNMENT + tables + rows + columns + sums
+    return CACHE_LINE_BYTES + tables + rows + columns + sums
 
 
 def sums_row_bytes(s: GemmSchedule) -> int:
@@ -197,4 +196,4 @@ def sums_row_bytes(s: GemmSchedule) -> int:
 
     One more cache line keeps rows apart in the sets of the first-level cache.
     """
-    return s.block * F32.storage_bytes + ALIGNMENT if s.rounds else 0
+    return s.block * F32.storage_bytes + CACHE_LINE_BYTES if s.rounds else 0

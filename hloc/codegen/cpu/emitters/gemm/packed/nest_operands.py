@@ -10,9 +10,9 @@ from hloc.codegen.cpu.emitters.gemm.packed import offset_table
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_arguments import AXES, FIELDS
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import AHEAD, LINES
 from hloc.codegen.cpu.emitters.gemm.packed.nest_form import NestForm
-from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import ALIGNMENT
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.dtypes import S64
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 _ENTRY_BYTES = 8
 
@@ -43,7 +43,7 @@ class NestOperands:
     def fill_tables(self) -> None:
         """Emit the tables of offsets of rows, columns and steps of k in the operands."""
         n = self.n
-        start = place = self.math.aligned("%scratch", ALIGNMENT)
+        start = place = self.math.aligned("%scratch", CACHE_LINE_BYTES)
         sizes = (("row", "rows"), ("column", "columns"), ("left", "depth"), ("right", "depth"))
         for name, size in sizes:
             self.tables[name] = place

@@ -14,6 +14,7 @@ from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithme
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
 """Most columns for which rows are read in place: of any rows, and of rows contiguous along k."""
@@ -113,9 +114,6 @@ MIN_OUTER_PIECES = 8
 
 MAX_DEPTH_MULTIPLE = 64
 """Panels may be padded to a multiple of this many steps of k."""
-
-ALIGNMENT = 64
-"""Size of a cache line, the alignment of tables and panels."""
 
 SPLIT_BYTES = PARTS * BF16.storage_bytes
 """Bytes of an f32 in parts of bf16."""
@@ -237,7 +235,7 @@ class PackedGemm:
             columns = -(-self.sizes[1] // MAX_TILE) * MAX_TILE
             largest = max(largest, padded * (columns + MAX_ROWS) * self.sources[0].storage_bytes)
         kept = max(_kept_rows_bytes(self, size) for size in self._packed_sizes)
-        return 3 * ALIGNMENT + 8 * self.table_entries + largest + kept
+        return 3 * CACHE_LINE_BYTES + 8 * self.table_entries + largest + kept
 
     @property
     def _packed_sizes(self) -> set[int]:

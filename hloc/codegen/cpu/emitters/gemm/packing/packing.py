@@ -18,6 +18,7 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, na
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
 from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ RUN = 4
 LONG_RUN = 16
 """Longest run of units that is moved at a time."""
 
-_STEPS_AHEAD, _LINE_BYTES = 8, 64
-"""Steps of k between elements that are packed and those that are prefetched; size of a cache line.
+_STEPS_AHEAD = 8
+"""Steps of k between elements that are packed and those that are prefetched.
 
 Steps lie far apart, where the processor does not prefetch them: 0.85 of the time for 1000x64x2000
 with a transposed left-hand side, 0.94 for 1000x1100x900.
@@ -114,7 +115,7 @@ def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
         with body.loop(0, panels) as panel:
             to = math.add(math.mul(panel, panel_size), begin)
             column = math.mul(panel, p.width)
-            for line in range(0, p.width * p.source.storage_bytes, _LINE_BYTES):
+            for line in range(0, p.width * p.source.storage_bytes, CACHE_LINE_BYTES):
                 place = math.mul(math.add(ahead, column), p.source.storage_bytes)
                 w.b.prefetch_at(math.moved("%from", math.add(place, line)))
             for first_lane in range(0, p.width, lanes):

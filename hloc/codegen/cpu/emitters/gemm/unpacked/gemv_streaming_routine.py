@@ -26,12 +26,10 @@ from hloc.codegen.cpu.emitters.vector_loads import load_as, prefetch_ahead, stor
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, DType
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 DEPTH_BLOCK = 1024
 """Steps of k that are summed before they are added to the totals."""
-
-LINE_BYTES = 64
-"""Sums per iteration: a cache line."""
 
 _PARAMETERS = named_parameters(
     "lhs rhs",
@@ -89,7 +87,7 @@ class _Stream:
         self.total = F64 if result is F64 else F32
         self.lanes = target.vector_bits // self.total.bits
         self.vector = f"<{self.lanes} x {REPRESENTATIONS[self.total].memory}>"
-        self.line = LINE_BYTES // self.total.storage_bytes
+        self.line = CACHE_LINE_BYTES // self.total.storage_bytes
 
     def write(self, has_rest: bool) -> None:
         """Emit the loops over blocks of columns and blocks of k."""

@@ -18,7 +18,6 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import LINES, matrix_co
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, forms_of, tile_of
 from hloc.codegen.cpu.emitters.gemm.packed.offset_table import table_routine
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
-    ALIGNMENT,
     COLUMN_PIECE,
     ROW_PIECE,
     PackedGemm,
@@ -29,7 +28,7 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.target import Target
-from hloc.memory.heap import aligned_bytes
+from hloc.memory.heap import CACHE_LINE_BYTES, aligned_bytes
 
 MIN_DEPTH_BYTES = 2 * ROW_BYTES
 """Smallest size of a row for which this pays.
@@ -86,7 +85,7 @@ class _Rows:
         _, columns, depth = p.sizes
         self.steps = -(-depth // self.arithmetic.depth_multiple)
         scratch = k.b.offset_pointer(k.scratch, scratch_offset)
-        scratch = pointer_value(k.math.aligned(scratch.text, ALIGNMENT))
+        scratch = pointer_value(k.math.aligned(scratch.text, CACHE_LINE_BYTES))
         places = [0, 8 * columns, aligned_bytes(8 * (columns + depth))]
         places.append(places[-1] + self.steps * self.tile.rows * ROW_BYTES)
         pointers = [k.b.offset_pointer(scratch, place) for place in places]
