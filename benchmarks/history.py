@@ -120,6 +120,15 @@ def machines(lines: list[Record]) -> list[str]:
     return sorted(found, key=lambda cpu: harness.AS in cpu)
 
 
+def tables(lines: list[Record], order: Iterable[str] = ()) -> list[tuple[Record, Record]]:
+    """Return for each machine its newest rows, on one core and on all: maybe none on all."""
+    names = list(order)
+    by_machine = (
+        [line for line in lines if line["machine"]["cpu"] == cpu] for cpu in machines(lines)
+    )
+    return [(newest(one, order=names), newest_on_all(one, names)) for one in by_machine]
+
+
 def newest(lines: list[Record], cores: int = 1, order: Iterable[str] = ()) -> dict[str, Any]:
     """Return the newest row of each program, of the lines of the machine that was measured last.
 

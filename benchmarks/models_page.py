@@ -59,47 +59,51 @@ def main() -> None:
     from benchmarks.models.model import load_all
 
     lines, order = history.read("models"), list(load_all())
-    content, together = history.newest(lines, order=order), history.newest_on_all(lines, order)
-    text = page(content, together, lines, len(order))
-    (harness.ROOT / "docs" / "models.md").write_text(text)
-    harness.write_between_marks(harness.ROOT / "README.md", "bench-models", sentence(content))
-    summary = bench_models.summary(content["rows"], len(order)) + "\n"
-    harness.write_between_marks(harness.ROOT / "docs" / "status.md", "bench-models", summary)
+    tables, docs = history.tables(lines, order), harness.ROOT / "docs"
+    (docs / "models.md").write_text(page(tables, lines, len(order)))
+    text = "".join(f"- {sentence(content)}\n" for content, _ in tables)
+    harness.write_between_marks(harness.ROOT / "README.md", "bench-models", text)
+    text = "".join(f"- {_summary(content, len(order))}\n" for content, _ in tables)
+    harness.write_between_marks(docs / "status.md", "bench-models", text)
 
 
 def sentence(content: dict[str, Any]) -> str:
-    """Return what README says of whole models."""
+    """Return what README says of whole models on one machine."""
     good = [found for row in content["rows"].values() if (found := bench_models.ratios(row))]
     means = {kind: harness.mean(r[kind] for r in good) for kind in ("run", "first", "memory")}
-    cores = content["cores"]
-    where = f"{'one core' if cores == 1 else f'{cores} cores'} ({content['machine']['cpu']})"
     return (
-        f"On {where}, {len(good)} whole models at their published sizes run in {means['run']:.2f} "
-        f"of XLA:CPU's time (geometric mean), have the first result in {means['first']:.2f} of its "
-        f"time and need {means['memory']:.2f} of its memory: [docs/models.md](docs/models.md).\n"
+        f"{content['machine']['cpu']}: {len(good)} models run in {means['run']:.2f} of XLA:CPU's "
+        f"time, have the first result in {means['first']:.2f} of its time and need "
+        f"{means['memory']:.2f} of its memory"
     )
 
 
+def _summary(content: dict[str, Any], count: int) -> str:
+    """Return what docs/status.md says of whole models on one machine."""
+    means, slow = bench_models.summary(content["rows"], count).splitlines()
+    return f"{content['machine']['cpu']}: {means}; {slow}"
+
+
 def page(
-    content: dict[str, Any],
-    together: dict[str, Any],
-    past: list[history.Record],
-    count: int,
+    tables: list[tuple[dict[str, Any], dict[str, Any]]], past: list[history.Record], count: int
 ) -> str:
     """Return the text.
 
     Args:
-        content: rows measured on one core.
-        together: rows measured on all cores.
+        tables: for each machine what was measured on one core, and on all: maybe no rows.
         past: the lines of the history.
         count: of models that there are.
     """
+    lines = ["# Whole models", "", *_INTRODUCTION.splitlines()]
+    for content, together in tables:
+        lines += ["", f"## {content['machine']['cpu']}", "", *_machine(content, together, count)]
+    lines += ["", "## Over time", "", "Geometric means of the ratios.", ""]
+    return "\n".join([*lines, *history.table(past, _KINDS)]) + "\n"
+
+
+def _machine(content: dict[str, Any], together: dict[str, Any], count: int) -> list[str]:
     rows = content["rows"]
     lines = [
-        "# Whole models",
-        "",
-        *_INTRODUCTION.splitlines(),
-        "",
         history.about(content),
         "",
         *bench_models.summary(rows, count).splitlines(),
@@ -111,10 +115,9 @@ def page(
     if faults:
         lines += ["", "Faults:", "", *faults]
     if together["rows"]:
-        lines += ["", f"## On {together['cores']} cores", "", history.about(together), ""]
+        lines += ["", f"On {together['cores']} cores:", "", history.about(together), ""]
         lines += _table(_COLUMNS_ON_ALL, together, _row_on_all)
-    lines += ["", "## Over time", "", "Geometric means of the ratios.", ""]
-    return "\n".join([*lines, *history.table(past, _KINDS)]) + "\n"
+    return lines
 
 
 def _table(

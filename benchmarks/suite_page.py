@@ -50,14 +50,7 @@ def main() -> None:
 
     docs, order = harness.ROOT / "docs", load_all()
     past = {suite: history.read(suite) for suite in ("suite", "models", "large", "start", "neon")}
-    by_machine = [
-        [line for line in past["suite"] if line["machine"]["cpu"] == cpu]
-        for cpu in history.machines(past["suite"])
-    ]
-    tables = [
-        (history.newest(lines, order=order), history.newest_on_all(lines, order))
-        for lines in by_machine
-    ]
+    tables = history.tables(past["suite"], order)
     (docs / "screens" / "suite.svg").write_text(chart(measured(tables[0][0])))
     (docs / "screens" / "suite_history.svg").write_text(history_chart(past["suite"]))
     text = page(tables) + neon_section(past["neon"], order) + past_section(past)

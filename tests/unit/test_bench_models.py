@@ -84,7 +84,7 @@ def test_a_line_of_the_history() -> None:
 
 def test_the_page_has_a_row_per_model_and_says_what_failed() -> None:
     rows = {"a": WITH_PEERS | {"constant": HLOC | {"run": 0.4e-3}}, "c": FAILED}
-    text = models_page.page(content(rows), content({}, cores=2), [], 3)
+    text = models_page.page([(content(rows), content({}, cores=2))], [], 3)
     assert "| a | 1 | 0.4 | 2 | 4 |  | 0.8 | 0.50 | 1.25 | 0.50 | 0.10 | 0.25 | 4 | 0.50 |" in text
     assert "- c: hloc: exit 1" in text
     assert "a processor, 1 core" in text
@@ -92,15 +92,28 @@ def test_the_page_has_a_row_per_model_and_says_what_failed() -> None:
 
 
 def test_the_page_has_a_table_for_all_cores_where_that_was_measured() -> None:
-    text = models_page.page(content({"a": ROW}), content({"a": WITH_PEERS}, cores=2), [], 1)
-    assert "## On 2 cores\n" in text
+    tables = [(content({"a": ROW}), content({"a": WITH_PEERS}, cores=2))]
+    text = models_page.page(tables, [], 1)
+    assert "On 2 cores:\n" in text
     assert "| a | 1 | 2 | 4 |  | 0.8 | 0.50 | 1.25 |" in text
 
 
 def test_a_sentence_for_readme() -> None:
     found = models_page.sentence(content({"a": ROW, "c": FAILED}))
-    assert found.startswith("On one core (a processor), 1 whole models")
-    assert "run in 0.50 of XLA:CPU's time" in found
+    assert found.startswith("a processor: 1 models run in 0.50 of XLA:CPU's time")
+
+
+def test_each_machine_has_a_table_of_its_own() -> None:
+    """The one that was measured last comes first."""
+    other = MACHINE | {"cpu": "another processor"}
+    first, second = (
+        history.record_of("models", content({"a": row}) | {"machine": machine}, bench_models.ratios)
+        for row, machine in ((ROW, MACHINE), (WITH_PEERS, other))
+    )
+    tables = history.tables([first, second], ["a"])
+    text = models_page.page(tables, [], 1)
+    assert text.index("## another processor\n") < text.index("## a processor\n")
+    assert text.count("| a | 1 |") == 2
 
 
 def test_text_between_marks_is_replaced(tmp_path: Path) -> None:
