@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product as product_of
+
 import numpy as np
 import pytest
 
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import has_pair_sums
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import tile_of
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import GemvStreaming
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm
-from hloc.codegen.llvm.target import target_for
+from hloc.codegen.llvm.target import host_target, target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
-from tests.unit.codegen.test_products import narrower, product, tolerances
+from tests.unit.codegen.test_matrix_registers import routine_text
+from tests.unit.codegen.test_products import (
+    dims,
+    narrower,
+    product,
+    tolerances,
+    without_matrices,
+)
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
@@ -107,6 +117,75 @@ def test_streams_of_odd_sizes(rows: int, pieces: int) -> None:
     assert isinstance(found, GemvStreaming)
     assert not found.is_resident
     check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
+
+
+# ---------------------------------------------------------------- bytes
+
+needs_pairs = pytest.mark.skipif(not has_pair_sums(host_target()), reason="needs pmaddwd")
+
+
+def check_bytes(text: str, bits: int = 512, *, pieces: int = 1) -> None:
+    """Compare inner products with the evaluator: random bytes, and those of largest products."""
+    machine = without_matrices(bits)
+    assert "inner_" in routine_text(text, machine)
+    arrays = random_arrays(text)
+    rng = np.random.default_rng(0)
+    for value in ("min", "max", "any"):
+        for array in arrays:
+            limits = np.iinfo(array.dtype)
+            numbers = rng.integers(limits.min, limits.max + 1, array.shape)
+            array[...] = numbers if value == "any" else getattr(limits, value)
+        check_root(text, arrays, target=machine, pieces=pieces)
+
+
+@needs_pairs
+@pytest.mark.parametrize("bits", [256, 512])
+# A tile of rows, several tiles, and several calls.
+@pytest.mark.parametrize(
+    "few", [4, 7, 8, 13, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 6, 16, 17, 47, 48))]
+)
+@pytest.mark.parametrize("types", [*product_of(("s8", "u8"), repeat=2)], ids="-".join)
+@pytest.mark.parametrize("along_k", [0, 1])
+def test_few_rows_of_bytes(bits: int, few: int, types: tuple[str, str], along_k: int) -> None:
+    """Few rows or few columns, along k or not; whole vectors and tiles, and a rest of both."""
+    left, right = types
+    for many, depth in ((128, 96), (101, 135)):
+        lhs, rhs = left + dims(few, depth, 1 - along_k), f"{right}[{many},{depth}]"
+        check_bytes(product(lhs, rhs, f"s32[{few},{many}]", along_k, 1), bits)
+        lhs, rhs = f"{left}[{many},{depth}]", right + dims(few, depth, 1 - along_k)
+        check_bytes(product(lhs, rhs, f"s32[{many},{few}]", 1, along_k), bits)
+
+
+@needs_pairs
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+@pytest.mark.parametrize("batches", [3, 9])
+def test_batches_of_few_rows_of_bytes(pieces: int, batches: int) -> None:
+    """Threads share rows of the result, or many batches."""
+    root = (
+        f"s32[{batches},140,11] dot(p0, p1), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={1}"
+    )
+    text = module_text([f"s8[{batches},140,100]", f"s8[{batches},100,11]"], root)
+    check_bytes(text, pieces=pieces)
+    check_bytes(text.replace("s8", "u8", 1), pieces=pieces)
+
+
+@needs_pairs
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_threads_share_columns_of_bytes(pieces: int) -> None:
+    text = product("s8[9,512]", "s8[200,512]", "s32[9,200]", 1, 1)
+    check_bytes(text, pieces=pieces)
+
+
+def test_machines_without_sums_of_pairs_pack_bytes() -> None:
+    text = product("s8[9,512]", "s8[200,512]", "s32[9,200]", 1, 1)
+    for machine in (target_for("x86_64"), target_for("aarch64")):
+        assert "inner_" not in routine_text(text, machine)
+    for cpu in ("haswell", "skylake-avx512", "cascadelake"):
+        assert "inner_" in routine_text(text, target_for("x86_64", cpu))
+    many = product("s8[24,512]", "s8[200,512]", "s32[24,200]", 1, 1)
+    assert "inner_" in routine_text(many, target_for("x86_64", "skylake-avx512"))
+    assert "inner_" not in routine_text(many, target_for("x86_64", "cascadelake"))
 
 
 # ---------------------------------------------------------------- few columns, copied along k

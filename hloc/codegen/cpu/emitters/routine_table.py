@@ -22,6 +22,7 @@ from hloc.codegen.cpu.emitters.convolution import (
 from hloc.codegen.cpu.emitters.fft import fft_routines, first_pass
 from hloc.codegen.cpu.emitters.gemm import complex_gemm
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.matrix_rows import row_tiles
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import has_pair_sums
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.tile_arithmetic import Arithmetic
 from hloc.codegen.cpu.emitters.gemm.packed import gemm_loops
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
@@ -49,7 +50,7 @@ from hloc.codegen.cpu.emitters.sort import sort_columns, sort_routines, topk_rou
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
+from hloc.dtypes import BF16, F16, F32, F64, S8, S16, S32, U8, DType
 
 _Types = tuple[tuple[DType, DType], DType]
 
@@ -142,6 +143,18 @@ def inner_product_routines(target: Target) -> Iterator[Routines]:
                 if rest[1] and rows <= SHORT_ROWS and has_short_depths:
                     short = rows, rest, (left, sources[1]), result, target
                     yield inner_routines(*short, is_short=True)
+    if has_pair_sums(target):
+        yield from _byte_product_routines(target)
+
+
+def _byte_product_routines(target: Target) -> Iterator[Routines]:
+    """Yield those for bytes: of a few rows, in parts of which others are computed."""
+    rests = tuple(product((False, True), repeat=2))
+    for rows in range(1, FEW_ROWS + 1):
+        for source in (S8, U8):
+            yield copy_routine(rows, source, S16, target)
+        for sources, rest in product(((S8, S8), (S16, S8), (S16, U8)), rests):
+            yield inner_routines(rows, rest, sources, S32, target)
 
 
 MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (

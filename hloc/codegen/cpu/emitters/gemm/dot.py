@@ -32,6 +32,7 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import packed_gemm, small_packed_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.byte_inner_gemm import byte_inner_gemm, emit_byte_inner
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
     GemvStreaming,
     emit_gemv_streaming,
@@ -173,6 +174,8 @@ def _schedules(tiled: RoutineGemm, target: Target) -> tuple[Hashable, ...]:
     """Return the ways to run a gemm that give the same bits."""
     if not isinstance(tiled, PackedGemm) or reads_rows(tiled, target):
         return (None,)
+    if byte_inner_gemm(tiled, target):
+        return (None,)
     return schedules(tiled, target)
 
 
@@ -197,6 +200,8 @@ def _emit_routine(tiled: RoutineGemm, offset: int, k: KernelContext) -> None:
         emit_inner(k, tiled, lhs, rhs, k.output, offset)
     elif reads_rows(tiled, k.target):
         emit_rows(k, tiled, lhs, rhs, offset)
+    elif inner := byte_inner_gemm(tiled, k.target):
+        emit_byte_inner(k, tiled, inner, lhs, rhs, offset)
     else:
         emit_packed(k, tiled, lhs, rhs, offset)
 

@@ -59,10 +59,19 @@ def multiply_units(
     if arithmetic.operand is S16:
         pairs = f"<{2 * lanes} x i16>"
         x, y = (fn.value(f"bitcast {bits} {z} to {pairs}") for z in (x, y))
-        product = fn.call(v, _PAIR_SUMS[32 * lanes][1], (pairs, x), (pairs, y))
-        return fn.value(f"add {v} {total}, {product}")
+        return multiply_pairs(w, lanes, x, y, total)
     if arithmetic.total.is_float:
         product = fn.value(f"fmul contract {v} {x}, {y}")
         return fn.value(f"fadd contract {v} {total}, {product}")
     product = fn.value(f"mul {v} {x}, {y}")
     return fn.value(f"add {v} {total}, {product}")
+
+
+def multiply_pairs(w: RoutineWriter, lanes: int, x: str, y: str, total: str) -> str:
+    """Return `total` plus the products of the s16 of `x` and `y`, two in each of `lanes` s32.
+
+    Sums of products of bytes are exact; those of others wrap, as s32 does.
+    """
+    pairs, v = f"<{2 * lanes} x i16>", f"<{lanes} x i32>"
+    product = w.fn.call(v, _PAIR_SUMS[32 * lanes][1], (pairs, x), (pairs, y))
+    return w.fn.value(f"add {v} {total}, {product}")

@@ -185,9 +185,13 @@ class PackedGemm:
 
         Each thread packs all of the other side, so the larger side is shared.
         """
+        is_outer = self.outer and self.outer[0].size >= MIN_OUTER_PIECES
+        return "outer" if is_outer else self.larger_side
+
+    @property
+    def larger_side(self) -> str:
+        """`columns` or `rows`."""
         rows, columns, _ = self.sizes
-        if self.outer and self.outer[0].size >= MIN_OUTER_PIECES:
-            return "outer"
         return "columns" if columns >= rows else "rows"
 
     @property

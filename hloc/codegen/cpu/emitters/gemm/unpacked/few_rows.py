@@ -7,7 +7,7 @@ from typing import ClassVar
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
-from hloc.dtypes import BF16, F16, F32, F64, DType
+from hloc.dtypes import BF16, F16, F32, F64, S32, DType
 from hloc.lazy_dataclass import dataclass
 
 _NARROW = (F32, BF16, F16)
@@ -38,6 +38,8 @@ class FewRows:
     @property
     def total(self) -> DType:
         """The type of sums."""
+        if self.result.is_integer:
+            return S32
         return F64 if self.result is F64 else F32
 
     @property

@@ -5,7 +5,7 @@ Rows and columns have one stride each; rows that are not contiguous along k are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -16,12 +16,13 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm_routine import (
     LONG_DEPTH,
     copy_routine,
     inner_routines,
+    operand_type,
     tile_of,
 )
 from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
-from hloc.dtypes import BF16, F16, DType
+from hloc.dtypes import BF16, F16, S32, DType
 from hloc.lazy_dataclass import dataclass
 
 MAX_ROWS, MAX_NARROW_ROWS = 20, 16
@@ -55,8 +56,13 @@ Time relative to packing, f32: 1.3 for 1024x16x2048, 1.8 for 16x1000x100; 0.6 fo
 MIN_COPY_COLUMNS, MIN_COPY_DEPTH = 32, 32
 """Fewest columns and steps of k for which copying rows that are not contiguous along k pays."""
 
-SET_BYTES = 2048
-"""Rows with a stride that is a multiple of this map to few sets of the L1 cache."""
+LINE_BYTES, SET_BYTES = 64, 2048
+"""Size of a cache line. Rows with a stride that is a multiple of the other number map to few sets
+of the L1 cache."""
+
+COLUMN_BLOCK = 64
+"""Columns of integers that all parts of the rows multiply before the next ones: they stay in the
+second-level cache."""
 
 MIN_DEPTH, MIN_WORK = 16, 1 << 12
 """Smaller gemms get the compact code, not the fast code."""
@@ -74,7 +80,7 @@ class InnerGemm(FewRows):
     """A gemm of few rows as inner products.
 
     Attributes:
-        copied: rows are copied to be contiguous along k, in the type of the sums.
+        copied: rows are copied to be contiguous along k, in the type in which they are multiplied.
     """
 
     COLUMN_PIECE: ClassVar[int] = 48
@@ -84,20 +90,24 @@ class InnerGemm(FewRows):
 
     @property
     def row_parts(self) -> tuple[int, ...]:
-        """Rows per call of the routine: all, or halves."""
+        """Rows per call of the routine: all, or even parts."""
         rows = self.row.size
-        return (rows,) if rows <= MAX_ROWS else (-(-rows // 2), rows // 2)
+        calls = -(-rows // (FEW_ROWS if self.total is S32 else MAX_ROWS))
+        return tuple((rows + call) // calls for call in reversed(range(calls)))
 
     @property
     def copied_row(self) -> int:
         """Row stride of the copy in elements: whole cache lines that map to many cache sets."""
-        size = -(-self.depth.size // 16) * 16
-        return size + 16 if size * 4 % SET_BYTES == 0 else size
+        line = 32 if self.total is S32 else 16
+        size = -(-self.depth.size // line) * line
+        return size + line if size // line * LINE_BYTES % SET_BYTES == 0 else size
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes for the copy; accumulators are in registers."""
-        return self.row.size * self.copied_row * self.total.storage_bytes if self.copied else 0
+        if not self.copied:
+            return 0
+        return self.row.size * self.copied_row * operand_type(self.total).storage_bytes
 
 
 def inner_gemm(
@@ -157,14 +167,16 @@ def emit_inner(
     scratch_offset: int,
     *,
     whole: bool = False,
+    part: tuple[IndexValue, IndexValue] | None = None,
 ) -> None:
     """Write the calls of the routine; the kernel's extent is that of `p.pieces`, or any if `whole`.
 
-    Threads do not share a whole gemm.
+    Threads do not share the outer loops of a whole gemm, nor the columns unless `part` is given:
+    the first one and their number.
     """
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    first, columns = (0, p.column.size) if whole else p.part_of_columns(k)
+    first, columns = part or ((0, p.column.size) if whole else p.part_of_columns(k))
     start = (0, k.math.mul(first, p.column.rhs), k.math.mul(first, p.column.out))
     with outer_loops(k, p.outer, start, shared=not whole) as at:
         places = [
@@ -175,10 +187,29 @@ def emit_inner(
             copy = k.b.offset_pointer(k.scratch, scratch_offset).text
             _copy(k, p, places[0], copy)
             places[0] = copy
-        done = 0
-        for rows in p.row_parts:
-            _call(k, p, rows, done, columns, places)
-            done += rows
+        if p.total is not S32 or len(p.row_parts) == 1:
+            _multiply(k, p, columns, places)
+        else:
+            with k.body.loop(0, columns, COLUMN_BLOCK) as block:
+                count = k.math.minimum(COLUMN_BLOCK, k.math.sub(columns, block))
+                _multiply(k, p, count, [places[0], *_moved(k, p, block, places[1:])])
+
+
+def _moved(
+    k: KernelContext, p: InnerGemm, column: IndexValue, places: Sequence[str]
+) -> Iterator[str]:
+    """Yield the addresses of a column, on the right-hand side and in the result."""
+    steps = p.column.rhs * p.sources[1].storage_bytes, p.column.out * p.result.storage_bytes
+    for place, step in zip(places, steps, strict=True):
+        yield k.math.moved(place, k.math.mul(column, step))
+
+
+def _multiply(k: KernelContext, p: InnerGemm, columns: IndexValue, places: Sequence[str]) -> None:
+    """Call the routine for all rows; `places` are addresses of the first element of each array."""
+    done = 0
+    for rows in p.row_parts:
+        _call(k, p, rows, done, columns, places)
+        done += rows
 
 
 def _call(
@@ -190,9 +221,10 @@ def _call(
     places: Sequence[str],
 ) -> None:
     """Call the routine for some rows from row `first` on; `places` are offsets of the first."""
-    lanes = k.target.vector_bits // p.total.bits
-    has_rests = p.column.size % tile_of(rows)[1] != 0, p.depth.size % lanes != 0
-    sources = (p.total, p.sources[1]) if p.copied else p.sources
+    operand = operand_type(p.total)
+    lanes, width = k.target.vector_bits // operand.bits, tile_of(rows, p.total, k.target)[1]
+    has_rests = p.column.size % width != 0, p.depth.size % lanes != 0
+    sources = (operand, p.sources[1]) if p.copied else p.sources
     is_long, is_short = p.depth.size > LONG_DEPTH, p.depth.size < lanes
     routines = inner_routines(rows, has_rests, sources, p.result, k.target, is_long, is_short)
     k.use(routines)
@@ -215,7 +247,15 @@ def _call(
 
 def _copy(k: KernelContext, p: InnerGemm, rows: str, copy: str) -> None:
     """Copy the rows so that they are contiguous along k."""
-    routine = copy_routine(p.row.size, p.sources[0], p.total, k.target)
-    k.use(routine)
+    source, operand, done = p.sources[0], operand_type(p.total), 0
     numbers = (p.depth.size, p.row.lhs, p.depth.lhs, p.copied_row)
-    k.b.call_routine(routine.name, (rows, copy), *numbers)
+    for count in p.row_parts:
+        routine = copy_routine(count, source, operand, k.target)
+        k.use(routine)
+        shifts = p.row.lhs * source.storage_bytes, p.copied_row * operand.storage_bytes
+        ends = (
+            k.math.moved(place, done * shift) if done else place
+            for place, shift in zip((rows, copy), shifts, strict=True)
+        )
+        k.b.call_routine(routine.name, tuple(ends), *numbers)
+        done += count

@@ -2,7 +2,8 @@
 
     inner(lhs, rhs, out, columns, depth, lhs_row, rhs_row, out_row_bytes, out_column_bytes)
 
-Both sides are contiguous along k; `rows` copies rows that are not.
+Both sides are contiguous along k; `rows` copies rows that are not. Integers are widened to s16, and
+an instruction multiplies a vector of them and sums the products in pairs, as s32.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
+from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import multiply_pairs
 from hloc.codegen.cpu.emitters.routine_writer import (
     RoutineWriter,
     argument,
@@ -25,15 +27,19 @@ from hloc.codegen.cpu.emitters.vector_loads import (
     prefetch_ahead,
     vector_type,
 )
+from hloc.codegen.kernels.lanes import has_many_registers
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, F64, DType
+from hloc.dtypes import F32, F64, S16, S32, DType
 
 TILE_ROWS, TILE_SUMS = 8, 24
 """Rows that are multiplied at a time, and rows times columns."""
 
 TILE_COLUMNS = (4, 3, 2)
 """Columns of a tile: the most that fit."""
+
+SMALL_TILE_ROWS = 4
+"""Rows that are multiplied at a time if sums of integers have to fit 16 registers."""
 
 LONG_DEPTH = 1 << 14
 """Most steps of k that are summed in one register; longer sums consist of blocks of this many, so
@@ -69,10 +75,21 @@ def copy_routine(rows: int, source: DType, total: DType, target: Target) -> Rout
     return routine_unit(name, _COPY_PARAMETERS, write, target)
 
 
-def tile_of(rows: int) -> tuple[int, int]:
-    """Return rows and columns of a tile; the columns divide `InnerGemm.COLUMN_PIECE`."""
-    tile = -(-rows // -(-rows // TILE_ROWS))
-    return tile, next(width for width in TILE_COLUMNS if width * tile <= TILE_SUMS)
+def operand_type(total: DType) -> DType:
+    """Return the type in which elements are multiplied, if sums are `total`."""
+    return S16 if total is S32 else total
+
+
+def tile_of(rows: int, total: DType, target: Target) -> tuple[int, int]:
+    """Return rows and columns of a tile; the columns divide what is multiplied at a time.
+
+    Floats wait for memory, integers for arithmetic: registers have to hold all their sums.
+    """
+    if total is not S32:
+        tile = -(-rows // -(-rows // TILE_ROWS))
+        return tile, next(width for width in TILE_COLUMNS if width * tile <= TILE_SUMS)
+    tile = rows if has_many_registers(target) else -(-rows // -(-rows // SMALL_TILE_ROWS))
+    return tile, 4 if tile <= SMALL_TILE_ROWS // 2 else 2
 
 
 @cache
@@ -124,13 +141,18 @@ class _Inner:
         is_long: bool,
         is_short: bool,
     ) -> None:
-        """Take the writer and the sizes; sums are f32, f64 if the result is."""
+        """Take the writer and the sizes; sums are f32, f64 if the result is, s32 of integers."""
         self.is_long, self.is_short = is_long, is_short
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.rows, self.sources, self.result = rows, sources, result
-        self.total = F64 if result is F64 else F32
-        self.lanes = target.vector_bits // self.total.bits
-        self.vector = vector_type(self.total, self.lanes)
+        self.total = S32 if result.is_integer else F64 if result is F64 else F32
+        self.operand = operand_type(self.total)
+        self.lanes, self.sums = (target.vector_bits // x.bits for x in (self.operand, self.total))
+        self.add = "fadd" if self.total.is_float else "add"
+        self.factor, self.vector = (
+            vector_type(dtype, lanes)
+            for dtype, lanes in ((self.operand, self.lanes), (self.total, self.sums))
+        )
         self.rest_of_depth = True
         self.has_masks = target.has("avx512bw")
 
@@ -138,7 +160,7 @@ class _Inner:
         """Emit the loops over tiles of columns and rows."""
         math = self.math
         self.rest_of_depth = rest_of_depth
-        tile, width = tile_of(self.rows)
+        tile, width = tile_of(self.rows, self.total, self.b.target)
         columns = argument("%columns")
         whole: IndexValue = columns
         if rest_of_columns:
@@ -195,9 +217,9 @@ class _Inner:
             vector = self._load(side, math.add(place, start), mask)
             if self.has_masks:
                 return vector
-            zeros = f"{self.vector} zeroinitializer"
+            zeros = f"{self.factor} zeroinitializer"
             kind = f"<{lanes} x i1>"
-            return self.fn.value(f"select {kind} {done}, {zeros}, {self.vector} {vector}")
+            return self.fn.value(f"select {kind} {done}, {zeros}, {self.factor} {vector}")
 
         ys = [load(1, right) for right in rights]
         xs = [load(0, left) for left in lefts]
@@ -207,6 +229,8 @@ class _Inner:
         ]
 
     def _multiply_add(self, x: str, y: str, total: str) -> str:
+        if self.operand is not self.total:
+            return multiply_pairs(self.w, self.sums, x, y, total)
         product = self.fn.value(f"fmul contract {self.vector} {x}, {y}")
         return self.fn.value(f"fadd contract {self.vector} {total}, {product}")
 
@@ -228,7 +252,7 @@ class _Inner:
         return rows_of([fn.value(f"load {self.vector}, ptr {x}") for x in slots], len(rights))
 
     def _sum(self, left: str, right: str) -> str:
-        return self.fn.value(f"fadd {self.vector} {left}, {right}")
+        return self.fn.value(f"{self.add} {self.vector} {left}, {right}")
 
     def _end_of_whole(self) -> IndexValue:
         """Return the number of steps of k in whole vectors."""
@@ -338,7 +362,13 @@ class _Inner:
 
     def _load(self, side: int, place: IndexValue, mask: str = "") -> str:
         return load_as(
-            self.w, ("%lhs", "%rhs")[side], self.sources[side], self.total, self.lanes, place, mask
+            self.w,
+            ("%lhs", "%rhs")[side],
+            self.sources[side],
+            self.operand,
+            self.lanes,
+            place,
+            mask,
         )
 
     def _summed(self, vectors: list[str]) -> list[Value]:
@@ -359,17 +389,17 @@ class _Inner:
         sums share the shuffles and adds, as in a tree; what remains is folded within the vector.
         """
         parts, owners = group, 1
-        while owners < min(SUMMED_TOGETHER, self.lanes):
+        while owners < min(SUMMED_TOGETHER, self.sums):
             parts = [*parts, parts[-1]] if len(parts) % 2 else parts
-            width, pairs = self.lanes // owners, zip(parts[::2], parts[1::2], strict=True)
-            firsts = range(0, 2 * self.lanes, width)
+            width, pairs = self.sums // owners, zip(parts[::2], parts[1::2], strict=True)
+            firsts = range(0, 2 * self.sums, width)
             lanes = [first + lane for first in firsts for lane in range(width // 2)]
             parts = [self._folded(x, y, lanes, width // 2) for x, y in pairs]
             owners *= 2
-        own = self.lanes // owners
+        own = self.sums // owners
         width = own
         while width > 1:
-            lanes = [lane // width * width + lane % (width // 2) for lane in range(self.lanes)]
+            lanes = [lane // width * width + lane % (width // 2) for lane in range(self.sums)]
             parts = [self._folded(x, x, lanes, width // 2) for x in parts]
             width //= 2
         return [
@@ -388,7 +418,7 @@ class _Inner:
         def chosen(offset: int) -> str:
             mask = ", ".join(f"i32 {lane + offset}" for lane in lanes)
             return self.fn.value(
-                f"shufflevector {self.vector} {x}, {self.vector} {y}, <{self.lanes} x i32> <{mask}>"
+                f"shufflevector {self.vector} {x}, {self.vector} {y}, <{self.sums} x i32> <{mask}>"
             )
 
-        return self.fn.value(f"fadd {self.vector} {chosen(0)}, {chosen(shift)}")
+        return self._sum(chosen(0), chosen(shift))
