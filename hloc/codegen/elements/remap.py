@@ -327,31 +327,48 @@ def _gather(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) 
     if not operand.array.elements:
         # Empty windows may have a result that is not empty; in XLA, its elements are zero.
         return g.b.const(inst.array.dtype, 0)
+    at = gather_window(inst, index)
+    for dim, highest, place in gather_starts(inst, index):
+        value = yield frame, indices, (), place
+        at[dim] = g.math.add(at[dim], g.math.start_index(value, highest))
+    value = yield frame, operand, (), tuple(at)
+    return value
+
+
+def gather_window(inst: Instruction, index: Index) -> list[IndexValue]:
+    """Return the position in the operand of a gather of element `index`, without start indices."""
     a = inst.attributes
-    batch = [index[d] for d in range(len(index)) if d not in a.offset_dims]
+    batch = _gather_batch(inst, index)
     skipped = {*a.collapsed_slice_dims, *a.operand_batching_dims}
-    at: list[IndexValue] = [0] * operand.array.rank
     window = iter(a.offset_dims)
-    for dim in range(operand.array.rank):
-        if dim not in skipped:
-            at[dim] = index[next(window)]
+    at: list[IndexValue] = [
+        0 if dim in skipped else index[next(window)] for dim in range(inst.operands[0].array.rank)
+    ]
     for dim, indices_dim in zip(
         a.operand_batching_dims, a.start_indices_batching_dims, strict=True
     ):
         at[dim] = batch[indices_dim - (indices_dim > a.index_vector_dim)]
-    for component, dim in enumerate(a.start_index_map):
-        highest = operand.array.dims[dim] - a.slice_sizes[dim]
-        if not highest:
-            continue
-        value = yield (
-            frame,
-            indices,
-            (),
-            index_vector(indices, a.index_vector_dim, batch, component),
-        )
-        at[dim] = g.math.add(at[dim], g.math.start_index(value, highest))
-    value = yield frame, operand, (), tuple(at)
-    return value
+    return at
+
+
+def gather_starts(inst: Instruction, index: Index) -> list[tuple[int, int, Index]]:
+    """Return the start indices of the window that has element `index` of a gather.
+
+    Each is the dimension of the operand, the largest start index, and where it is in `indices`.
+    Dimensions that windows fill are left out.
+    """
+    operand, indices = inst.operands
+    a, batch = inst.attributes, _gather_batch(inst, index)
+    return [
+        (dim, highest, index_vector(indices, a.index_vector_dim, batch, component))
+        for component, dim in enumerate(a.start_index_map)
+        if (highest := operand.array.dims[dim] - a.slice_sizes[dim])
+    ]
+
+
+def _gather_batch(inst: Instruction, index: Index) -> list[IndexValue]:
+    """Return the part of `index` that chooses a window."""
+    return [index[d] for d in range(len(index)) if d not in inst.attributes.offset_dims]
 
 
 def index_vector(

@@ -8,7 +8,7 @@ have none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from hloc.analysis.epilogue import product_in
@@ -267,14 +267,20 @@ def lanes_nest(
     dims: Sequence[int],
     order: Sequence[int],
     first_range: tuple[IndexValue, IndexValue],
+    before_row: Callable[[list[IndexValue]], None] | None = None,
 ) -> Iterator[list[IndexValue]]:
-    """Run the region for every index as `Body.nest` does, several of the fastest at a time."""
+    """Run the region for every index as `Body.nest` does, several of the fastest at a time.
+
+    `before_row` writes what runs before each row along the fastest dimension.
+    """
     if not order:
         yield [0] * len(dims)
         return
     *slow, last = order
     with k.body.nest(dims, slow, first_range) as index:
         start, stop = (0, dims[last]) if slow else first_range
+        if before_row is not None:
+            before_row(index)
         with positions(k, dims[last], start, stop) as position:
             index[last] = position
             yield index

@@ -17,6 +17,7 @@ from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, CpuPlan, LoopSchedule
 from hloc.codegen.cpu.emitters import repeated_rows
+from hloc.codegen.cpu.emitters.movement.gathered_rows import GatheredRows
 from hloc.codegen.cpu.emitters.movement.tiles import read_across, strided_reads, tiled_loops
 from hloc.codegen.cpu.emitters.reduction.side_by_side import reads_rows_apart
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
@@ -202,8 +203,10 @@ def _nest(
         k.b.reads_apart = reads_rows_apart(k.inst)
     across = read_across(k.inst, shape, order)
     loops = tiled_loops(k, shape, order, first_range, across) if across else None
-    with loops or lanes_nest(k, shape.dims, order, first_range) as at:
+    rows = GatheredRows(k, shape.dims, order)
+    with loops or lanes_nest(k, shape.dims, order, first_range, rows.start) as at:
         write(tuple(at))
+        rows.prefetch(at[order[-1]])
 
 
 # ---------------------------------------------------------------- loops between boundaries
@@ -275,12 +278,15 @@ def _stream_rows(
     """Write each row with non-temporal stores; the part is that of the first dimension."""
     path, output = result
     *slow, last = order
+    rows = GatheredRows(k, shape.dims, order)
     with k.body.nest(shape.dims, slow, (k.begin, k.end)) as index:
+        rows.start(index)
         start, stop = (0, shape.dims[last]) if slow else (k.begin, k.end)
 
         def write(position: IndexValue) -> None:
             at = (*index[:last], position, *index[last + 1 :])
             output.store(k.math, at, k.g.element(k.frame, k.root, at, path))
+            rows.prefetch(position)
 
         first = (*index[:last], start, *index[last + 1 :])
         stream(lanes, output, first, last, stop, write)
