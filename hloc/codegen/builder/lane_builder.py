@@ -336,15 +336,28 @@ class LaneBuilder(LlvmBuilder):
             picked = list(range(lanes))
         return found
 
-    def load_each(self, pointer: Value, dtype: DType, index: LaneIndex) -> Value:
+    def load_each(self, pointer: Value, dtype: DType, index: LaneIndex | Lanes) -> Value:
         """Return the elements at `index`, however far apart, loaded one by one."""
-        steps = (f"add i64 {index.text}, {lane * index.stride}" for lane in range(self.lanes))
-        places = [Value(S64, self.fn.value(step)) for step in steps]
+        if isinstance(index, LaneIndex):
+            steps = (f"add i64 {index.text}, {lane * index.stride}" for lane in range(self.lanes))
+            places = [Value(S64, self.fn.value(step)) for step in steps]
+        else:
+            places = self._each(index)
         elements = [super(LaneBuilder, self).load(pointer, dtype, place) for place in places]
         if not dtype.is_complex:
             return self._gathered(elements)
         parts = (self._gathered([part(x) for x in elements]) for part in (self.real, self.imag))
         return self.complex(*parts)
+
+    def _each(self, offsets: Lanes) -> list[Value]:
+        """Return the number in each lane, none negative, as s64."""
+        kind, places = self.kind(offsets.dtype), list[Value]()
+        for lane in range(self.lanes):
+            place = self.fn.value(f"extractelement {kind} {offsets.text}, i64 {lane}")
+            if offsets.dtype is not S64:
+                place = self.fn.value(f"zext i{offsets.dtype.bits} {place} to i64")
+            places.append(Value(S64, place))
+        return places
 
     def _gathered(self, elements: Sequence[Value]) -> Lanes:
         """Return one value per lane."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from hloc.codegen.builder.index import Index, physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
-from hloc.codegen.builder.values import Value
+from hloc.codegen.builder.values import VARYING, Value
 from hloc.codegen.elements.elemental import (
     ElementGenerator,
     Frame,
@@ -17,6 +17,7 @@ from hloc.codegen.elements.elemental import (
     operand_index,
     rule,
 )
+from hloc.codegen.elements.lane_positions import load_each
 from hloc.dtypes import C64, C128, DTYPES, F32, F64, U32, U64
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -328,9 +329,15 @@ def _gather(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) 
         # Empty windows may have a result that is not empty; in XLA, its elements are zero.
         return g.b.const(inst.array.dtype, 0)
     at = gather_window(inst, index)
+    by_lane = []
     for dim, highest, place in gather_starts(inst, index):
         value = yield frame, indices, (), place
-        at[dim] = g.math.add(at[dim], g.math.start_index(value, highest))
+        if isinstance(value, VARYING):
+            by_lane.append((dim, highest, value))
+        else:
+            at[dim] = g.math.add(at[dim], g.math.start_index(value, highest))
+    if by_lane:
+        return load_each(g, frame, operand, at, by_lane)
     value = yield frame, operand, (), tuple(at)
     return value
 

@@ -76,7 +76,8 @@ def lane_count(inst: Instruction, target: Target) -> int:
         members = [member for member in inst.called[0].instructions if member not in products]
     for member in members:
         has_lanes = member.opcode.elemental is not None or member.opcode.name in _OPCODES
-        if not has_lanes and not (member is root_of(inst) and pads_only(member)):
+        is_pad = member is root_of(inst) and pads_only(member)
+        if not has_lanes and not is_pad and not _is_index_vector(member):
             return 0
     values = [value for member in members for value in (member, *member.operands)]
     arrays = [shape for value in values for shape in array_leaves(value.shape)]
@@ -117,6 +118,16 @@ def fills_vectors(inst: Instruction, lanes: int) -> bool:
 def pads_only(inst: Instruction) -> bool:
     """True for a pad that keeps all elements of its operand."""
     return inst.is_a("pad") and all(p.low >= 0 and p.high >= 0 for p in inst.attributes.padding)
+
+
+def _is_index_vector(inst: Instruction) -> bool:
+    """True for a concatenation of start indices of gathers, of which each reads known parts."""
+    return inst.is_a("concatenate") and all(
+        user.is_a("gather")
+        and user.operands[0] is not inst
+        and inst.attributes.dimensions == (user.attributes.index_vector_dim,)
+        for user in inst.users
+    )
 
 
 def has_many_registers(target: Target) -> bool:
