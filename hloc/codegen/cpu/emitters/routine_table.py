@@ -70,6 +70,8 @@ _PACKED_PRODUCTS: tuple[_Types, ...] = (
     ((F32, BF16), F32),
     ((F16, F32), F32),
     ((F32, F16), F32),
+    ((F32, BF16), BF16),
+    ((F32, F16), F16),
     ((S32, S32), S32),
     *(((left, right), S32) for left, right in product((S8, U8), repeat=2)),
 )

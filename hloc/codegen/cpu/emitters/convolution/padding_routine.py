@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from itertools import product
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
@@ -21,11 +22,12 @@ from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS, 
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import SPLIT_BYTES
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
+from hloc.codegen.cpu.emitters.vector_loads import load_as, store_as
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, U8, U16, U32, U64, DType
+from hloc.dtypes import BF16, F16, F32, U8, U16, U32, U64, DType
 from hloc.lazy_dataclass import dataclass
 
 _LISTED_LOOPS = 5
@@ -78,7 +80,8 @@ def copy_lines(
     Args:
         k: the kernel.
         source: in memory.
-        target: its strides are those of the copied elements.
+        target: its strides are those of the copied elements, which are of its type: that of the
+            source, or f32 for a narrower one.
         first: offset of the first element in `target`.
         size_bytes: bytes of `target` that are cleared.
         splits: the copy holds f32 in parts of bf16: `PART_STEPS` of each part, one after the other.
@@ -88,6 +91,8 @@ def copy_lines(
     loops = len(lines.axes)
     if splits:
         routine = splitting_routine(loops, k.target)
+    elif source.dtype is not target.dtype:
+        routine = widening_routine(source.dtype, loops, k.target)
     else:
         routine = padding_routine(source.dtype.storage_bytes, loops, k.target)
     k.use(routine)
@@ -106,6 +111,13 @@ def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
 def splitting_routine(loops: int, target: Target) -> Routines:
     """Return the same for f32 that are split into parts of bf16."""
     return routine_unit(f"padded_parts_{loops}", _PARAMETERS, lambda w: _split(w, loops), target)
+
+
+@cache
+def widening_routine(source: DType, loops: int, target: Target) -> Routines:
+    """Return the same for bf16 or f16 that become f32."""
+    name = f"padded_{source.name}_{loops}"
+    return routine_unit(name, _PARAMETERS, lambda w: _widen(w, source, loops), target)
 
 
 def _write(w: RoutineWriter, element_bytes: int, loops: int) -> None:
@@ -155,6 +167,23 @@ def _split(w: RoutineWriter, loops: int) -> None:
             fn.line(f"store <{PART_STEPS // 2} x i32> {words}, ptr {line}, align {_BLOCK_BYTES}")
 
 
+def _widen(w: RoutineWriter, source: DType, loops: int) -> None:
+    """Write the copy of lines whose elements are widened, in vectors if they are contiguous."""
+    math, lanes = w.math, w.b.target.vector_bits // F32.bits
+    size, _, count, distance = (w.offset("%numbers", i) for i in range(_HEAD))
+    w.b.clear(pointer_value("%to"), size.text)
+    whole = math.mul(math.div(count, lanes), lanes)
+    run = w.b.select(math.compare("EQ", distance, 1), math.value(whole), math.value(0))
+    with _all_lines(w, loops) as (first, place):
+        with w.body.loop(0, run, lanes) as i:
+            vector = load_as(w, "%from", source, F32, lanes, math.add(first, i))
+            store_as(w, "%to", F32, F32, lanes, math.add(place, i), vector)
+        with w.body.loop(run, count) as i:
+            element = w.b.load(pointer_value("%from"), source, math.add(first, i))
+            at = math.add(place, math.mul(i, distance))
+            w.b.store(pointer_value("%to"), at, w.b.convert(element, F32))
+
+
 def _copy_run(w: RoutineWriter, to: Value, line: Value, size: IndexValue) -> None:
     """Copy contiguous bytes: blocks without a call, which takes as long as one of them."""
     math = w.math
@@ -176,6 +205,8 @@ def listed_routines(target: Target) -> Iterator[Routines]:
     for element_bytes in _ELEMENTS:
         for loops in range(_LISTED_LOOPS):
             yield padding_routine(element_bytes, loops, target)
+    for source, loops in product((BF16, F16), range(_LISTED_LOOPS)):
+        yield widening_routine(source, loops, target)
     if target.has("amx-bf16"):
         for loops in range(_LISTED_LOOPS):
             yield splitting_routine(loops, target)
