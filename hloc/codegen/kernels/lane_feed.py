@@ -146,8 +146,9 @@ class _Rows:
     def _add_rest(self, at: list[IndexValue]) -> None:
         count = self.lanes.count
         whole = self.size - self.size % count
-        with self.k.body.loop(self.several, whole, count) as position:
-            self._add(at, position, 0)
+        if self.several < whole:  # else its elements would be emitted and discarded
+            with self.k.body.loop(self.several, whole, count) as position:
+                self._add(at, position, 0)
         if whole < self.size:
             counted = range(count - (self.size - whole), count)
             self._add(at, self.size - count, 0, counted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,14 @@ def test_softmax(dims: str, rows: str, last: int, outer: str, pieces: int) -> No
     np.testing.assert_allclose(e, d, **bounds("f32 one sign"))
     np.testing.assert_allclose(q, d / d.sum(-1, keepdims=True), **bounds("f32 one sign"))
     np.testing.assert_allclose(logarithm, np.log(d.sum(-1)), **bounds("f32 short sum"))
+
+
+def test_no_code_is_written_and_thrown_away() -> None:
+    """Rows of 10 are a vector and a part of one: there is no loop over whole vectors between."""
+    text = softmax("100,10", "100", 1, "0")
+    kernel = emit(parse_text(text).entry.root)
+    numbers = {int(number) for number in re.findall(r"%v(\d+) = ", kernel.text)}
+    assert numbers == set(range(1, len(numbers) + 1))
 
 
 def test_a_long_row_is_summed_in_blocks() -> None:
