@@ -135,10 +135,11 @@ def emit_kernel(
         lanes = _filled(inst, planned, target, lanes)
     if lanes and _cuts_vectors(inst, planned, split, lanes):
         lanes = 0
-    if isinstance(choice, LoopSchedule) and not _cuts_vectors(
-        inst, planned, split, lanes * choice.vectors
-    ):
-        lanes *= choice.vectors
+    if isinstance(choice, LoopSchedule):
+        several = lanes * choice.vectors
+        is_cut = _cuts_vectors(inst, planned, split, several)
+        if not is_cut and not _ends_within(request, planned, target, several):
+            lanes = several
     form = _Form(lanes, is_repeated, choice)
     try:
         made = _written(request, planned.plan, name, target, stack_bytes, split, form)
@@ -197,6 +198,17 @@ def _cuts_vectors(
     if split is None or not is_loop or not lanes or not split.grain % lanes:
         return False
     return planned.plan.extent == array_leaves(inst.shape)[0].elements
+
+
+def _ends_within(
+    request: KernelRequest, planned: PlannedKernel[KernelContext], target: Target, lanes: int
+) -> bool:
+    """True if a loop in place would end within a vector, so that it had to run without vectors.
+
+    Its last vector cannot compute elements again: their operands are overwritten.
+    """
+    in_place = any(operand is not None for operand in request.aliased)
+    return in_place and not has_masks(target) and lanes > 0 and planned.plan.extent % lanes > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import pytest
 
 from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, LoopSchedule
 from hloc.codegen.cpu.kernel import choices_of, emit_kernel
+from hloc.codegen.kernels.lanes import has_masks
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.ops import OPCODES, names_of
@@ -80,6 +82,18 @@ def test_results_in_place_have_the_same_bits() -> None:
     for choice in LOOP_SCHEDULES:
         (found,) = run_instruction(root, arrays, aliased=(0,), choice=choice)
         assert found.tobytes() == wanted.tobytes(), str(choice)
+
+
+def test_a_result_in_place_takes_as_many_vectors_as_end_with_it() -> None:
+    """In place the last vector cannot compute elements again; 4,104 are 513 vectors of eight."""
+    text = module_text(["f32[4104]"], "f32[4104] log(p0)")
+    root = parse_text(text).entry.root
+    assert choices(text)[0] == LoopSchedule(2)
+    if not has_masks(host_target()):
+        kernel = emit(root, (0,), choice=LoopSchedule(2))
+        assert kernel.level == FINAL_WITH_SLOTS
+        assert kernel.text == emit(root, (0,), choice=LoopSchedule(1)).text
+    assert emit(root, choice=LoopSchedule(2)).text != emit(root, choice=LoopSchedule(1)).text
 
 
 def test_parts_of_threads_give_the_same_bits() -> None:
