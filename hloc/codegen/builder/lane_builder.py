@@ -20,6 +20,7 @@ from hloc.codegen.builder.values import (
     LaneIndex,
     Lanes,
     LaneSlot,
+    LaneSlots,
     NeedsScalars,
     Representation,
     Value,
@@ -50,6 +51,7 @@ class LaneBuilder(LlvmBuilder):
         mask: of the lanes that are in memory, as LLVM text; "" for all.
         reads_apart: elements with a large stride are loaded one by one; otherwise that is refused,
             since a loop that does little else should run in another order.
+        writes_apart: so are elements stored.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
@@ -59,6 +61,7 @@ class LaneBuilder(LlvmBuilder):
         self.streams = False
         self.mask = ""
         self.reads_apart = False
+        self.writes_apart = False
         self._divisors: dict[str, Divisor] = {}
         self._most_apart = _MOST_APART_OF_TWO if target.has("avx512vl") else _MOST_APART
 
@@ -299,6 +302,9 @@ class LaneBuilder(LlvmBuilder):
         """
         if isinstance(pointer, LaneSlot):
             return self._assigned(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}", self.lanes)
+        if isinstance(pointer, LaneSlots):
+            at = self._slot(pointer, dtype, index)
+            return self._assigned(dtype, f"load {self.kind(dtype)}, ptr {at}", self.lanes)
         if not isinstance(index, VARYING):
             return super().load_number(pointer, dtype, index)
         r = REPRESENTATIONS[dtype]
@@ -338,9 +344,10 @@ class LaneBuilder(LlvmBuilder):
 
     def load_each(self, pointer: Value, dtype: DType, index: LaneIndex | Lanes) -> Value:
         """Return the elements at `index`, however far apart, loaded one by one."""
+        places: Sequence[Value | int]
         if isinstance(index, LaneIndex):
-            steps = (f"add i64 {index.text}, {lane * index.stride}" for lane in range(self.lanes))
-            places = [Value(S64, self.fn.value(step)) for step in steps]
+            pointer = self.moved(pointer, dtype, index)
+            places = [lane * index.stride for lane in range(self.lanes)]
         else:
             places = self._each(index)
         elements = [super(LaneBuilder, self).load(pointer, dtype, place) for place in places]
@@ -372,6 +379,10 @@ class LaneBuilder(LlvmBuilder):
         if isinstance(pointer, LaneSlot):
             text = self.vector(value)
             self.fn.line(f"store {self.kind(value.dtype)} {text}, ptr {pointer.text}")
+            return
+        if isinstance(pointer, LaneSlots):
+            at, text = self._slot(pointer, value.dtype, index), self.vector(value)
+            self.fn.line(f"store {self.kind(value.dtype)} {text}, ptr {at}")
             return
         if not isinstance(index, VARYING):
             if isinstance(value, VARYING):
@@ -443,7 +454,20 @@ class LaneBuilder(LlvmBuilder):
         )
         return Lanes(dtype, real, imag)
 
+    def store_each(self, pointer: Value, index: LaneIndex, value: Value) -> None:
+        """Store the lanes of `value` at `index`, however far apart, one by one."""
+        kind, text = self.kind(value.dtype), self.vector(value)
+        first = self.moved(pointer, value.dtype, index)
+        for lane in range(self.lanes):
+            one = self.fn.value(f"extractelement {kind} {text}, i64 {lane}")
+            super().store(first, lane * index.stride, Value(value.dtype, one))
+
     def store(self, pointer: Value, index: Value | int, value: Value) -> None:
+        if self.writes_apart and isinstance(index, LaneIndex) and index.stride > 1:
+            if value.dtype.is_complex or self.mask:
+                raise NeedsScalars("parts of values that are apart")
+            self.store_each(pointer, index, value)
+            return
         if not value.dtype.is_complex or not isinstance(index, VARYING):
             super().store(pointer, index, value)
             return
@@ -479,3 +503,16 @@ class LaneBuilder(LlvmBuilder):
         if dtype.is_complex:
             raise NeedsScalars("variables that are complex")
         return LaneSlot(dtype, self.fn.allocate(self.kind(dtype)))
+
+    def lane_slots(self, dtype: DType, count: int) -> LaneSlots:
+        """Return stack memory for `count` vectors, one after another."""
+        if dtype.is_complex:
+            raise NeedsScalars("variables that are complex")
+        return LaneSlots(dtype, self.fn.allocate(self.kind(dtype), count))
+
+    def _slot(self, slots: LaneSlots, dtype: DType, index: Value | int) -> str:
+        """Return the address of a vector in stack memory."""
+        position = index if isinstance(index, int) else index.text
+        return self.fn.value(
+            f"getelementptr inbounds {self.kind(dtype)}, ptr {slots.text}, i64 {position}"
+        )

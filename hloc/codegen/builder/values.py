@@ -36,6 +36,12 @@ class LaneSlot(Value):
     __slots__ = ()
 
 
+class LaneSlots(Value):
+    """A pointer to stack memory for vectors, which positions count."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LaneIndex(Value):
     """Indices that are `stride` apart from lane to lane; the value is that of lane 0."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from hloc.codegen.builder.loops import MOST_TRIPS
 from hloc.codegen.builder.values import NeedsScalars
@@ -18,7 +19,7 @@ from hloc.codegen.cpu.emitters import loop, table
 from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue, winograd
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
-from hloc.codegen.cpu.emitters.reduction import row_region
+from hloc.codegen.cpu.emitters.reduction import row_region, rows_in_lanes
 from hloc.codegen.cpu.split_kernel import Estimate, Split, estimate_of, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control, selected_functions
 from hloc.codegen.kernels.context import KernelContext
@@ -129,6 +130,8 @@ def emit_kernel(
     if choice is None and isinstance(planned.plan, CpuPlan):
         choice = planned.plan.usual(target)
     estimate = estimate_of(inst)
+    if with_lanes and (made := _side_by_side(request, name, target, stack_bytes, estimate)):
+        return made
     split = split_of(planned.plan, estimate)
     lanes = lane_count(inst, target) if with_lanes else 0
     if lanes:
@@ -146,6 +149,25 @@ def emit_kernel(
     except NeedsScalars:
         form = replace(form, lanes=0)
         made = _written(request, planned.plan, name, target, stack_bytes, split, form)
+    return replace(made, estimate=estimate)
+
+
+def _side_by_side(
+    request: KernelRequest, name: str, target: Target, stack_bytes: int, estimate: Estimate
+) -> Kernel | None:
+    """Return the kernel of short rows with a row in each lane, None if it has no such form."""
+    rows = rows_in_lanes.plan(request.inst, target, in_place=_is_in_place(request))
+    if rows is None:
+        return None
+    planned = KernelPlan(partial(rows_in_lanes.emit, rows), rows.rows.count)
+    split, lanes = split_of(planned, estimate), lane_count(request.inst, target)
+    if split is not None and split.grain % lanes:
+        return None
+    form = _Form(lanes, is_repeated=False, choice=None)
+    try:
+        made = _written(request, planned, name, target, stack_bytes, split, form)
+    except NeedsScalars:
+        return None
     return replace(made, estimate=estimate)
 
 
@@ -207,8 +229,17 @@ def _ends_within(
 
     Its last vector cannot compute elements again: their operands are overwritten.
     """
-    in_place = any(operand is not None for operand in request.aliased)
-    return in_place and not has_masks(target) and lanes > 0 and planned.plan.extent % lanes > 0
+    return (
+        _is_in_place(request)
+        and not has_masks(target)
+        and lanes > 0
+        and planned.plan.extent % lanes > 0
+    )
+
+
+def _is_in_place(request: KernelRequest) -> bool:
+    """True if a result shares the memory of an operand."""
+    return any(operand is not None for operand in request.aliased)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def _emit(plan: RowPlan, k: KernelContext) -> None:
     with k.body.loop(k.begin, k.end, together) as first:
         last = m.sub(k.end, 1) if together > 1 else first
         rows = [
-            _Row(k, plan, m.minimum(m.add(first, number), last) if number else first)
+            Row(k, plan, m.minimum(m.add(first, number), last) if number else first)
             for number in range(together)
         ]
         for number in range(len(plan.stages)):
@@ -85,12 +85,12 @@ def _rows_together(k: KernelContext, plan: RowPlan) -> int:
     if lanes is None or plan.rows.count < _MANY_ROWS or any(a is not None for a in k.aliased):
         return 1
     vectors = -(-plan.rows.size // lanes.count)
-    if vectors == 1 and not _has_functions(plan):
+    if vectors == 1 and not has_functions(plan):
         return 1
     return _TOGETHER if vectors <= _MOST_VECTORS else 1
 
 
-def _has_functions(plan: RowPlan) -> bool:
+def has_functions(plan: RowPlan) -> bool:
     """True if a function such as exp is computed for each element of a row."""
     return any(i.opcode.transcendental and how == FULL for i, how in plan.access.items())
 
@@ -142,7 +142,7 @@ class RowElements:
                 array.store(self.k.math, index, value)
 
 
-class _Row(RowElements):
+class Row(RowElements):
     """One row, with a frame of its own."""
 
     def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
@@ -213,11 +213,20 @@ class _Row(RowElements):
         if sums or kept or stage.writes:
             written = (*kept, *stage.writes)
             feed_rows(self.k, self.plan.dims, self.inner, sums, element, prefetch, written)
-        for inst, array in kept.items():
-            self.sources[inst] = [array]
         for inst, values in best.items():
             self._finish(inst, values)
-        for inst, done in zip(others, sums, strict=True):
+        self._end_stage(kept, others, sums)
+
+    def _end_stage(
+        self,
+        kept: dict[Instruction, IrArray],
+        reduces: Sequence[Instruction],
+        sums: Sequence[RunningSum],
+    ) -> None:
+        """Record what a stage has computed for the next ones."""
+        for inst, array in kept.items():
+            self.sources[inst] = [array]
+        for inst, done in zip(reduces, sums, strict=True):
             self._finish(inst, done.finish())
 
     def _extremum(self, inst: Instruction) -> str:
@@ -268,7 +277,7 @@ class _Row(RowElements):
         values = {inst: self._value(inst, index) for inst in (*kept, *stage.writes)}
         added = [[self._value(operand, index) for operand in total.inputs] for total in sums]
         for inst, array in kept.items():
-            if inst not in self.plan.outputs:
+            if array not in self.k.outputs:
                 array.store(self.k.math, self._index(inst, index), values[inst])
         for inst in stage.writes:
             self._store(inst, values[inst], self._index(inst, index))
