@@ -272,6 +272,30 @@ def positions(
             yield position
 
 
+def each_position(
+    k: KernelContext,
+    size: int,
+    start: IndexValue,
+    stop: IndexValue,
+    write: Callable[[IndexValue], None],
+) -> None:
+    """Call `write` for loops from `start` to `stop` of `size` elements as those of `positions`.
+
+    Where the last vector must not compute elements again, and there are no masks, the elements
+    after the last whole vector have a loop of their own.
+    """
+    lanes = lanes_of(k)
+    if lanes is None or size < lanes.count or lanes.fit(size) or lanes.fit_masked(size):
+        with positions(k, size, start, stop) as position:
+            write(position)
+        return
+    whole = size - size % lanes.count
+    with lanes.loop(start, k.math.minimum(stop, whole), whole) as position:
+        write(position)
+    with k.body.loop(k.math.maximum(start, whole), stop) as position:
+        write(position)
+
+
 @contextmanager
 def lanes_nest(
     k: KernelContext,

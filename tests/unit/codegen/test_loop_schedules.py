@@ -13,6 +13,7 @@ from hloc.codegen.llvm.target import Target, host_target
 from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.ops import OPCODES, names_of
 from tests.unit.codegen.harness import (
+    Compiled,
     emit,
     module_text,
     parse_text,
@@ -94,6 +95,35 @@ def test_a_result_in_place_takes_as_many_vectors_as_end_with_it() -> None:
         assert kernel.level == FINAL_WITH_SLOTS
         assert kernel.text == emit(root, (0,), choice=LoopSchedule(1)).text
     assert emit(root, choice=LoopSchedule(2)).text != emit(root, choice=LoopSchedule(1)).text
+
+
+IN_PLACE = [*sorted((name, "f32") for name in FUNCTIONS), ("divide", "f64"), ("multiply", "bf16")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), IN_PLACE)
+def test_what_vectors_in_place_leave_over_has_the_same_bits(name: str, dtype: str) -> None:
+    """Elements after the last whole vector are computed one by one."""
+    operands = ["p0", "p1"][: OPCODES[name].arity]
+    text = module_text(
+        [f"{dtype}[77]"] * len(operands), f"{dtype}[77] {name}({', '.join(operands)})"
+    )
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    arrays[0][-8:] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 88.8, -103.9]
+    assert emit(root, (0,)).level == FINAL_WITH_SLOTS
+    (wanted,) = run_instruction(root, arrays)
+    (found,) = run_instruction(root, arrays, aliased=(0,))
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_parts_in_place_end_with_elements_one_by_one() -> None:
+    text = module_text(["f32[67]"], "f32[67] exponential(p0)")
+    root, arrays = parse_text(text).entry.root, random_arrays(text)
+    (wanted,) = run_instruction(root, arrays)
+    compiled = Compiled(emit(root, (0,)))
+    memory = arrays[0].copy()
+    for begin, end in ((0, 32), (32, 64), (64, 67)):
+        compiled.run([memory, memory], begin, end)
+    assert memory.tobytes() == wanted.tobytes()
 
 
 def test_parts_of_threads_give_the_same_bits() -> None:

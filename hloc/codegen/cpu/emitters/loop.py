@@ -25,7 +25,7 @@ from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming
 from hloc.codegen.kernels.boundaries import Box, boundaries, boxes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
+from hloc.codegen.kernels.lanes import Lanes, each_position, lanes_nest, mark_final
 from hloc.codegen.kernels.loop import fits_shape, is_flat, is_generated, member_is_flat
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
@@ -154,8 +154,7 @@ def _flat_loop(
 
     lanes = streaming_lanes(k, shape, shape.elements)
     if lanes is None:
-        with positions(k, shape.elements, k.begin, k.end) as position:
-            write(position)
+        each_position(k, shape.elements, k.begin, k.end, write)
         return
     stream(lanes, outputs[0][1].flat(shape.elements), (k.begin,), 0, k.end, write)
     end_streaming(k)
