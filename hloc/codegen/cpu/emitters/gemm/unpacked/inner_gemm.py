@@ -24,6 +24,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import BF16, F16, S32, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 
 MAX_ROWS, MAX_NARROW_ROWS = 20, 16
 """Most rows for which inner products are faster than packing, and the same for narrow floats.
@@ -56,9 +57,8 @@ Time relative to packing, f32: 1.3 for 1024x16x2048, 1.8 for 16x1000x100; 0.6 fo
 MIN_COPY_COLUMNS, MIN_COPY_DEPTH = 32, 32
 """Fewest columns and steps of k for which copying rows that are not contiguous along k pays."""
 
-LINE_BYTES, SET_BYTES = 64, 2048
-"""Size of a cache line. Rows with a stride that is a multiple of the other number map to few sets
-of the L1 cache."""
+SET_BYTES = 2048
+"""Rows with a stride that is a multiple of this map to few sets of the L1 cache."""
 
 COLUMN_BLOCK = 64
 """Columns of integers that all parts of the rows multiply before the next ones: they stay in the
@@ -100,7 +100,7 @@ class InnerGemm(FewRows):
         """Row stride of the copy in elements: whole cache lines that map to many cache sets."""
         line = 32 if self.total is S32 else 16
         size = -(-self.depth.size // line) * line
-        return size + line if size // line * LINE_BYTES % SET_BYTES == 0 else size
+        return size + line if size // line * CACHE_LINE_BYTES % SET_BYTES == 0 else size
 
     @property
     def scratch_bytes(self) -> int:
