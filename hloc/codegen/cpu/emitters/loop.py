@@ -205,7 +205,7 @@ def _nest(
     rows = GatheredRows(k, shape.dims, order)
     with loops or lanes_nest(k, shape.dims, order, first_range, rows.start) as at:
         write(tuple(at))
-        rows.prefetch(at[order[-1]])
+        rows.prefetch(at)
 
 
 # ---------------------------------------------------------------- loops between boundaries
@@ -285,7 +285,7 @@ def _stream_rows(
         def write(position: IndexValue) -> None:
             at = (*index[:last], position, *index[last + 1 :])
             output.store(k.math, at, k.g.element(k.frame, k.root, at, path))
-            rows.prefetch(position)
+            rows.prefetch(at)
 
         first = (*index[:last], start, *index[last + 1 :])
         stream(lanes, output, first, last, stop, write)

@@ -55,10 +55,11 @@ class GatheredRows:
                 _load_starts(self.k, gather, tuple(index))
                 self._find_later(gather, tuple(index))
 
-    def prefetch(self, position: IndexValue) -> None:
-        """Prefetch later rows at a position along the row."""
-        b, at = self.k.b, Value(S64, self.k.math.value(position).text)
+    def prefetch(self, index: Sequence[IndexValue]) -> None:
+        """Prefetch later rows at the position of `index` along the row."""
+        b = self.k.b
         for start, dtype in self._later:
+            at = Value(S64, self.k.math.value(index[self.order[-1]]).text)
             b.prefetch_at(b.address(pointer_value(start), dtype, at), 1)
 
     def _find_later(self, gather: Instruction, index: Index) -> None:
