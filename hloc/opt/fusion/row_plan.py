@@ -67,7 +67,14 @@ class RowPlan:
 
 
 def row_plan(body: Computation) -> RowPlan | None:
-    """Return how to run a fused computation row by row, None if it has no rows."""
+    """Return how to run a fused computation row by row, None if it has no rows.
+
+    Kernels ask for it several times; it is made again only after a change.
+    """
+    return body.derived(_row_plan)
+
+
+def _row_plan(body: Computation) -> RowPlan | None:
     work = row_work(body)
     return None if work is None else _Planner(work).plan()
 

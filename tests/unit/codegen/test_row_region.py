@@ -14,6 +14,7 @@ from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.kernels.lanes import lane_count
 from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.codegen.llvm.target import host_target
+from hloc.ops import OPCODES
 from hloc.opt.fusion.row_plan import row_plan
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
@@ -85,6 +86,16 @@ def test_no_code_is_written_and_thrown_away() -> None:
     kernel = emit(parse_text(text).entry.root)
     numbers = {int(number) for number in re.findall(r"%v(\d+) = ", kernel.text)}
     assert numbers == set(range(1, len(numbers) + 1))
+
+
+def test_the_plan_of_rows_is_made_once_until_the_computation_changes() -> None:
+    inst = parse_text(softmax("100,10", "100", 1, "0")).entry.root
+    (body,) = inst.called
+    plan = row_plan(body)
+    assert plan is not None
+    assert row_plan(body) is plan
+    body.remove(body.add(OPCODES["negate"], plan.outputs[0].shape, [plan.outputs[0]]))
+    assert row_plan(body) is not plan
 
 
 def test_a_long_row_is_summed_in_blocks() -> None:
