@@ -42,11 +42,11 @@ def feed_rows(
         k.is_final = False
         feed(k, dims, order, sums, element, before_block)
         return
-    work = _operations(k, [*also, *(operand for total in sums for operand in total.inputs)])
+    work = operations_of(k, [*also, *(operand for total in sums for operand in total.inputs)])
     _Rows(k, lanes, dims, order, sums, element, work).feed(before_block)
 
 
-def _operations(k: KernelContext, wanted: Sequence[Instruction]) -> int:
+def operations_of(k: KernelContext, wanted: Sequence[Instruction]) -> int:
     """Estimate the operations for one element of each instruction in `wanted`."""
     seen: set[Instruction] = set()
     waiting, count = list(wanted), 0

@@ -59,6 +59,9 @@ f64 take 1.5 times as long on AVX2 with two.
 _FEWEST = 4
 """Fewest lanes for short rows."""
 
+_FEW_NUMBERS = 8
+"""Most elements of a concatenation that is no part of the arrays."""
+
 _LEAST_PART = 4
 """A row that is shorter than a vector uses one if it fills more than 1 / this of it."""
 
@@ -77,7 +80,7 @@ def lane_count(inst: Instruction, target: Target) -> int:
     for member in members:
         has_lanes = member.opcode.elemental is not None or member.opcode.name in _OPCODES
         is_pad = member is root_of(inst) and pads_only(member)
-        if not has_lanes and not is_pad and not _is_index_vector(member):
+        if not has_lanes and not is_pad and not _has_known_parts(member):
             return 0
     values = [value for member in members for value in (member, *member.operands)]
     arrays = [shape for value in values for shape in array_leaves(value.shape)]
@@ -120,9 +123,15 @@ def pads_only(inst: Instruction) -> bool:
     return inst.is_a("pad") and all(p.low >= 0 and p.high >= 0 for p in inst.attributes.padding)
 
 
-def _is_index_vector(inst: Instruction) -> bool:
-    """True for a concatenation of start indices of gathers, of which each reads known parts."""
-    return inst.is_a("concatenate") and all(
+def _has_known_parts(inst: Instruction) -> bool:
+    """True for a concatenation whose elements in use come from parts that are known.
+
+    That is so for start indices of gathers, and for a few numbers, such as keys of random bits, of
+    which slices are broadcast. Others are refused when lanes read them.
+    """
+    if not inst.is_a("concatenate") or inst.is_root:
+        return False
+    return inst.array.elements <= _FEW_NUMBERS or all(
         user.is_a("gather")
         and user.operands[0] is not inst
         and inst.attributes.dimensions == (user.attributes.index_vector_dim,)

@@ -23,6 +23,10 @@ from tests.unit.codegen.harness import (
     run_instruction,
 )
 
+AVX2 = target_for("x86_64", "haswell")
+
+GATHER = "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1}"
+
 
 def window(rank: int, dim: int, size: int, low: int, high: int) -> str:
     """Return the attribute of a window of `size` along one dimension."""
@@ -206,3 +210,58 @@ def test_every_machine_has_text(triple: str) -> None:
 def test_narrower_vectors(bits: int, dtype: str) -> None:
     target = dataclasses.replace(host_target(), vector_bits=min(bits, host_target().vector_bits))
     check(scan([3, 1100], 1, dtype=dtype), target=target)
+
+
+@pytest.mark.parametrize("size", [7, 8, 100, 1024, 1029, 2048, 2056])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_elements_that_are_computed_in_lanes(
+    size: int, dim: int, reverse: bool, pieces: int
+) -> None:
+    """Steps of random walks: gathered by random numbers, of which two keys are concatenated.
+
+    A row is shorter than a vector, ends in a part of one, fills a block or strip, or is longer.
+    """
+    steps = (3, size)[dim]
+    low, high = (0, steps - 1) if reverse else (steps - 1, 0)
+    shape = f"[3,{size}]"
+    mixed = "\n".join(
+        f"  h{n} = u32{shape} {opcode}({'x' if n == 0 else f'h{n - 1}'}, b)"
+        for n, opcode in enumerate(("multiply", "xor", "add", "multiply", "subtract") * 2)
+    )
+    text = f"""HloModule test
+
+{reducer("f", "add", "s32")}
+
+walk {{
+  t = s32[5] parameter(0)
+  x = u32{shape} parameter(1)
+  k = u32[1] parameter(2)
+  l = u32[1] parameter(3)
+  z = s32[] parameter(4)
+  c = u32[2] concatenate(k, l), dimensions={{0}}
+  s = u32[1] slice(c), slice={{[1:2]}}
+  r = u32[] reshape(s)
+  b = u32{shape} broadcast(r), dimensions={{}}
+{mixed}
+  five = u32[] constant(5)
+  fives = u32{shape} broadcast(five), dimensions={{}}
+  i = u32{shape} remainder(h9, fives)
+  j = u32[3,{size},1] reshape(i)
+  g = s32{shape} gather(t, j), offset_dims={{}}, {GATHER}
+  ROOT w = s32{shape} reduce-window(g, z), {window(2, dim, steps, low, high)}, to_apply=f
+}}
+
+ENTRY e {{
+  t = s32[5] parameter(0)
+  x = u32{shape} parameter(1)
+  k = u32[1] parameter(2)
+  l = u32[1] parameter(3)
+  z = s32[] parameter(4)
+  ROOT r = s32{shape} fusion(t, x, k, l, z), kind=kLoop, calls=walk
+}}
+"""
+    check(text, pieces=pieces, rtol=0, atol=0)
+    if size in (100, 1024, 2048) and not (dim and reverse):
+        assert "xor <8 x i32>" in emit(parse_text(text).entry.root, target=AVX2).text

@@ -18,6 +18,8 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan
+from hloc.codegen.kernels.lane_feed import operations_of
+from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.codegen.kernels.running_sums import block_end
 from hloc.codegen.kernels.scan import ScanElements, ScanProblem, scan_problem
 from hloc.codegen.kernels.vectors import Vectors
@@ -36,6 +38,13 @@ _ROWS = 64
 
 _STRIP = 1024
 """Columns of a strip."""
+
+_MANY_OPERATIONS = 8
+"""Fewest operations for an element that lanes compute; LLVM interleaves vectors of simpler ones.
+
+Time relative to LLVM's vectors, AVX2: 0.24 for random walks whose steps are gathered from a table,
+0.94 for sums of random normal numbers; 1.1 for conversions from bf16.
+"""
 
 _SHORT = 12
 """Most elements of a scan that is unrolled, unless it is one of many columns.
@@ -122,6 +131,19 @@ class _Scan(ScanElements):
             return b.fadd(x, y) if self.fold == "add" else b.fmul(x, y)
         return b.iadd(x, y) if self.fold == "add" else b.imul(x, y)
 
+    def lanes_for(self, size: int, block: int) -> Lanes | None:
+        """Return the lanes that compute `size` elements in blocks, None if LLVM's are better.
+
+        Elements take many operations, and blocks are whole vectors, or a single one ends in a
+        vector that computes some elements again.
+        """
+        lanes = lanes_of(self.k)
+        is_long = operations_of(self.k, [self.operand]) >= _MANY_OPERATIONS
+        if lanes is None or not is_long or not lanes.fit(size):
+            return None
+        is_whole = size <= block or (size % lanes.count == 0 and block % lanes.count == 0)
+        return lanes if is_whole else None
+
     def results(self, first: IndexValue, end: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return the range of the steps from `first` to `end` that are results."""
         m, (low, high) = self.k.math, self.problem.results
@@ -161,9 +183,11 @@ class _Row(_Scan):
         k.fn.line(f"store {self.v.type} {self.v.splat(self.start)}, ptr {self.before}")
         if self.is_sum:
             k.b.store(self.total, 0, k.b.convert(self.start, F64))
+        lanes = self.lanes_for(self.size, _BLOCK)
         with k.body.loop(0, self.size, _BLOCK) as first:
             end = block_end(k, first, self.size, _BLOCK) if self.size > _BLOCK else self.size
-            with k.body.loop(first, end) as step:
+            elements = k.body.loop if lanes is None else partial(lanes.loop, size=self.size)
+            with elements(first, end) as step:
                 at = k.math.value(k.math.sub(step, first))
                 k.b.store(self.buffer, at, self.read(self.index, step))
             with k.body.loop(0, k.math.sub(end, first), self.group) as place:
@@ -224,6 +248,8 @@ class _Strip(_Scan):
         self.sums = k.b.allocate(self.dtype, count)
         self.before = k.b.allocate(self.dtype, count)
         self.total = k.b.allocate(F64, count)
+        self.lanes = self.lanes_for(size, _STRIP)
+        self.row = k.b.allocate(self.dtype, count) if self.lanes else None
 
     def write(self) -> None:
         """Write the loops over rows, in blocks if they are summed."""
@@ -268,9 +294,15 @@ class _Strip(_Scan):
 
     def _add_row(self, step: IndexValue, *, is_result: bool) -> None:
         b, dtype = self.b, self.dtype
+        if self.lanes and self.row:
+            size = self.operand.array.dims[self.strip]
+            with self.lanes.loop(0, self.width, size) as column:
+                value = self.read(self._at(column), step)
+                b.store(self.row, self.k.math.value(column), value)
         with self.k.body.loop(0, self.width) as column:
             at, index = self.k.math.value(column), self._at(column)
-            value = self.folded(b.load(self.sums, dtype, at), self.read(index, step))
+            element = b.load(self.row, dtype, at) if self.row else self.read(index, step)
+            value = self.folded(b.load(self.sums, dtype, at), element)
             b.store(self.sums, at, value)
             if not is_result:
                 return
