@@ -27,7 +27,7 @@ from hloc.codegen.cpu.side_by_side import group_scratch_bytes, groups_of
 from hloc.codegen.cpu.split_kernel import worker_bytes
 from hloc.codegen.cpu.subnormals import asks_to_flush
 from hloc.codegen.cpu.weight_panels import lay_out_weights
-from hloc.codegen.kernels.lanes import fills_vectors, lane_count
+from hloc.codegen.kernels.lanes import fills_vectors
 from hloc.codegen.llvm.compile_pool import Unit, process_count
 from hloc.codegen.llvm.object_cache import MachineCode, cached_objects
 from hloc.codegen.llvm.object_file import (
@@ -277,16 +277,14 @@ _SHORT_ARGMAX = 8
 
 
 def _has_lanes(inst: Instruction, machine: Target, *, is_repeated: bool) -> bool:
-    """True if a kernel is emitted in lanes at first; LLVM vectorises most short ones within loops.
+    """True if a kernel is emitted in lanes; LLVM vectorises most short ones within loops.
 
     It does not vectorise an argmax along columns that knows NaN and ties, as JAX writes it: a
     Viterbi step takes 0.15 of the time in lanes. Of sums of exponentials along columns it unrolls
     the loops: a step of a hidden Markov model with 6 to 12 states compiles in half of the time in
     lanes, and runs in 0.98 to 0.14 of it.
     """
-    if not is_repeated or not is_short(inst, machine) or _folds_columns(inst):
-        return True
-    return fills_vectors(inst, lane_count(inst, machine))
+    return not is_repeated or not is_short(inst, machine) or _folds_columns(inst)
 
 
 def _folds_columns(inst: Instruction) -> bool:
@@ -307,13 +305,13 @@ def _emit_kernels(
 ) -> tuple[Kernel, ...]:
     """Emit all kernels; raises one `UnsupportedError` for all that cannot be emitted.
 
-    Short kernels that turn out not to become part of a loop's function are emitted again, in lanes.
+    Kernels for a loop's function that turn out not to become part of one are emitted again.
     """
     kernels: list[Kernel] = []
     faults: list[Diagnostic] = []
     once = called_once(plan)
 
-    def emit(number: int, *, with_lanes: bool) -> Kernel:
+    def emit(number: int, *, with_lanes: bool, is_inlined: bool = False) -> Kernel:
         return emit_kernel(
             plan.kernels[number],
             kernel_symbol(plan.keys[number]),
@@ -321,16 +319,19 @@ def _emit_kernels(
             stack_bytes=stack_bytes,
             with_lanes=with_lanes,
             is_repeated=number not in once,
+            is_inlined=is_inlined,
             choice=choices.get(number),
         )
 
     short = []
     for number, request in enumerate(plan.kernels):
-        with_lanes = _has_lanes(request.inst, machine, is_repeated=number not in once)
-        if not with_lanes:
+        inst, is_repeated = request.inst, number not in once
+        with_lanes = _has_lanes(inst, machine, is_repeated=is_repeated)
+        is_state = is_repeated and fills_vectors(inst, machine)
+        if not with_lanes or is_state:
             short.append(number)
         try:
-            kernels.append(emit(number, with_lanes=with_lanes))
+            kernels.append(emit(number, with_lanes=with_lanes or is_state, is_inlined=is_state))
         except UnsupportedError as fault:
             faults += fault.diagnostics
     if faults:

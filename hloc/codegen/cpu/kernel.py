@@ -109,6 +109,7 @@ def emit_kernel(
     stack_bytes: int = 0,
     with_lanes: bool = True,
     is_repeated: bool = False,
+    is_inlined: bool = False,
     choice: Hashable = None,
 ) -> Kernel:
     """Emit the kernel of a request as the LLVM function `name`.
@@ -120,6 +121,7 @@ def emit_kernel(
         stack_bytes: scratch memory of at most this many bytes is on the stack.
         with_lanes: its loops may be over lanes; otherwise vectorisation is left to LLVM.
         is_repeated: the program may run it many times: its time matters more than its compilation.
+        is_inlined: it is part of the function of a loop.
         choice: one of `choices_of`, None for the first.
 
     Raises:
@@ -143,7 +145,7 @@ def emit_kernel(
         is_cut = _cuts_vectors(inst, planned, split, several)
         if not is_cut and not _ends_within(request, planned, target, several):
             lanes = several
-    form = _Form(lanes, is_repeated, choice)
+    form = _Form(lanes, choice, is_repeated, is_inlined)
     try:
         made = _written(request, planned.plan, name, target, stack_bytes, split, form)
     except NeedsScalars:
@@ -163,7 +165,7 @@ def _side_by_side(
     split, lanes = split_of(planned, estimate), lane_count(request.inst, target)
     if split is not None and split.grain % lanes:
         return None
-    form = _Form(lanes, is_repeated=False, choice=None)
+    form = _Form(lanes, choice=None)
     try:
         made = _written(request, planned, name, target, stack_bytes, split, form)
     except NeedsScalars:
@@ -247,8 +249,9 @@ class _Form:
     """How a kernel is emitted: see `KernelContext`."""
 
     lanes: int
-    is_repeated: bool
     choice: Hashable
+    is_repeated: bool = False
+    is_inlined: bool = False
 
 
 def _written(
@@ -271,10 +274,11 @@ def _written(
     has_scratch = scratch > 0 and not on_stack
     function = plan.library_function
     k = KernelContext(inst, request.aliased, name, target, has_scratch, form.lanes, function)
-    k.choice, k.is_repeated = form.choice, form.is_repeated
+    k.choice, k.is_repeated, k.is_inlined = form.choice, form.is_repeated, form.is_inlined
     # Unrolled, k-means takes 0.56 of the time (AVX2), a Viterbi step 0.79, heat equations 0.88.
     k.unrolls = form.is_repeated and form.lanes > 0
-    if split is None and plan.extent <= (MOST_TRIPS * form.lanes if k.unrolls else _FEW_TRIPS):
+    trips, most = plan.extent // (form.lanes or 1), MOST_TRIPS if k.unrolls else _FEW_TRIPS
+    if split is None and trips <= most:
         k.begin, k.end = 0, plan.extent
     if on_stack:
         k.scratch = k.b.allocate(U8, scratch)

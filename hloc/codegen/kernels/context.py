@@ -45,6 +45,7 @@ class KernelContext:
         choice: one of the plan's alternative ways to emit it, None for the usual one.
         is_repeated: the program may run it many times.
         unrolls: so that its loops over few vectors are unrolled.
+        is_inlined: it is part of the function of a loop.
         is_final: the code so far has nothing that LLVM should vectorise.
     """
 
@@ -101,7 +102,7 @@ class KernelContext:
         self.routines: dict[str, Routines] = {}
         self.level: int | None = None
         self.choice: Hashable = None
-        self.is_repeated = self.unrolls = False
+        self.is_repeated = self.unrolls = self.is_inlined = False
         self.is_final = lanes > 0
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:

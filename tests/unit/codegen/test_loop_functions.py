@@ -13,6 +13,7 @@ import pytest
 import hloc
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.loop_function import loop_functions, parameters_text
+from hloc.codegen.kernels.lanes import has_masks
 from hloc.codegen.llvm.object_file import optimized_text
 from hloc.codegen.llvm.routine import ONLY_SHORT_LOOPS, SHORT_LOOPS
 from hloc.codegen.llvm.target import host_target
@@ -298,13 +299,23 @@ ENTRY e {{
 """
 
 
-def test_a_state_of_few_vectors_stays_in_registers() -> None:
-    """It is stored after the loop only, a vector at a time."""
-    compiled: Any = hloc.compile(SHRINK.format(n=4 * LANES)).compiled
+@pytest.mark.parametrize("rest", [0] if has_masks(host_target()) else [0, 1])
+def test_a_state_of_few_vectors_stays_in_registers(rest: int) -> None:
+    """It is stored after the loop only, a vector at a time, then what the vectors leave."""
+    compiled: Any = hloc.compile(SHRINK.format(n=4 * LANES + rest)).compiled
     (unit,) = [u for u in compiled.units if u.level in (SHORT_LOOPS, ONLY_SHORT_LOOPS)]
     optimized = optimized_text(unit.text, host_target(), unit.level)
     assert optimized.count(f"= phi <{LANES} x float>") >= 4
     assert optimized.count(f"store <{LANES} x float>") == 4
+    assert optimized.count("store float") == rest
+
+
+def test_a_state_with_functions_is_not_unrolled() -> None:
+    """Each vector would have a copy of the function."""
+    text = SHRINK.replace("multiply(x, halves)", "exponential(x)")
+    compiled: Any = hloc.compile(text.format(n=4 * LANES)).compiled
+    kernels = [kernel.text for kernel in compiled.kernels]
+    assert not any("short loop" in text and "fma" in text for text in kernels)
 
 
 @pytest.mark.parametrize("n", [LANES, 12 * LANES, 13 * LANES, 2 * LANES + 1, 5])
