@@ -24,16 +24,14 @@ from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     few_features_form,
     kernel_by_features,
 )
+from hloc.codegen.cpu.emitters.convolution.padded_input import Padded, further, padded_copy
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
 from hloc.codegen.cpu.emitters.convolution.residues import Residue, residues_of, skips_holes
 from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     REMEMBERED,
     Convolution,
-    Padded,
     convolution_of,
-    further,
     gemm_of,
-    padded_copy,
 )
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import emit_packed

@@ -17,7 +17,7 @@ from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.cpu_plan import CpuPlan
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import sum_few_features
-from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
+from hloc.codegen.cpu.emitters.convolution.padded_input import Padded, further, padded_copy
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, reads_parts
@@ -39,7 +39,7 @@ from hloc.codegen.kernels.gemm_problem import (
 )
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import BF16, F16, F32, DType
+from hloc.dtypes import BF16, F16, F32
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -94,29 +94,6 @@ compile in 0.2 to 0.4 of the time.
 
 REMEMBERED = 256
 """Cache size of `windowed_gemm`: a program repeats convolutions, as do its fusions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Padded:
-    """A copy of the input with padding around and between its elements.
-
-    Attributes:
-        dims, strides: of the copy of one group of features, by dimension of the input.
-        low, steps: index of the first input element, and distance of consecutive ones.
-        groups, feature: number of groups of features, which lie apart, and the dimension of these.
-    """
-
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    low: tuple[int, ...]
-    steps: tuple[int, ...]
-    groups: int = 1
-    feature: int = 0
-
-    @property
-    def elements(self) -> int:
-        """Elements of the whole copy."""
-        return self.groups * prod(self.dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,39 +377,6 @@ def write(
     if moved:
         lhs = further(k, lhs, moved)
     emit_packed(k, found.product_on(k.target), lhs, rhs, offset + found.padded_bytes, epilogue)
-
-
-def further(k: KernelContext, array: IrArray, elements: int) -> IrArray:
-    """Return the array that begins `elements` further on."""
-    pointer = k.b.offset_pointer(array.pointer, elements * array.dtype.storage_bytes)
-    return IrArray(pointer, array.dtype, array.dims, array.strides)
-
-
-def padded_copy(
-    k: KernelContext,
-    lhs: IrArray,
-    p: Padded,
-    offset: int,
-    size: int,
-    dtype: DType | None = None,
-    *,
-    splits: bool = False,
-) -> IrArray:
-    """Copy the input into `size` bytes of zeros in scratch memory, as elements of `dtype`.
-
-    They are in parts if it `splits`.
-    """
-    dtype = dtype or lhs.dtype
-    target = k.b.offset_pointer(k.scratch, offset)
-    apart = tuple(x * step for x, step in zip(p.strides, p.steps, strict=True))
-    first = sum(low * stride for low, stride in zip(p.low, p.strides, strict=True))
-    by_group = list(lhs.dims)
-    by_group[p.feature] //= p.groups
-    group_step = by_group[p.feature] * lhs.strides[p.feature]
-    source = IrArray(lhs.pointer, lhs.dtype, (p.groups, *by_group), (group_step, *lhs.strides))
-    whole = IrArray(target, dtype, (p.groups, *p.dims), (prod(p.dims), *apart))
-    copy_lines(k, source, whole, first, size, splits=splits)
-    return IrArray(target, dtype, p.dims, p.strides)
 
 
 EMITTER = Emitter("windowed-convolution", plan, roots=("convolution",))
