@@ -109,9 +109,9 @@ def fills_vectors(inst: Instruction, target: Target) -> bool:
 
     Within a loop, LLVM unrolls the loops over the vectors and over what they leave, and keeps all
     in registers from one iteration to the next. Time relative to loops that LLVM vectorises, AVX2:
-    0.29 for a multiply-add of 64 f32, 0.15 for two states of 10, 0.55 of 30, 0.87 for conjugate
-    gradients; 1.2 for a state of 30 f64 that depends on the last two, which 16 registers do not
-    hold. With exp, 64 f32 would take 0.96, and 1.5 times as long to compile.
+    0.29 for a multiply-add of 64 f32, 0.29 for two states of 6, 0.15 of 10, 0.55 of 30, 0.87 for
+    conjugate gradients; 1.2 for a state of 30 f64 that depends on the last two, which 16 registers
+    do not hold. With exp, 64 f32 would take 0.96, and 1.5 times as long to compile.
     """
     members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
     if any(m.opcode.transcendental and not m.is_a("sqrt") for m in members):
@@ -123,7 +123,8 @@ def fills_vectors(inst: Instruction, target: Target) -> bool:
     is_whole = lanes > 0 and all(n % lanes == 0 for n in sizes)
     if not lanes or (has_masks(target) and not is_whole):
         return False  # a part of a long vector is many elements
-    return all(lanes <= n < (MOST_TRIPS + 1) * lanes for n in sizes)
+    least = min(lanes, max(lanes // 2, _FEWEST))  # fewer are unrolled one by one
+    return all(least <= n < (MOST_TRIPS + 1) * lanes for n in sizes)
 
 
 def pads_only(inst: Instruction) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.codegen.builder.loops import has_only_short_loops
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.loop_function import loop_functions, parameters_text
 from hloc.codegen.kernels.lanes import has_masks
@@ -308,6 +309,14 @@ def test_a_state_of_few_vectors_stays_in_registers(rest: int) -> None:
     assert optimized.count(f"= phi <{LANES} x float>") >= 4
     assert optimized.count(f"store <{LANES} x float>") == 4
     assert optimized.count("store float") == rest
+
+
+@pytest.mark.skipif(has_masks(host_target()), reason="parts of vectors are masked")
+def test_a_state_of_more_than_half_a_vector_has_only_short_loops() -> None:
+    """LLVM unrolls them, and makes vectors of what it can."""
+    compiled: Any = hloc.compile(SHRINK.format(n=LANES // 2 + 1)).compiled
+    (kernel,) = [kernel.text for kernel in compiled.kernels if "fadd" in kernel.text]
+    assert has_only_short_loops(kernel)
 
 
 def test_a_state_with_functions_is_not_unrolled() -> None:
