@@ -277,8 +277,10 @@ def _written(
     k.choice, k.is_repeated, k.is_inlined = form.choice, form.is_repeated, form.is_inlined
     # Unrolled, k-means takes 0.56 of the time (AVX2), a Viterbi step 0.79, heat equations 0.88.
     k.unrolls = form.is_repeated and form.lanes > 0
-    trips, most = plan.extent // (form.lanes or 1), MOST_TRIPS if k.unrolls else _FEW_TRIPS
-    if split is None and trips <= most:
+    has_few = plan.extent <= _FEW_TRIPS
+    if k.unrolls:
+        has_few = plan.extent // form.lanes <= MOST_TRIPS
+    if split is None and has_few:
         k.begin, k.end = 0, plan.extent
     if on_stack:
         k.scratch = k.b.allocate(U8, scratch)
