@@ -166,7 +166,8 @@ class LlvmBuilder(ElementBuilder):
         first, second = self.operand(on_true, lanes), self.operand(on_false, lanes)
         text = f"select {which} {pred.text}, {kind} {first}, {kind} {second}"
         found = self._assigned(on_true.dtype, text, lanes)
-        self._chosen.add(found.text)
+        if self.is_avx2:
+            self._chosen.add(found.text)
         return found
 
     # ---- native f16 arithmetic: the same bits as by way of f32
@@ -399,7 +400,7 @@ class LlvmBuilder(ElementBuilder):
         other ones alone, with `vmaskmov`, which takes AMD's processors 12 cycles and more: the loop
         of a Mandelbrot set then takes 4.7 times as long.
         """
-        if not self.is_avx2 or text not in self._chosen:
+        if text not in self._chosen:
             return text
         return self.fn.value(f"freeze {kind} {text}")
 
