@@ -29,7 +29,10 @@ Time relative to packing, AVX2: 0.18 for 2048x2048x2, 0.42 for 2048x2048x8, 0.49
 """
 
 MAX_UNITS_ROWS = 16
-"""The same rows where an instruction multiplies four times as many packed bytes."""
+"""The same rows where an instruction multiplies four times as many packed bytes.
+
+Not measured: so few rows are read once where packing reads and writes the longer side before.
+"""
 
 
 def byte_inner_gemm(p: PackedGemm, target: Target) -> InnerGemm | None:
