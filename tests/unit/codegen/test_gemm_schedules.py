@@ -146,14 +146,19 @@ def test_two_accumulators_are_not_exchanged_for_one() -> None:
 @pytest.mark.parametrize(
     ("case", "l2_kib", "expected"),
     [
-        ((128, 768, 3072), 512, (128, 768)),  # 384 KiB of packed columns
-        ((128, 768, 3072), 2048, (224, 384)),  # the next block of as many is prefetched
-        ((128, 640, 384), 512, (384, 640)),  # one panel holds all columns
-        ((128, 1024, 1024), 512, (512, 352)),  # blocks of k
+        ((128, 768, 3072), 512, (112, 384)),  # the next block of as many columns is prefetched
+        ((128, 768, 3072), 2048, (224, 384)),
+        ((24, 768, 768), 512, (48, 384)),  # fewer: nothing prefetches the first block
+        ((128, 640, 384), 512, (128, 320)),
+        ((128, 1024, 1024), 512, (112, 352)),
         ((128, 1024, 1024), 2048, (240, 352)),
-        ((300, 768, 3072), 1024, (320, 768)),  # too many rows for that
+        ((300, 768, 3072), 512, (112, 384)),
+        ((300, 768, 3072), 1024, (224, 384)),
         ((300, 768, 3072), 2048, (224, 384)),
-        ((1024, 768, 3072), 512, (320, 768)),  # packing counts less for many rows
+        ((600, 640, 384), 512, (384, 640)),  # one panel holds all columns
+        ((400, 768, 3072), 512, (320, 768)),  # too many rows for that
+        ((1024, 768, 3072), 512, (320, 768)),
+        ((200, 1024, 1024), 256, (512, 352)),  # blocks of k
         ((1000, 1100, 900), 512, (512, 368)),
         ((1000, 1100, 900), 2048, (192, 1100)),
         ((2048, 1024, 256), 512, (256, 1024)),

@@ -51,9 +51,9 @@ Time over that of 1,024 columns, with 16 columns a panel: 0.88 for 128x768x768, 
 rows.
 """
 
-AHEAD_SHARE = 0.6
-"""Most of the second-level cache that a block of k of the rows and two blocks of the columns may
-fill for the second of these to be prefetched."""
+AHEAD_BYTES, AHEAD_SHARE = 5 << 18, 2.5
+"""Most bytes of a block of k of the rows and two blocks of the columns for the second of these to
+be prefetched, and most of it over the size of the second-level cache, from which rows may fall."""
 
 _BLOCKS = (64, 128, 256, 512, COLUMN_BLOCK, 4 * COLUMN_BLOCK)
 """Columns that may be packed at a time."""
@@ -156,7 +156,8 @@ def prefetches(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic, target: T
         return False
     rows_bytes = p.sizes[0] * s.deep * p.sources[0].storage_bytes
     columns_bytes = s.span * s.block * arithmetic.operand_bytes
-    return rows_bytes + 2 * columns_bytes <= AHEAD_SHARE * target.l2_bytes
+    most = min(AHEAD_BYTES, AHEAD_SHARE * target.l2_bytes)
+    return rows_bytes + 2 * columns_bytes <= most
 
 
 def keeps_rows(s: GemmSchedule, p: PackedGemm, arithmetic: Arithmetic) -> bool:

@@ -58,14 +58,17 @@ for 128x512x2048 and 300x768x3072; 1.04 for 784x512x512, 1.06 for 2048x512x512, 
 more often.
 """
 
-AHEAD_ROWS_SHARE, AHEAD_COLUMNS_SHARE = 1 / 4, 1 / 6
-"""Parts of the second-level cache for gemms whose next columns are prefetched: the most that a
-block of k of all rows may fill, and what a block of columns fills, so that the next fits, too.
+AHEAD_ROWS_BYTES, AHEAD_COLUMNS_BYTES = 1 << 19, (1 << 20) // 3
+"""Most bytes of a block of k of all rows, for gemms whose next columns are prefetched, and of a
+block of columns. The columns take as many bytes as the rows, but from a sixth to a third of the
+second-level cache, so that the next fit, too: with fewer, rows are read more often; with more, the
+first columns, which nothing prefetches, are a larger part.
 
-Time relative to larger blocks without prefetching, columns not in a cache: AVX-512 0.80 for
-49x512x4608 and 49x2048x512, 0.82 for 24x768x768, 0.85 for 128x3072x768, 0.90 for 128x768x768, 0.95
-for 128x768x3072, 0.97 for 300x768x768; AVX2 0.83 for 49x512x4608, 0.93 for 128x768x3072. Small
-blocks of 1024x768x3072, whose rows are then read from the third level, take 1.1.
+Time relative to larger blocks without prefetching, columns not in a cache: AVX-512, cache of 2 MB,
+0.80 for 49x512x4608 and 49x2048x512, 0.82 for 24x768x768, 0.85 for 128x3072x768, 0.90 for
+128x768x768, 0.95 for 128x768x3072, 0.97 for 300x768x768; AVX2, 512 KB, 0.83 for 49x512x4608, 0.92
+for 197x768x3072, 0.91 for 300x768x768, 0.88 for 50x2048x2048. Small blocks of 1024x768x3072, whose
+rows are then read from the third level, take 1.1.
 """
 
 MIN_WHOLE_COLUMNS = 128
@@ -360,9 +363,9 @@ def _vector_blocks(p: PackedGemm, l2_bytes: int) -> tuple[int, int, bool]:
         return _large_blocks(p, l2_bytes)
     block, bytes_ = _depth_block(p), 8 if p.result is F64 else 4
     rows_bytes = p.sizes[0] * block * p.sources[0].storage_bytes
-    is_small = rows_bytes <= AHEAD_ROWS_SHARE * l2_bytes
+    is_small = rows_bytes <= min(AHEAD_ROWS_BYTES, l2_bytes)
     if is_small and moves_columns(p) and (_are_in_place(p) or may_keep_rows(p, bytes_)):
-        fitting = int(AHEAD_COLUMNS_SHARE * min(l2_bytes, 2 * PANEL_BYTES))
+        fitting = min(max(rows_bytes, l2_bytes // 6), l2_bytes // 3, AHEAD_COLUMNS_BYTES)
         return fitting // (block * bytes_), block, False
     return _large_blocks(p, l2_bytes)
 
