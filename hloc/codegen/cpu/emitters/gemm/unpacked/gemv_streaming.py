@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.gemm.unpacked.few_rows import FewRows, sums_floats
@@ -124,7 +125,7 @@ def emit_gemv_streaming(
     whole = k.math.mul(k.math.div(columns, COLUMN_MULTIPLE), COLUMN_MULTIPLE)
     numbers = (
         p.depth.size,
-        p.column_block,
+        _even_block(k.math, whole, p.column_block),
         p.row.lhs,
         p.depth.lhs,
         p.depth.rhs,
@@ -145,3 +146,13 @@ def emit_gemv_streaming(
             # The last vector overlaps finished columns, for which it computes the same sums.
             with k.body.when(k.math.compare("NE", whole, columns)):
                 call(COLUMN_MULTIPLE, k.math.sub(columns, COLUMN_MULTIPLE))
+
+
+def _even_block(math: IndexMath, columns: IndexValue, most: int) -> IndexValue:
+    """Return the columns of a block, at most `most`, that divide all nearly evenly.
+
+    A last block of few columns would read short pieces of memory far apart.
+    """
+    blocks = math.maximum(math.ceiling_div(columns, most), 1)
+    multiples = math.ceiling_div(math.ceiling_div(columns, blocks), COLUMN_MULTIPLE)
+    return math.mul(math.maximum(multiples, 1), COLUMN_MULTIPLE)
