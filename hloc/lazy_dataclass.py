@@ -3,19 +3,21 @@
 The standard decorator compiles up to eight functions when a class is defined, 0.7 ms for
 a frozen one. A command of hloc loads some 300 classes and instantiates a third of them, so this
 took more than a third of its start. Here a class gets its fields and slots at once, and `__init__`,
-`__eq__` and `__hash__` after some calls, which go from field to field; classes with as many fields
-of the same kind share compiled code. Otherwise it is a dataclass: `fields`, `replace`, `asdict`,
-pickling and type checkers treat it as one.
+`__eq__` and `__hash__` after some calls, which go from field to field: most classes make fewer
+objects. Classes with as many fields of the same kind share compiled code. Otherwise it is a
+dataclass: `fields`, `replace`, `asdict`, pickling and type checkers treat it as one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import repeat
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -30,12 +32,8 @@ else:
         return _dataclass(cls, **options)
 
 
-_PLAIN_CALLS = 10
-"""Calls of a method before it is compiled, which takes as long as 10 to 100 of them.
-
-Most classes that a small program is the first to use make fewer objects: their methods took 1 ms
-of the 13 in which a product compiles, and take 0.2.
-"""
+_PLAIN_CALLS = 32
+"""Calls of a method before it is compiled, which takes as long as about as many of them."""
 
 _Plain = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Does what a method does; `_UNFIT` if its arguments are not simply right."""
@@ -127,40 +125,67 @@ def _compile_later(cls: Any, name: str, plain: _Plain, compiled: Callable[[], An
 
 
 def _plain_init(cls: Any, frozen: bool) -> _Plain:
-    fields: tuple[dataclasses.Field[Any], ...] = ()
-    positional: list[str] = []
-    missing, put = dataclasses.MISSING, object.__setattr__ if frozen else setattr
+    """Return what sets all fields; C code goes from one to the next, as in the methods below."""
+    put = object.__setattr__ if frozen else setattr
     has_more = hasattr(cls, "__post_init__")
+    known: _Parameters | None = None
 
     def init(self: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        nonlocal fields, positional
-        if not fields:
-            fields = dataclasses.fields(cls)
-            positional = [field.name for field in fields if field.init and not field.kw_only]
-        given = dict(zip(positional, args, strict=False)) | keywords
-        if len(given) != len(args) + len(keywords):
+        nonlocal known
+        if known is None:
+            known = _parameters(cls)
+        values = dict(zip(known.positional, args, strict=False)) | keywords
+        if len(values) != len(args) + len(keywords):
             return _UNFIT  # too many, or one given twice
-        values, used = [], 0
-        for field in fields:
-            name = field.name
-            if field.init and name in given:
-                values.append((name, given[name]))
-                used += 1
-            elif field.default_factory is not missing:
-                values.append((name, field.default_factory()))
-            elif field.default is not missing:
-                values.append((name, field.default))
-            elif field.init:
+        if values.keys() != known.names or known.names != known.fields:
+            if not values.keys() <= known.names:
                 return _UNFIT
-        if used != len(given):
-            return _UNFIT
-        for name, value in values:
-            put(self, name, value)
+            values = known.defaults | values
+            for name, factory in known.factories:
+                if name not in values:
+                    values[name] = factory()
+            if values.keys() != known.fields:
+                return _UNFIT
+        deque(map(put, repeat(self), values, values.values()), maxlen=0)
         if has_more:
             self.__post_init__()
         return None
 
     return init
+
+
+class _Parameters(NamedTuple):
+    """What `__init__` takes and sets, by the names of fields.
+
+    Attributes:
+        positional: parameters that may be given by position.
+        names: all parameters.
+        fields: those that it sets.
+        defaults, factories: their values if they are not given.
+    """
+
+    positional: list[str]
+    names: frozenset[str]
+    fields: frozenset[str]
+    defaults: dict[str, Any]
+    factories: list[tuple[str, Callable[[], Any]]]
+
+
+def _parameters(cls: Any) -> _Parameters:
+    positional, names, defaults, factories = list[str](), list[str](), dict[str, Any](), []
+    for field in dataclasses.fields(cls):
+        name = field.name
+        if field.init:
+            names.append(name)
+            if not field.kw_only:
+                positional.append(name)
+        if field.default is not dataclasses.MISSING:
+            defaults[name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            factories.append((name, field.default_factory))
+    parameters = frozenset(names)
+    fields = parameters.union(defaults, (name for name, _ in factories))
+    return _Parameters(positional, parameters, fields, defaults, factories)
 
 
 def _plain_eq(cls: Any) -> _Plain:
@@ -173,14 +198,14 @@ def _plain_eq(cls: Any) -> _Plain:
         if other.__class__ is not self.__class__:
             return NotImplemented
         names = _compared(cls)
-        return [getattr(self, n) for n in names] == [getattr(other, n) for n in names]
+        return [*map(getattr, repeat(self), names)] == [*map(getattr, repeat(other), names)]
 
     return eq
 
 
 def _plain_hash(cls: Any) -> _Plain:
     def value(self: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        return _UNFIT if args or keywords else hash(tuple(getattr(self, n) for n in _hashed(cls)))
+        return _UNFIT if args or keywords else hash((*map(getattr, repeat(self), _hashed(cls)),))
 
     return value
 

@@ -230,6 +230,29 @@ def test_wrong_arguments_of_the_first_calls_and_of_later_ones() -> None:
         assert named(name="c").name == "c"
 
 
+@BOTH
+def test_first_calls_take_the_parameters_of_all_kinds(decorator: Decorator) -> None:
+    @decorator(slots=True)
+    class Kinds:
+        given: int
+        number: int = dataclasses.field(default=1, kw_only=True)
+        parts: list[int] = dataclasses.field(default_factory=list)
+        ours: int = dataclasses.field(default=7, init=False)
+        empty: list[int] = dataclasses.field(default_factory=list, init=False)
+        unset: int = dataclasses.field(init=False)
+
+    kinds: Any = Kinds
+    made = kinds(2, [3], number=4)
+    assert (made.given, made.number, made.parts, made.ours, made.empty) == (2, 4, [3], 7, [])
+    assert not hasattr(made, "unset")
+    other = kinds(given=2)
+    assert (other.number, other.parts, other.ours, other.empty) == (1, [], 7, [])
+    assert other.empty is not made.empty
+    for arguments, keywords in (((2, [], 1), {}), ((2,), {"ours": 1}), ((), {"parts": []})):
+        with pytest.raises(TypeError, match=r"__init__\(\)"):
+            kinds(*arguments, **keywords)
+
+
 def test_pickling_before_and_after_methods_are_compiled() -> None:
     data = pickle.dumps(Kept(1))
     assert pickle.loads(data) == Kept(1)
