@@ -20,7 +20,7 @@ number of parts claimed so far, and the estimated time of the kernel in nanoseco
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 from hloc.codegen.cpu.split_kernel import Split, worker_bytes
 from hloc.codegen.cpu.subnormals import FloatMode
@@ -52,6 +52,12 @@ def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
     The numbers are those of `split_numbers`. With a `mode`, all threads flush subnormals.
     """
     name = f"split_{arguments}{'_flushed' if mode else ''}"
+    types = ", ".join(["ptr", "ptr", *["i64"] * len(_NUMBERS), *["ptr"] * arguments])
+    source = partial(_text, name, arguments, mode)
+    return Routines(name, (f"declare void @{name}({types})",), source, 0)
+
+
+def _text(name: str, arguments: int, mode: FloatMode | None) -> str:
     numbers = ("ptr %threads", "ptr %kernel", *(f"i64 %{number}" for number in _NUMBERS))
     arrays = [f"ptr %a{i}" for i in range(arguments)]
     lines = [
@@ -64,8 +70,7 @@ def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
         *_task(arguments, mode),
         "}",
     ]
-    types = ", ".join(["ptr", "ptr", *["i64"] * len(_NUMBERS), *["ptr"] * arguments])
-    return Routines(name, (f"declare void @{name}({types})",), "\n".join(lines) + "\n", 0)
+    return "\n".join(lines) + "\n"
 
 
 def split_numbers(extent: int, split: Split, scratch_bytes: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import llvmlite
@@ -220,11 +220,17 @@ def undefined_symbols(data: bytes) -> tuple[str, ...]:
     """
     if data[:5] != b"\x7fELF\x02":
         return ()
+    header = _ELF64_HEADER.unpack_from(data)
+    offset, size, count = header[6], header[11], header[12]
+    sections = [*_SECTION_HEADER.iter_unpack(data[offset : offset + size * count])]
     result: set[str] = set()
-    defined = {""}
-    for name, section in _elf_symbols(data):
-        (defined if section else result).add(name)
-    return tuple(sorted(result - defined))
+    for section in sections:
+        if section[1] == _SYMBOL_TABLE_SECTION:
+            symbols = _SYMBOL.iter_unpack(data[section[4] : section[4] + section[5]])
+            names = sections[section[6]][4]
+            for at in [names + name for name, _, _, place, _, _ in symbols if place == 0]:
+                result.add(data[at : data.index(b"\0", at)].decode("ascii", "replace"))
+    return tuple(sorted(result - {""}))
 
 
 def check_symbols(data: bytes, *, also: frozenset[str] = frozenset()) -> None:
@@ -232,18 +238,3 @@ def check_symbols(data: bytes, *, also: frozenset[str] = frozenset()) -> None:
     foreign = [s for s in undefined_symbols(data) if s not in ALLOWED_SYMBOLS and s not in also]
     if foreign:
         raise InternalError(f"generated code refers to unknown symbols: {', '.join(foreign)}")
-
-
-def _elf_symbols(data: bytes) -> Iterator[tuple[str, int]]:
-    """Yield (name, section number) of every symbol; section 0 means undefined."""
-    header = _ELF64_HEADER.unpack_from(data)
-    offset, size, count = header[6], header[11], header[12]
-    sections = [_SECTION_HEADER.unpack_from(data, offset + i * size) for i in range(count)]
-    for section in sections:
-        if section[1] != _SYMBOL_TABLE_SECTION:
-            continue
-        names = sections[section[6]]
-        for at in range(section[4], section[4] + section[5], _SYMBOL.size):
-            name, _info, _other, index, _value, _size = _SYMBOL.unpack_from(data, at)
-            start = names[4] + name
-            yield data[start : data.index(b"\0", start)].decode("ascii", "replace"), index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -47,6 +48,7 @@ def _deferred(name: str, module: str, *roots: str) -> Emitter[KernelContext]:
     return Emitter(name, _DeferredPlan(module), roots)
 
 
+@cache
 def import_all() -> None:
     """Import the deferred emitters, so that no later compilation waits for them."""
     for emitter in EMITTERS:
