@@ -124,6 +124,26 @@ def _slice_text(text: str) -> str:
     return f"{{{', '.join(ranges)}}}" if ranks <= {1, 2} else ""
 
 
+def _dim_labels_text(text: str) -> str:
+    left, _, output = text.partition("->")
+    lhs, _, kernel = left.partition("_")
+    digits = "0123456789?"
+    parts = ((lhs, "bf"), (kernel, "io"), (output, "bf"))
+    is_right = all(len(part) > 1 and not part.strip(digits + roles) for part, roles in parts)
+    return f"{lhs}_{kernel}->{output}" if is_right else ""
+
+
+def _padding_text(text: str) -> str:
+    dims = [_all_ints(dim) for dim in text.split("x")]
+    is_right = all(len(dim) == 2 or (len(dim) == 3 and dim[2][0] != "-") for dim in dims)
+    return "x".join(map("_".join, dims)) if is_right else ""
+
+
+def _words_text(text: str) -> str:
+    words = _all_words(text)
+    return f"{{{','.join(words)}}}" if words else ""
+
+
 def _aliases_text(text: str, *, with_kinds: bool) -> str:
     return ", ".join(
         [
@@ -135,15 +155,18 @@ def _aliases_text(text: str, *, with_kinds: bool) -> str:
 
 
 _SPELLINGS: dict[str, Callable[[str], str]] = {
+    "dim_labels": _dim_labels_text,
     "input_output_alias": lambda text: f"{{ {_aliases_text(text, with_kinds=True)} }}",
     "int_list": _list_text,
     "int_lists": _lists_text,
     "output_to_operand_aliasing": lambda text: f"{{{_aliases_text(text, with_kinds=False)}}}",
+    "padding": _padding_text,
     "replica_groups": _lists_text,
     "slice": _slice_text,
     "window": lambda text: (
         "{" + " ".join([f"{key}={value}" for key, value in _all_window_fields(text)]) + "}"
     ),
+    "words": _words_text,
 }
 """How XLA spells what is found in a text: one that is spelled so needs no pattern of its rule.
 

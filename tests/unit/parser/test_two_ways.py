@@ -170,17 +170,21 @@ def test_usual_spellings_need_no_lark(rule: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
+        ("dim_labels", "b01f_01io->b01f"),
+        ("dim_labels", "bf012?_oi012->bf012"),
         ("entry_computation_layout", "{(f32[2]{0}, s32[])->f32[2]{0}}"),
         ("entry_computation_layout", "{((f32[1], u8[]))->()}"),
         ("input_output_alias", "{ {0}: (0, {}, may-alias), {1,2}: (3, {4}, must-alias) }"),
         ("int_list", "{2,0,1}"),
         ("int_lists", "{{0,1},{2,3}}"),
         ("output_to_operand_aliasing", "{{0,1}: (0, {2}), {}: (12, {})}"),
+        ("padding", "1_1_0x0_-1x-2_3_1"),
         ("replica_groups", "{{0,1},{2,3}}"),
         ("shape", "(f32[2], (), (pred[?]))"),
         ("shapes", "{f32[2]{0}, (s32[])}"),
         ("slice", "{[0:8], [1:32:3]}"),
         ("window", "{size=3x3 pad=1_1x-1_1}"),
+        ("words", "{highest,default}"),
     ],
 )
 def test_what_xla_prints_needs_no_pattern_of_its_rule(
@@ -203,6 +207,9 @@ def test_what_xla_prints_needs_no_pattern_of_its_rule(
         ("int_list", "{2,,1}"),
         ("int_lists", "{{0,1}{2,3}}"),
         ("output_to_operand_aliasing", "{{0}: (0, {}, may-alias)}"),
+        ("dim_labels", "b_io->b"),
+        ("padding", "1_1_-1"),
+        ("padding", "1_1x0_0_0_0"),
         ("replica_groups", "{{0,1},2}"),
         ("shape", "(f32[2],, s32[])"),
         ("shape", "(f32[2] s32[])"),
@@ -211,6 +218,7 @@ def test_what_xla_prints_needs_no_pattern_of_its_rule(
         ("slice", "{[0]}"),
         ("slice", "{[0:1:2:3]}"),
         ("window", "{size=3x3  pad=1_1x1_1}"),
+        ("words", "{a b}"),
     ],
 )
 def test_what_looks_printed_but_is_not_is_read_as_by_the_grammar(rule: str, text: str) -> None:
