@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import repeat
 from reprlib import recursive_repr
+from sys import maxsize
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,7 +135,13 @@ def _plain_init(cls: Any, frozen: bool) -> _Plain:
         nonlocal known
         if known is None:
             known = _parameters(cls)
-        values = dict(zip(known.positional, args, strict=False)) | keywords
+        names, needed, rest = known.positional, known.needed, known.rest
+        if not keywords and needed <= len(args) <= len(names):
+            deque(map(put, repeat(self), names, args + rest[len(args) - needed :]), maxlen=0)
+            if has_more:
+                self.__post_init__()
+            return None
+        values = dict(zip(names, args, strict=False)) | keywords
         if len(values) != len(args) + len(keywords):
             return _UNFIT  # too many, or one given twice
         if values.keys() != known.names or known.names != known.fields:
@@ -159,12 +166,16 @@ class _Parameters(NamedTuple):
 
     Attributes:
         positional: parameters that may be given by position.
+        needed, rest: how many of these have no default, and the defaults of the others; if it sets
+            more than these, a number that is out of reach.
         names: all parameters.
         fields: those that it sets.
         defaults, factories: their values if they are not given.
     """
 
     positional: list[str]
+    needed: int
+    rest: tuple[Any, ...]
     names: frozenset[str]
     fields: frozenset[str]
     defaults: dict[str, Any]
@@ -185,7 +196,10 @@ def _parameters(cls: Any) -> _Parameters:
             factories.append((name, field.default_factory))
     parameters = frozenset(names)
     fields = parameters.union(defaults, (name for name, _ in factories))
-    return _Parameters(positional, parameters, fields, defaults, factories)
+    is_plain = len(positional) == len(fields) and not factories
+    needed = len(positional) - len(defaults) if is_plain else maxsize
+    rest = tuple(defaults.values())
+    return _Parameters(positional, needed, rest, parameters, fields, defaults, factories)
 
 
 def _plain_eq(cls: Any) -> _Plain:
