@@ -195,10 +195,18 @@ def _kept(name: str) -> Program | None:
 
 def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, source_digest())
-    parts = (options, machine, sorted(registered_targets()), versions)
-    digest.update("\0".join(("", *map(str, parts))).encode())
+    digest.update(_conditions(options, machine, registered_targets(), source_digest()))
     return f"program-{digest.hexdigest()[:40]}.bin"
+
+
+@cache
+def _conditions(
+    options: CompileOptions, machine: Target, targets: frozenset[str], sources: str
+) -> bytes:
+    """Return what a program depends on besides its text, as bytes."""
+    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, sources)
+    parts = (options, machine, sorted(targets), versions)
+    return "\0".join(("", *map(str, parts))).encode()
 
 
 @cache

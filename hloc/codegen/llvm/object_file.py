@@ -226,11 +226,12 @@ def undefined_symbols(data: bytes) -> tuple[str, ...]:
     result: set[str] = set()
     for section in sections:
         if section[1] == _SYMBOL_TABLE_SECTION:
-            symbols = _SYMBOL.iter_unpack(data[section[4] : section[4] + section[5]])
+            first = section[4] + section[7] * _SYMBOL.size  # those before are local, so defined
+            symbols = _SYMBOL.iter_unpack(data[first : section[4] + section[5]])
             names = sections[section[6]][4]
             for at in [names + name for name, _, _, place, _, _ in symbols if place == 0]:
                 result.add(data[at : data.index(b"\0", at)].decode("ascii", "replace"))
-    return tuple(sorted(result - {""}))
+    return tuple(sorted(result))
 
 
 def check_symbols(data: bytes, *, also: frozenset[str] = frozenset()) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.lane_builder import LaneBuilder
@@ -64,13 +63,16 @@ def routine_unit(
     lanes: int = 0,
 ) -> Routines:
     """Return a unit of one function; `write` generates its text on demand."""
+    texts: list[str] = []
 
     def text() -> str:
-        w = RoutineWriter(name, parameters, target, lanes)
-        write(w)
-        return w.unit_text()
+        if not texts:
+            w = RoutineWriter(name, parameters, target, lanes)
+            write(w)
+            texts.append(w.unit_text())
+        return texts[0]
 
-    return Routines(name, (declaration(name, parameters),), cache(text), level)
+    return Routines(name, (declaration(name, parameters),), text, level)
 
 
 def named_parameters(reads: str = "", writes: str = "", numbers: str = "") -> tuple[str, ...]:

@@ -6,7 +6,9 @@ around the routine. Tables of offsets describe the operands.
 
 from __future__ import annotations
 
+from dataclasses import field
 from itertools import product
+from math import prod
 
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PARTS
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.micro_kernel import RUN_STEPS
@@ -157,6 +159,7 @@ class PackedGemm:
     Attributes:
         outer: loops around the routine, slowest first.
         rows, columns, depth: axes of the two sides and of k, slowest first.
+        sizes: number of rows, columns and steps of k.
         splits: elements are f32, and matrix registers of bf16 may multiply their parts.
         rows_in_parts: where they do, memory holds the rows in parts, a line of each for every
             `PART_STEPS` steps of k.
@@ -171,11 +174,11 @@ class PackedGemm:
     result: DType
     splits: bool = False
     rows_in_parts: bool = False
+    sizes: tuple[int, int, int] = field(init=False, repr=False, compare=False)
 
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Rows, columns and depth."""
-        return _elements(self.rows), _elements(self.columns), _elements(self.depth)
+    def __post_init__(self) -> None:
+        sizes = [prod(axis.size for axis in axes) for axes in (self.rows, self.columns, self.depth)]
+        object.__setattr__(self, "sizes", tuple(sizes))
 
     @property
     def is_narrow(self) -> bool:
@@ -250,14 +253,6 @@ class PackedGemm:
         total = 8 if self.result is F64 else 4
         others = {2} if self.sources in BYTE_PRODUCTS else set()
         return {total, _matrix_bytes(self)} | others
-
-
-def _elements(axes: tuple[Axis, ...]) -> int:
-    """Return the product of the sizes; a plain loop, since planning asks some hundred times."""
-    found = 1
-    for axis in axes:
-        found *= axis.size
-    return found
 
 
 def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
