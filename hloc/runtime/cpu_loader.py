@@ -1,6 +1,7 @@
-"""Loads objects into memory with LLVM's linker and returns the address of the entry function.
+"""Loads objects into memory and returns the address of the entry function.
 
-The linker resolves the allowed symbols and no others, so code can call nothing else.
+Objects for x86-64 and Linux are placed by hloc (`elf_loader.py`), others by LLVM's linker. Both
+resolve the allowed symbols and no others, so code can call nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hloc.codegen.llvm.target import Target, create_target_machine
 from hloc.codegen.plan.pointer_table import ENTRY
 from hloc.errors import InternalError
 from hloc.lazy_dataclass import dataclass
+from hloc.runtime.elf_loader import load_elf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +32,7 @@ class LoadedCode:
     """
 
     addresses: tuple[int, ...]
-    _tracker: llvm.ResourceTracker
+    _owner: object
 
     @property
     def address(self) -> int:
@@ -98,6 +100,10 @@ def load_functions(
     objects: Sequence[bytes], target: Target, functions: Sequence[str], allowed: frozenset[str]
 ) -> LoadedCode:
     """Link objects that may call the `allowed` functions of the C library, and find `functions`."""
+    if target.triple.startswith("x86_64") and "linux" in target.triple:
+        placed = load_elf(objects, functions, lambda n: _address(n) if n in allowed else None)
+        if placed is not None:
+            return LoadedCode(*placed)
     return _linker(target).load(objects, functions, allowed)
 
 
