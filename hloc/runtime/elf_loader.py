@@ -79,7 +79,7 @@ class Image:
             raise _Unknown
         if not flags & _ALLOC:
             return None
-        if kind != _PROGBITS or flags & (_WRITE | _TLS):
+        if kind != _PROGBITS or flags & (_WRITE | _TLS) or offset + size > len(data):
             raise _Unknown
         self._align(alignment)
         place = len(self.data)
