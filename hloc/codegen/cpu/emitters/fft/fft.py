@@ -149,6 +149,7 @@ class _Writer(RowPasses):
         p = self._row_plan(a, source, target)
         if p.halves or p.joins or not is_convolved(a.n):
             self.tabulate(a.n)
+        self.row_dims = p.others
         self.all_vectors = self.all_vectors and _ELEMENTS not in (p.load, p.store)
         with self._groups(p) as (first, width):
 

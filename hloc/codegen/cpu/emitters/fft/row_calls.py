@@ -39,6 +39,7 @@ class RowCalls:
         part: the type of real and imaginary parts.
         rows: two sets of rows in scratch memory; loads go to the first.
         starts: the table of row offsets for routines.
+        row_dims: the dimensions that tell rows apart, the slowest first.
     """
 
     def __init__(self, k: KernelContext) -> None:
@@ -52,6 +53,7 @@ class RowCalls:
         parts = [k.b.offset_pointer(k.scratch, size * i) for i in range(4)]
         self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
         self.starts = k.b.allocate(S64, self.lanes)
+        self.row_dims: Sequence[int] = ()
 
     # ---------------------------------------------------------------- rows in vectors
 
@@ -140,9 +142,18 @@ class RowCalls:
     def _starts(self, array: IrArray, place: RowPlace) -> Value:
         """Return the table of row offsets, in floats."""
         m, scale = self.math, 2 if array.dtype.is_complex else 1
+
+        def start(lane: int) -> IndexValue:
+            return m.mul(m.linear(place(lane)(0), array.strides), scale)
+
+        first = start(0)
         for lane in range(self.lanes):
-            start = m.mul(m.linear(place(lane)(0), array.strides), scale)
-            self.b.store(self.starts, lane, m.value(start))
+            if len(self.row_dims) == 1:
+                step = array.strides[self.row_dims[0]] * scale
+                at = m.add(first, lane * step)
+            else:
+                at = start(lane)
+            self.b.store(self.starts, lane, m.value(at))
         return self.starts
 
     @staticmethod
