@@ -60,25 +60,29 @@ class Image:
             raise _Unknown
         start, count = header[6], header[12]
         sections = [*_SECTION.iter_unpack(data[start : start + count * _SECTION.size])]
-        places: list[int | None] = [self._placed(data, section) for section in sections]
+        places: list[int | None] = []
         names: list[int | str] = []
+        references: list[tuple[int, ...]] = []
+        for section in sections:
+            places.append(self._placed(data, section) if section[2] & _ALLOC else None)
+            if section[1] == _RELA:
+                references.append(section)
+            elif section[1] == _GROUP:
+                raise _Unknown
         for section in sections:
             if section[1] == _SYMTAB:
                 names = self._named(data, section, sections[section[6]], places)
-        for section in sections:
-            if section[1] == _RELA and (place := places[section[7]]) is not None:
-                table = data[section[4] : section[4] + section[5]]
+        for section in references:
+            place = places[section[7]]
+            table = data[section[4] : section[4] + section[5]]
+            if place is not None:
                 for at, info, addend in _RELOCATION.iter_unpack(table):
-                    kind, symbol = info & 0xFFFFFFFF, names[info >> 32]
-                    self._relocations.append((kind, place + at, symbol, addend))
+                    entry = (info & 0xFFFFFFFF, place + at, names[info >> 32], addend)
+                    self._relocations.append(entry)
 
-    def _placed(self, data: bytes, section: tuple[int, ...]) -> int | None:
-        """Append a section; return its place, None if it does not belong in memory."""
+    def _placed(self, data: bytes, section: tuple[int, ...]) -> int:
+        """Append a section that belongs in memory; return its place."""
         _, kind, flags, _, offset, size, _, _, alignment, _ = section
-        if kind == _GROUP:
-            raise _Unknown
-        if not flags & _ALLOC:
-            return None
         if kind != _PROGBITS or flags & (_WRITE | _TLS) or offset + size > len(data):
             raise _Unknown
         self._align(alignment)
