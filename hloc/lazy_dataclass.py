@@ -33,6 +33,11 @@ else:
         return _dataclass(cls, **options)
 
 
+def field_values(record: Any) -> tuple[Any, ...]:
+    """Return the values of the fields of a class with slots, without the copies of `astuple`."""
+    return (*map(getattr, repeat(record), record.__slots__),)
+
+
 _PLAIN_CALLS = 32
 """Calls of a method before it is compiled, which takes as long as about as many of them."""
 

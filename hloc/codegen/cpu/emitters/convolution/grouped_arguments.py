@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 
-from hloc.lazy_dataclass import dataclass
+from hloc.lazy_dataclass import dataclass, field_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def grouped_numbers(
         batch: the outermost dimension.
         spatial: the others.
     """
-    found = [*features, *astuple(batch)]
+    found = [*features, *field_values(batch)]
     for d in spatial:
-        found += [*astuple(d.outer), d.held, d.window, d.stride, d.pad, d.dilation, d.rhs]
+        found += [*field_values(d.outer), d.held, d.window, d.stride, d.pad, d.dilation, d.rhs]
     return found

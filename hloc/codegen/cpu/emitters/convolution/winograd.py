@@ -12,7 +12,6 @@ output features if there is only one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from functools import partial
 from itertools import accumulate
 
@@ -50,6 +49,7 @@ from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.llvm.routine import Routines
 from hloc.dtypes import F32, S64
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import field_values
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -207,7 +207,7 @@ class _Emission:
         return pointer_value(self.b.address(pointer, F32, place))
 
     def _table(self, numbers: WinogradNumbers) -> str:
-        return f"ptr {number_table(self.k, astuple(numbers))}"
+        return f"ptr {number_table(self.k, field_values(numbers))}"
 
     def _call(self, unit: Routines, pointers: Sequence[Value], *others: IndexValue | str) -> None:
         self.k.use(unit)

@@ -160,18 +160,7 @@ class Winograd:
     @property
     def gemm(self) -> PackedGemm:
         """The product of the tiles of a block and a part of the kernel."""
-        n = self.numbers
-        outer = Axis(SIZE * SIZE, n.input_matrix, n.kernel_matrix, n.sums_matrix)
-        rows = Axis(self.block * n.tiles, n.inputs, 0, n.outputs)
-        columns = [Axis(n.outputs, 0, 1 if self.has_columns else n.inputs, 1)]
-        depth = Axis(n.inputs, 1, n.width if self.has_columns else 1, 0)
-        if self.is_in_panels:
-            panels = Axis(n.outputs // n.width, 0, n.inputs * n.width, n.width)
-            columns = [panels, Axis(n.width, 0, 1, 1)]
-        product = GemmProblem((outer,), (rows,), tuple(columns), (depth,))
-        found = packed_gemm(product, (F32, F32), F32)
-        assert found is not None
-        return found
+        return _gemm(self)
 
     def plan(
         self, emit: Callable[[KernelContext], None], computed_bytes: int = 0
@@ -193,6 +182,22 @@ class Winograd:
             return self
         found = replace(n, panel=width, width=width, height=schedule.tile.rows, deep=schedule.deep)
         return replace(self, numbers=found)
+
+
+@lru_cache(REMEMBERED)
+def _gemm(w: Winograd) -> PackedGemm:
+    n = w.numbers
+    outer = Axis(SIZE * SIZE, n.input_matrix, n.kernel_matrix, n.sums_matrix)
+    rows = Axis(w.block * n.tiles, n.inputs, 0, n.outputs)
+    columns = [Axis(n.outputs, 0, 1 if w.has_columns else n.inputs, 1)]
+    depth = Axis(n.inputs, 1, n.width if w.has_columns else 1, 0)
+    if w.is_in_panels:
+        panels = Axis(n.outputs // n.width, 0, n.inputs * n.width, n.width)
+        columns = [panels, Axis(n.width, 0, 1, 1)]
+    product = GemmProblem((outer,), (rows,), tuple(columns), (depth,))
+    found = packed_gemm(product, (F32, F32), F32)
+    assert found is not None
+    return found
 
 
 def winograd_of(inst: Instruction) -> Winograd | None:
