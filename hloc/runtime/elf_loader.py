@@ -27,6 +27,7 @@ _R_64 = 1
 _RELATIVE = frozenset((2, 4))  # PC32, PLT32
 _BY_TABLE = frozenset((9, 41, 42))  # GOTPCREL, GOTPCRELX, REX_GOTPCRELX
 _WORD = 8
+_LINE_BYTES = 64
 _JUMP = b"\xff\x25\x00\x00\x00\x00"  # jmp *0(%rip), before the address
 _JUMP_BYTES = 16
 _MOST_DISTANCE = (1 << 31) - 1
@@ -85,7 +86,7 @@ class Image:
         _, kind, flags, _, offset, size, _, _, alignment, _ = section
         if kind != _PROGBITS or flags & (_WRITE | _TLS) or offset + size > len(data):
             raise _Unknown
-        self._align(alignment)
+        self._align(max(alignment, _LINE_BYTES))  # loops lie alike whatever is before them
         place = len(self.data)
         self.data += data[offset : offset + size]
         return place
