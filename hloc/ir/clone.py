@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.computation import Computation
@@ -90,38 +92,14 @@ def copy_instructions(
         if inst not in found:
             operands = [found[o] for o in inst.operands]
             predecessors = [found[p] for p in inst.control_predecessors]
-            found[inst] = copy_instruction(
+            found[inst] = into.add_copy(
                 inst,
-                into,
                 operands,
                 name=inst.name + suffix,
                 common=inst.common.placed_at(caller),
                 control_predecessors=predecessors,
             )
     return found
-
-
-def copy_instruction(
-    inst: Instruction,
-    into: Computation,
-    operands: Sequence[Instruction],
-    *,
-    name: str = "",
-    common: CommonAttributes | None = None,
-    control_predecessors: Sequence[Instruction] = (),
-) -> Instruction:
-    """Add a copy of `inst` with other operands to `into`, by default with its name and metadata."""
-    return into.add(
-        inst.opcode,
-        inst.shape,
-        operands,
-        inst.attributes,
-        inst.called,
-        name=name or inst.name,
-        common=inst.common if common is None else common,
-        control_predecessors=control_predecessors,
-        span=inst.span,
-    )
 
 
 def clone_computation(computation: Computation) -> Computation:
@@ -210,7 +188,7 @@ def outline(
             if operand not in inside and operand not in found:
                 found[operand] = add_parameter(body, operand.shape, len(operands))
                 operands.append(operand)
-        found[inst] = copy_instruction(inst, body, [found[o] for o in inst.operands])
+        found[inst] = body.add_copy(inst, [found[o] for o in inst.operands])
     if len(outputs) == 1:
         body.set_root(found[outputs[0]])
     else:
@@ -221,10 +199,16 @@ def outline(
 
 def add_parameter(body: Computation, shape: Shape, number: int) -> Instruction:
     """Add parameter `number` to an outlined computation, called `param_N`."""
+    attributes = _parameter_attributes(number)
+    return body.add(opcode_row("parameter"), shape, (), attributes, name=f"param_{number}")
+
+
+@lru_cache(256)
+def _parameter_attributes(number: int) -> Any:
+    """Return the attributes of parameter `number`, which all fusions share."""
     row = opcode_row("parameter")
     assert row.attributes is not None
-    attributes = row.attributes(number=number)
-    return body.add(row, shape, attributes=attributes, name=f"param_{number}")
+    return row.attributes(number=number)
 
 
 def common_of(inst: Instruction) -> CommonAttributes:

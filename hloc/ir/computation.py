@@ -148,6 +148,36 @@ class Computation:
             module.log.record(Created, inst, self)
         return inst
 
+    def add_copy(
+        self,
+        inst: Instruction,
+        operands: Iterable[Instruction],
+        *,
+        name: str = "",
+        common: CommonAttributes | None = None,
+        control_predecessors: Iterable[Instruction] = (),
+    ) -> Instruction:
+        """Add a copy of `inst` with other operands, by default with its name and metadata."""
+        module = self.module
+        copy = Instruction(
+            module.new_uid(),
+            module.instruction_names.unique(name or inst.name),
+            inst.opcode,
+            inst.shape,
+            tuple(operands),
+            inst.attributes,
+            inst.called,
+            self,
+            inst.common if common is None else common,
+            tuple(control_predecessors),
+            (),
+            inst.span,
+        )
+        self.adopt(copy)
+        if module.log.recording:
+            module.log.record(Created, copy, self)
+        return copy
+
     def adopt(self, inst: Instruction) -> None:
         """Insert an existing instruction (`clone` keeps uids this way)."""
         assert inst.computation is self
@@ -158,7 +188,8 @@ class Computation:
         if inst.control_predecessors:
             self._controlled[inst.uid] = inst
         for operand in inst.operands:
-            operand.users = with_user(operand.users, inst)
+            users = operand.users
+            operand.users = with_user(users, inst) if users else (inst,)
         if inst.called:
             self._calling[inst.uid] = inst
             for computation in inst.called:
@@ -244,9 +275,11 @@ class Computation:
         assert old is not new
         assert compatible(old.shape, new.shape), f"{old!r} cannot be replaced by {new!r}"
         self.module.log.record(Replaced, old, new)
-        for user in tuple(old.users):
+        users = old.users
+        for user in users:
             if user is not new:
                 self._exchange(user, old, new)
+        old.users = (new,) if new in users else ()
         if self._root is old:
             self.set_root(new)
             if old.common.sharding is not None and new.common.sharding is None:
@@ -256,7 +289,7 @@ class Computation:
         self._changed()
 
     def _exchange(self, user: Instruction, old: Instruction, new: Instruction) -> None:
-        """Make `user` use `new` instead of `old`; other operands keep their users."""
+        """Make `user` use `new` instead of `old`; `replace` takes it from the users of `old`."""
         operands, log = user.operands, self.module.log
         if len(operands) < _WIDE:
             user.operands = tuple([new if operand is old else operand for operand in operands])
@@ -267,7 +300,6 @@ class Computation:
         if log.recording:
             places = tuple([place for place, operand in enumerate(operands) if operand is old])
             log.record(OperandReplaced, user, places, old, new)
-        old.users = without_user(old.users, user)
         new.users = with_user(new.users, user)
 
     def remove(self, inst: Instruction) -> None:

@@ -37,6 +37,14 @@ def _parts(name: str) -> tuple[str, int, str]:
 
 
 @dataclass(slots=True)
+class _Taken:
+    """The numbers of a stem that are taken: all those below one, and some beyond."""
+
+    below: int
+    beyond: set[int]
+
+
+@dataclass(slots=True)
 class NameUniquer:
     """Makes names unique; a clash gets the smallest free number after a dot.
 
@@ -44,8 +52,7 @@ class NameUniquer:
     kept, since a large module has tens of thousands of names.
     """
 
-    _free: dict[str, int] = field(default_factory=dict)  # by stem: all numbers below are taken
-    _taken: dict[str, set[int]] = field(default_factory=dict)  # by stem: the others that are
+    _taken: dict[str, _Taken] = field(default_factory=dict)  # by stem
 
     def unique(self, name: str) -> str:
         """Return `name`, or `root.N` if it is taken.
@@ -55,22 +62,22 @@ class NameUniquer:
         stem, number, plain = _parts(name)
         taken = self._taken.get(stem)
         if taken is None:
-            self._taken[stem] = {number}
+            self._taken[stem] = _Taken(0, {number})
             return plain
-        free = self._free.get(stem, 0)
-        if number >= free and number not in taken:
-            taken.add(number)
+        free, beyond = taken.below, taken.beyond
+        if number >= free and number not in beyond:
+            beyond.add(number)
             return plain
-        while free in taken:
-            taken.remove(free)
+        while free in beyond:
+            beyond.remove(free)
             free += 1
-        self._free[stem] = free + 1
+        taken.below = free + 1
         return f"{stem}.{free}"
 
     def copy(self) -> NameUniquer:
         """Return an independent copy."""
-        taken = {stem: set(numbers) for stem, numbers in self._taken.items()}
-        return NameUniquer(dict(self._free), taken)
+        taken = {stem: _Taken(t.below, set(t.beyond)) for stem, t in self._taken.items()}
+        return NameUniquer(taken)
 
     def has_keyword(self) -> bool:
         """Tell whether some name is a keyword, which is a name only after `%`."""

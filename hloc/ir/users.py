@@ -34,4 +34,7 @@ def without_user(users: Users[T], user: T) -> Users[T]:
     if isinstance(users, dict):
         users.pop(user, None)
         return users
-    return tuple([other for other in users if other is not user])
+    if user not in users:
+        return users
+    place = users.index(user)
+    return users[:place] + users[place + 1 :]

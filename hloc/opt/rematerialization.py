@@ -12,7 +12,6 @@ from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, forward
 from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, peak_of
-from hloc.ir.clone import copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -261,7 +260,7 @@ def _copy(
     computation: Computation, inst: Instruction, copies: Mapping[Instruction, Instruction]
 ) -> Instruction:
     operands = [copies.get(operand, operand) for operand in inst.operands]
-    return copy_instruction(inst, computation, operands, name=f"{inst.name}.remat")
+    return computation.add_copy(inst, operands, name=f"{inst.name}.remat")
 
 
 class _View:

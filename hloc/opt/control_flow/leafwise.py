@@ -7,7 +7,6 @@ from dataclasses import field
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import SourceWalk, leaf_source
-from hloc.ir.clone import copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -101,8 +100,8 @@ class Copier:
         for inst in walk.order:
             operands = [self.part(operand) for operand in inst.operands]
             predecessors = [self.part(p) for p in inst.control_predecessors]
-            self._copies[inst] = copy_instruction(
-                inst, self.into, operands, control_predecessors=predecessors
+            self._copies[inst] = self.into.add_copy(
+                inst, operands, control_predecessors=predecessors
             )
 
     def part(self, inst: Instruction, index: ShapeIndex = ()) -> Instruction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.analysis.rows import row_work
-from hloc.ir.clone import add_parameter, copy_instruction
+from hloc.ir.clone import add_parameter
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode, opcode_row
@@ -90,7 +90,7 @@ class _Body:
         for same in alike:
             if not inst.called and same.shape == inst.shape and same.attributes == inst.attributes:
                 return same
-        copy = copy_instruction(inst, self.computation, operands)
+        copy = self.computation.add_copy(inst, operands)
         alike.append(copy)
         return copy
 

@@ -14,7 +14,7 @@ from hloc.analysis.in_place import may_overwrite
 from hloc.analysis.pools import pool_of, scaled_pool
 from hloc.analysis.small_groups import small_groups
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
-from hloc.ir.clone import add_parameter, copy_instruction, copy_instructions
+from hloc.ir.clone import add_parameter, copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -202,13 +202,13 @@ def _fuse(computation: Computation, product: Instruction, reader: Instruction) -
     outside = [o for o in (*product.operands, *reader.operands) if o is not product]
     operands = tuple(dict.fromkeys(outside))
     inner = {o: add_parameter(body, o.shape, n) for n, o in enumerate(operands)}
-    inner[product] = copy_instruction(product, body, [inner[o] for o in product.operands])
+    inner[product] = body.add_copy(product, [inner[o] for o in product.operands])
     if reader.is_a("fusion"):
         (old,) = reader.called
         known = {p: inner[o] for p, o in zip(old.parameters, reader.operands, strict=True)}
         body.set_root(copy_instructions(old, body, known)[old.root])
     else:
-        body.set_root(copy_instruction(reader, body, [inner[o] for o in reader.operands]))
+        body.set_root(body.add_copy(reader, [inner[o] for o in reader.operands]))
     source = product.opcode.name.replace("-", "_")
     name = f"{source}_{reader.name.removesuffix('_fusion')}_fusion"
     fusion = add_fusion(computation, body, operands, "kOutput", name, reader)
