@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import Opcode
+from hloc.ir.opcode import Opcode, opcode_row
 from hloc.lazy_dataclass import dataclass
 
 Found: TypeAlias = Mapping[str, Instruction]
@@ -129,7 +128,7 @@ def matcher(pattern: P, opcode: Opcode, kinds: tuple[str, ...]) -> Matcher | Non
     if pattern.reads and set(kinds).isdisjoint(_kinds_with((pattern.reads,))):
         return None
     if pattern.operands is None:
-        return partial(_match_alone, pattern)
+        return _matcher_alone(pattern)
     count = len(pattern.operands)
     if len(kinds) < count or (len(kinds) > count and not pattern.more):
         return None
@@ -146,61 +145,145 @@ def matcher(pattern: P, opcode: Opcode, kinds: tuple[str, ...]) -> Matcher | Non
     if not possible:
         return None
     if not pattern.is_flat:
-        return partial(match, pattern)
-    steps = [
-        [(place, o.bind, o.when) for place, o in zip(order, pattern.operands, strict=True)]
-        for order in possible
-    ]
-    names = {bind: place for place, bind, when in steps[0] if bind and not when}
+        return _nested_matcher(pattern, possible)
+    names = {operand.bind for operand in pattern.operands if operand.bind and not operand.when}
     if len(names) == count:
-        return partial(_match_any_operands, pattern, names)
-    return partial(_match_flat, pattern, steps)
+        return _naming_matcher(pattern, [operand.bind for operand in pattern.operands])
+    return _flat_matcher(pattern, [_Places.of(order, pattern.operands) for order in possible])
 
 
-def _match_alone(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
+class _Places(NamedTuple):
+    """What a flat pattern says of the operands at their places, for one order of these.
+
+    Attributes:
+        conditions: place -> condition.
+        names: name -> place.
+        same: pairs of places that have the same instruction.
+    """
+
+    conditions: list[tuple[int, Condition]]
+    names: list[tuple[str, int]]
+    same: list[tuple[int, int]]
+
+    @staticmethod
+    def of(order: tuple[int, ...], patterns: tuple[P, ...]) -> _Places:
+        """Return it for `patterns` of the operands at the places `order`."""
+        placed = list(zip(order, patterns, strict=True))
+        names: dict[str, int] = {}
+        same = [(names.setdefault(p.bind, place), place) for place, p in placed if p.bind]
+        return _Places(
+            [(place, p.when) for place, p in placed if p.when is not None],
+            list(names.items()),
+            [(first, place) for first, place in same if first != place],
+        )
+
+
+def _matcher_alone(pattern: P) -> Matcher:
     """Match a pattern that says nothing about operands, if the opcodes are known to match."""
-    if pattern.when is not None and not pattern.when(inst):
-        return None
-    return {pattern.bind: inst} if pattern.bind else {}
+    bind, when = pattern.bind, pattern.when
+
+    def matches(inst: Instruction) -> dict[str, Instruction] | None:
+        if when is not None and not when(inst):
+            return None
+        return {bind: inst} if bind else {}
+
+    return matches
 
 
-def _match_any_operands(
-    pattern: P, names: dict[str, int], inst: Instruction
-) -> dict[str, Instruction] | None:
-    """Match a pattern that only names its operands, if the opcodes are known to match.
+def _naming_matcher(pattern: P, names: list[str]) -> Matcher:
+    """Match a pattern that only names its operands, if the opcodes are known to match."""
+    bind, when = pattern.bind, pattern.when
+    if len(names) == 1 and not bind and when is None:
+        (name,) = names
+        return lambda inst: {name: inst.operands[0]}
 
-    `names` has the places of the operands.
+    def matches(inst: Instruction) -> dict[str, Instruction] | None:
+        if when is not None and not when(inst):
+            return None
+        found = {bind: inst} if bind else {}
+        found.update(zip(names, inst.operands))  # noqa: B905 - there may be more operands
+        return found
+
+    return matches
+
+
+def _flat_matcher(pattern: P, orders: list[_Places]) -> Matcher:
+    """Match a flat pattern, if the opcodes are known to match, with operands in one of `orders`.
+
+    Most instructions fail a condition: nothing is bound before all conditions hold.
     """
-    if pattern.when is not None and not pattern.when(inst):
+    bind, when = pattern.bind, pattern.when
+
+    def matches(inst: Instruction) -> dict[str, Instruction] | None:
+        if when is not None and not when(inst):
+            return None
+        operands = inst.operands
+        for conditions, names, same in orders:
+            for place, holds in conditions:
+                if not holds(operands[place]):
+                    break
+            else:
+                if same and any([operands[i] is not operands[j] for i, j in same]):
+                    continue
+                found = {bind: inst} if bind else {}
+                for name, place in names:
+                    found[name] = operands[place]
+                return found
         return None
-    operands = inst.operands
-    found = {pattern.bind: inst} if pattern.bind else {}
-    for name, place in names.items():
-        found[name] = operands[place]
-    return found
+
+    return matches
 
 
-def _match_flat(
-    pattern: P, orders: list[list[tuple[int, str, Condition | None]]], inst: Instruction
-) -> dict[str, Instruction] | None:
-    """Match a flat pattern, if the opcodes are known to match.
+def _nested_matcher(pattern: P, orders: list[tuple[int, ...]]) -> Matcher:
+    """Match a pattern with patterns inside its operands, with operands in one of `orders`."""
+    parts, bind, when = pattern.operands or (), pattern.bind, pattern.when
+    if not all(map(_matches_in_one_way, parts)):
+        return lambda inst: match(pattern, inst)
 
-    Each of `orders` has the place of the operand for each pattern of one, its name and condition.
-    """
-    if pattern.when is not None and not pattern.when(inst):
+    def matches(inst: Instruction) -> dict[str, Instruction] | None:
+        if when is not None and not when(inst):
+            return None
+        operands = inst.operands
+        for order in orders:
+            found = {bind: inst} if bind else {}
+            for part, place in zip(parts, order, strict=True):
+                if not _bind(part, operands[place], found):
+                    break
+            else:
+                return found
         return None
-    operands = inst.operands
-    for order in orders:
-        found = {pattern.bind: inst} if pattern.bind else {}
-        for place, bind, when in order:
-            operand = operands[place]
-            if bind and found.setdefault(bind, operand) is not operand:
-                break
-            if when is not None and not when(operand):
-                break
-        else:
-            return found
-    return None
+
+    return matches
+
+
+def _matches_in_one_way(pattern: P) -> bool:
+    """False if operands of a commutative opcode may have to be tried in both orders."""
+    operands = pattern.operands or ()
+    may_swap = not pattern.opcodes or any(opcode_row(name).commutative for name in pattern.opcodes)
+    return not (len(operands) == 2 and may_swap) and all(map(_matches_in_one_way, operands))
+
+
+def _bind(pattern: P, inst: Instruction, found: dict[str, Instruction]) -> bool:
+    """Match a pattern that matches in one way, and add its names to `found`."""
+    if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
+        return False
+    if pattern.reads and not _reads(inst, pattern.reads):
+        return False
+    if pattern.bind and found.setdefault(pattern.bind, inst) is not inst:
+        return False
+    if pattern.when is not None and not pattern.when(inst):
+        return False
+    parts, operands = pattern.operands, inst.operands
+    if parts is None:
+        return True
+    if len(parts) != len(operands) and not (pattern.more and len(parts) < len(operands)):
+        return False
+    for place, part in enumerate(parts):
+        if not _bind(part, operands[place], found):
+            break
+    else:
+        return True
+    return False
 
 
 def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
+from operator import attrgetter
+from typing import TypeAlias
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.divergence import fixed_collectives
@@ -14,9 +16,13 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import Opcode, opcode_row
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
-from hloc.opt.pattern import Matcher, kinds_of, matcher
+from hloc.opt.pattern import SPLAT, Matcher, kinds_of, matcher
 from hloc.opt.rule import Rule, RuleSet
 from hloc.shapes import ArrayShape
+
+_Rules: TypeAlias = tuple[tuple[Rule, Matcher], ...]
+
+_OPCODE = attrgetter("opcode")
 
 _MAX_REWRITES_PER_INSTRUCTION = 20
 
@@ -42,7 +48,7 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
 
 
 @lru_cache(_REMEMBERED)
-def _rules_for(rules: RuleSet, opcode: str, *kinds: str) -> tuple[tuple[Rule, Matcher], ...]:
+def _rules_for(rules: RuleSet, opcode: str, *kinds: str) -> _Rules:
     """Return the rules that an instruction with operands of these kinds may match."""
     row = opcode_row(opcode)
     found = [(rule, matcher(rule.pattern, row, kinds)) for rule in rules.for_opcode(opcode)]
@@ -54,27 +60,41 @@ class _AllowedRules:
 
     def __init__(self, rules: RuleSet, context: PassContext) -> None:
         self.rules, self.context = rules, context
-        self._kept: dict[tuple[Opcode, tuple[str, ...]], tuple[tuple[Rule, Matcher], ...]] = {}
+        self._by_opcodes: dict[tuple[Opcode, ...], _Rules] = {}
+        self._by_kinds: dict[tuple[Opcode, tuple[str, ...]], _Rules] = {}
 
-    def of(self, inst: Instruction) -> tuple[tuple[Rule, Matcher], ...]:
-        """Return the rules that `inst` may match."""
-        key = (inst.opcode, kinds_of(inst.operands))
-        found = self._kept.get(key)
+    def of(self, inst: Instruction) -> _Rules:
+        """Return the rules that `inst` may match.
+
+        The opcodes decide, unless an operand is a broadcast, which may be a splat.
+        """
+        opcodes = (inst.opcode, *map(_OPCODE, inst.operands))
+        found = self._by_opcodes.get(opcodes)
         if found is None:
-            known = _rules_for(self.rules, inst.opcode.name, *key[1])
-            found = self._kept[key] = tuple([pair for pair in known if self._may_fire(pair[0])])
+            kinds = kinds_of(inst.operands)
+            found = self._of_kinds(inst.opcode, kinds)
+            if "broadcast" not in kinds and SPLAT not in kinds:
+                self._by_opcodes[opcodes] = found
+        return found
+
+    def _of_kinds(self, opcode: Opcode, kinds: tuple[str, ...]) -> _Rules:
+        found = self._by_kinds.get((opcode, kinds))
+        if found is None:
+            known = _rules_for(self.rules, opcode.name, *kinds)
+            found = tuple([pair for pair in known if self._may_fire(pair[0])])
+            self._by_kinds[opcode, kinds] = found
         return found
 
     def candidates(self, computation: Computation) -> list[Instruction]:
         """Return the instructions for whose opcode there are rules, operands before users."""
         if self.rules.for_any:
             return post_order(computation)
-        found = self._with_rules(computation.instructions)
-        return found if len(found) < 2 else self._with_rules(post_order(computation))
-
-    def _with_rules(self, insts: Iterable[Instruction]) -> list[Instruction]:
         known = self.rules.by_opcode
-        return [inst for inst in insts if inst.opcode.name in known]
+        insts = computation.instructions
+        few = list(islice((inst for inst in insts if inst.opcode.name in known), 2))
+        if len(few) < 2:
+            return few  # in no need of an order
+        return [inst for inst in post_order(computation) if inst.opcode.name in known]
 
     def _may_fire(self, rule: Rule) -> bool:
         if rule.name in self.context.disabled_rules:
@@ -108,11 +128,12 @@ class _Rewriter:
 
     def run(self, candidates: list[Instruction]) -> None:
         """Apply rules to `candidates`, and then to what that changes."""
-        self.worklist.extend(candidates)
-        self.queued.update(candidates)
-        while self.worklist:
-            inst = self.worklist.popleft()
-            self.queued.discard(inst)
+        worklist, queued = self.worklist, self.queued
+        worklist.extend(candidates)
+        queued.update(candidates)
+        while worklist:
+            inst = worklist.popleft()
+            queued.discard(inst)
             if self._may_change(inst) and self._try_rules(inst) and self.context.spent:
                 return
 
@@ -150,8 +171,9 @@ class _Rewriter:
             self._remove_dead(inst)
         self.context.rule = ""
         self.context.count(by)
-        for created in _newer_than(new, newest):
-            self._queue(created)
+        if new.uid > newest:
+            for created in _newer_than(new, newest):
+                self._queue(created)
         for user in new.users:
             self._queue(user)
         self.budget -= 1
@@ -173,29 +195,23 @@ class _Rewriter:
         stack = [inst]
         while stack:
             dead = stack.pop()
-            if dead not in self.computation or not self._is_removable(dead):
+            if dead.users or dead not in self.computation or not self._is_removable(dead):
                 continue
-            operands = tuple(dict.fromkeys(dead.operands))
             self.computation.remove(dead)
-            for operand in reversed(operands):
-                if operand.users:
-                    self._queue_single_user(operand)
-                else:
+            for operand in reversed(dict.fromkeys(dead.operands)):
+                users = operand.users
+                if not users:
                     stack.append(operand)
+                elif len(users) == 1:
+                    self._queue(*users)  # rules may ask for a single user
 
     def _is_removable(self, inst: Instruction) -> bool:
         return (
-            not inst.users
-            and not inst.is_root
+            not inst.is_root
             and inst.opcode.name != "parameter"
             and inst not in self.pinned
             and not has_side_effect(inst, self.effectful)
         )
-
-    def _queue_single_user(self, operand: Instruction) -> None:
-        """Queue instructions for which `operand` now has a single user."""
-        if len(operand.users) == 1:
-            self._queue(next(iter(operand.users)))
 
 
 def _has_dynamic(computation: Computation) -> bool:
@@ -209,11 +225,11 @@ def _is_dynamic(inst: Instruction) -> bool:
 
 def _newer_than(new: Instruction, uid: int) -> list[Instruction]:
     """Return `new` and those of its operands that were added after `uid`, operands first."""
-    found: dict[Instruction, None] = {}
+    found: dict[int, Instruction] = {}
     stack = [new]
     while stack:
         inst = stack.pop()
-        if inst.uid > uid and inst not in found:
-            found[inst] = None
+        if inst.uid > uid and inst.uid not in found:
+            found[inst.uid] = inst
             stack.extend(inst.operands)
-    return sorted(found, key=lambda inst: inst.uid)
+    return [found[number] for number in sorted(found)]

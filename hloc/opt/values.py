@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import frexp, isfinite
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,10 @@ def power_of_two(inst: Instruction) -> int | None:
     if is_integer(inst):
         value = int(found)
         return value.bit_length() - 1 if value > 0 and value & (value - 1) == 0 else None
-    if not is_float(inst) or not np.isfinite(np.float64(found)):
+    if not is_float(inst) or not isfinite(float(found)):
         return None
-    mantissa, exponent = np.frexp(np.float64(found))
-    return int(exponent) - 1 if mantissa == 0.5 else None
+    mantissa, exponent = frexp(float(found))
+    return exponent - 1 if mantissa == 0.5 else None
 
 
 _MOST_LOOKED_AT = 64

@@ -18,10 +18,10 @@ x, y = P(bind="x"), P(bind="y")
 
 
 def _moves_nothing(inst: Instruction, found: Found) -> bool:
-    dims, operand = inst.attributes.dimensions, found["x"]
-    if len(dims) != inst.array.rank:
+    dims, shape = inst.attributes.dimensions, inst.array
+    if len(dims) != len(shape.dims):
         return False
-    return dims == tuple(range(len(dims))) and inst.shape == operand.shape
+    return dims == tuple(range(len(dims))) and shape == found["x"].shape
 
 
 def _merged_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
@@ -30,12 +30,12 @@ def _merged_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
 
 
 def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
-    dims = inst.attributes.dimensions
+    dims, shape, source = inst.attributes.dimensions, inst.array, found["x"].array
     return (
-        inst.array.elements == found["x"].array.elements
+        shape.elements == source.elements
         and list(dims) == sorted(dims)
         and default_layout(inst, found["x"])
-        and inst.array.rank > found["x"].array.rank
+        and shape.rank > source.rank
     )
 
 
@@ -125,18 +125,19 @@ _COMPUTES = names_of(lambda row: row.elementwise) - {"copy"}
 
 @only_of(*sorted(_COMPUTES))
 def _is_elementwise(inst: Instruction) -> bool:
-    return (
-        inst.opcode.name in _COMPUTES and isinstance(inst.shape, ArrayShape) and inst.shape.rank > 0
-    )
+    shape = inst.shape
+    return inst.opcode.name in _COMPUTES and isinstance(shape, ArrayShape) and bool(shape.dims)
 
 
 def _common_broadcast(inst: Instruction) -> Instruction | None:
     """Return the broadcast that all operands match, except splats and scalars."""
     model: Instruction | None = None
+    dims = inst.array.dims
     for operand in inst.operands:
-        if operand.array.is_scalar or splat_value(operand) is not None:
+        name, shape = operand.opcode.name, operand.array
+        if shape.is_scalar or (name in ("broadcast", "constant") and is_splat(operand)):
             continue
-        if operand.opcode.name != "broadcast" or operand.array.dims != inst.array.dims:
+        if name != "broadcast" or shape.dims != dims:
             return None
         if model is None:
             model = operand
