@@ -9,6 +9,7 @@ except operands of the fusion, so they can be computed row by row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import TypeAlias
 
 from hloc.analysis.dataflow import forwards
@@ -25,6 +26,9 @@ Access: TypeAlias = int
 FULL: Access = 1
 ROW: Access = 2
 OTHER: Access = 4
+
+_WAYS = tuple(tuple(way for way in (FULL, ROW, OTHER) if access & way) for access in range(8))
+"""By access: its single ways."""
 
 MAX_REDUCES = 8
 """Maximum number of reductions in a fusion by rows; more make code too large to optimise."""
@@ -51,13 +55,11 @@ def rows_of(reduce: Instruction) -> Rows | None:
     shape = reduce.operands[0].array
     if shape.layout is not None:
         return None
-    kept = [shape.dims[d] for d in range(shape.rank) if d not in reduce.attributes.dimensions]
-    count = 1
-    for size in kept:
-        count *= size
-    large = [d for d in range(shape.rank) if shape.dims[d] != 1]
-    first = [d for d in large if d not in reduce.attributes.dimensions]
-    if count == 0 or shape.elements // count < 2 or large[: len(first)] != first:
+    dims, reduced = shape.dims, reduce.attributes.dimensions
+    large = [dim for dim, size in enumerate(dims) if size != 1]
+    kept = [dim for dim in large if dim not in reduced]
+    count = prod([dims[dim] for dim in kept])
+    if count == 0 or shape.elements // count < 2 or large[: len(kept)] != kept:
         return None
     return Rows(count, shape.elements // count)
 
@@ -89,21 +91,22 @@ def row_work(body: Computation) -> RowWork | None:
 
 def _row_work(body: Computation) -> RowWork | None:
     """Return the row-wise work of a fused computation, None if a member is not computed by rows."""
-    if not any(inst.opcode.name == "reduce" for inst in body.instructions):
+    if not any([inst.opcode.name == "reduce" for inst in body.instructions]):
         return None
     root = body.root
     outputs = root.operands if root.opcode.name == "tuple" else (root,)
     if any(isinstance(output.shape, TupleShape) for output in outputs):
         return None
-    order = tuple(i for i in live_order(body) if i.opcode.name != "tuple")
-    reduces = tuple(inst for inst in order if inst.opcode.name == "reduce")
+    order = tuple([inst for inst in live_order(body) if inst.opcode.name != "tuple"])
+    reduces = tuple([inst for inst in order if inst.opcode.name == "reduce"])
     if not reduces or len(reduces) > MAX_REDUCES or not all(map(_is_taken_apart, reduces)):
         return None
     rows = rows_of(reduces[0])
     access = accesses(order, outputs, rows) if rows else None
     if rows is None or access is None:
         return None
-    if any(isinstance(i.shape, TupleShape) and i not in reduces and access.get(i) for i in order):
+    tuples = [inst for inst in order if isinstance(inst.shape, TupleShape)]
+    if any(inst not in reduces and access.get(inst) for inst in tuples):
         return None
     return RowWork(rows, order, outputs, reduces, access)
 
@@ -200,19 +203,20 @@ def accesses(
             return None
         found[output] = found.get(output, 0) | access
     for inst in reversed(order):
-        own = found.get(inst, 0)
-        if not own or inst.opcode.name == "parameter":
+        own, name = found.get(inst, 0), inst.opcode.name
+        if not own or name == "parameter":
             continue
-        if inst.opcode.name == "reduce" and (own != ROW or rows_of(inst) != rows):
+        if name == "reduce" and (own != ROW or rows_of(inst) != rows):
             return None
         shape = inst.array if works_per_element(inst) else None
         for place, operand in enumerate(inst.operands):
+            access = found.get(operand, 0)
             if shape and (operand.shape is shape or operand.array.dims == shape.dims):
-                found[operand] = found.get(operand, 0) | own  # at the same index
-                continue
-            for access in (FULL, ROW, OTHER):
-                if own & access:
-                    found[operand] = found.get(operand, 0) | passed_on(inst, place, access, rows)
+                access |= own  # at the same index
+            else:
+                for way in _WAYS[own]:
+                    access |= passed_on(inst, place, way, rows)
+            found[operand] = access
     return found
 
 
@@ -229,12 +233,12 @@ def passed_on(user: Instruction, place: int, access: Access, rows: Rows) -> Acce
     if name == "bitcast":
         plain = user.array.layout is None and operand.array.layout is None
         return access if plain and forwards(user) else OTHER
+    if name == "broadcast":
+        return _of_broadcast(user, access, rows)
     if works_per_element(user) or name == "copy":
         if operand.array.dims == user.array.dims:
             return access
         return _one_per_row(operand.array, rows)
-    if name == "broadcast":
-        return _of_broadcast(user, access, rows)
     return OTHER
 
 
@@ -243,13 +247,14 @@ def _one_per_row(shape: ArrayShape, rows: Rows) -> Access:
 
 
 def _of_broadcast(user: Instruction, access: Access, rows: Rows) -> Access:
-    operand, dims = user.operands[0].array, user.array.dims
-    if operand.elements not in (user.array.elements, rows.count):
+    operand, result = user.operands[0].array, user.array
+    elements, dims = operand.elements, result.dims
+    if elements not in (result.elements, rows.count):
         return _one_per_row(operand, rows)
-    large = [d for d in range(len(dims)) if dims[d] != 1]
-    mapped = [d for d in user.attributes.dimensions if dims[d] != 1]
-    if operand.elements == user.array.elements:
+    large = [dim for dim, size in enumerate(dims) if size != 1]
+    mapped = [dim for dim in user.attributes.dimensions if dims[dim] != 1]
+    if elements == result.elements:
         return access if mapped == large else OTHER
-    if operand.elements == rows.count and access == FULL and mapped == large[: len(mapped)]:
+    if access == FULL and mapped == large[: len(mapped)]:
         return ROW
     return _one_per_row(operand, rows)

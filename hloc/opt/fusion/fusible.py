@@ -45,7 +45,7 @@ def role_of(inst: Instruction) -> Role:
             return Role.NONE
     is_array = isinstance(shape, ArrayShape)
     if opcode.elementwise:
-        return Role.LOOP if is_array and _is_elementwise(inst) else Role.NONE
+        return Role.LOOP if is_array and _has_one_size(inst) else Role.NONE
     if opcode.data_movement:
         if forwards(inst):
             return Role.VIEW if _same_elements(inst) else Role.NONE
@@ -58,8 +58,8 @@ def role_of(inst: Instruction) -> Role:
         return Role.SCAN if plain_scan(inst) is not None else Role.NONE
     if name in ("dynamic-update-slice", "scatter"):
         return Role.UPDATE if is_array else Role.NONE
-    if is_array and (name == "iota" or _is_elementwise(inst)):  # a bitcast-convert
-        return Role.LOOP
+    if is_array and (name == "iota" or (works_per_element(inst) and _has_one_size(inst))):
+        return Role.LOOP  # the latter is a bitcast-convert that adds or removes no dimension
     return Role.NONE
 
 
@@ -68,10 +68,8 @@ def is_view(inst: Instruction) -> bool:
     return inst.opcode.data_movement and role_of(inst) is Role.VIEW
 
 
-def _is_elementwise(inst: Instruction) -> bool:
-    """True for elementwise opcodes, except a bitcast-convert that adds or removes a dimension."""
-    if not works_per_element(inst):
-        return False
+def _has_one_size(inst: Instruction) -> bool:
+    """True if all operands are scalars or have the dimensions of the result."""
     shape = inst.array
     for operand in inst.operands:
         if operand.shape is not shape and operand.array.dims not in ((), shape.dims):

@@ -15,7 +15,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
-from hloc.opt.fusion.fusible import Role, is_one_step, is_view, role_of
+from hloc.opt.fusion.fusible import Role, is_one_step, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -60,10 +60,13 @@ def fusion_groups(computation: Computation, limits: Limits, context: PassContext
     pinned = computation.awaited
     of: dict[Instruction, tuple[Group, ...]] = {}
     found: list[Group] = []
+    views: set[Instruction] = set()
     for inst in reversed(order):
         role = Role.NONE if inst in pinned else role_of(inst)
         if role is Role.NONE:
             continue
+        if role is Role.VIEW:
+            views.add(inst)
         joined = _join(inst, role, of, limits, context)
         if not joined and role is not Role.VIEW:
             group = Group.of(inst)
@@ -71,7 +74,7 @@ def fusion_groups(computation: Computation, limits: Limits, context: PassContext
             joined = (group,)
         of[inst] = joined
     for group in found:
-        _let_go_of_views(group)
+        _let_go_of_views(group, views)
     return [group for group in found if _is_worth_it(group)]
 
 
@@ -139,9 +142,9 @@ def _kept_apart_by(users: Sequence[Instruction]) -> str:
     return ""
 
 
-def _let_go_of_views(group: Group) -> None:
+def _let_go_of_views(group: Group, views: set[Instruction]) -> None:
     """Remove reshapes at the boundary: outside they are free, inside they cost divisions."""
-    waiting = [member for member in group.maps if member is not group.root and is_view(member)]
+    waiting = [member for member in group.maps if member in views and member is not group.root]
     for member in reversed(waiting):
         if not any(operand in group.maps for operand in member.operands):
             group.leave(member)

@@ -220,7 +220,7 @@ class _Merger:
     def _too_much(self, *regions: Region) -> str:
         """Return which limit `regions` exceed as one kernel, "" if none."""
         limits = self.limits
-        members = sum(region.members for region in regions)
+        members = sum([region.members for region in regions])
         if members > limits.max_instructions:
             return f"together they have {members} instructions"
         values = [value for region in regions for value in region.values]
@@ -230,7 +230,7 @@ class _Merger:
         outputs = len(list(outputs_of(*regions)))
         if outputs > limits.max_outputs:
             return f"together they have {outputs} results"
-        reduces = sum(region.reduces for region in regions)
+        reduces = sum([region.reduces for region in regions])
         if reduces > MAX_REDUCES:
             return f"together they have {reduces} reductions"
         return ""
@@ -249,7 +249,7 @@ def _bytes_saved(own: Region, region: Region) -> int:
     inside = {*own.instructions, *region.instructions}
     for value in own.reads:
         if value in region.values:
-            needed = value.is_root or any(user not in inside for user in value.users)
+            needed = value.is_root or not inside.issuperset(value.users)
             saved += value.shape.size_bytes * (1 if needed else 2)
         elif value in region.reads:
             saved += value.shape.size_bytes
@@ -269,15 +269,15 @@ def _is_worth_it(own: Region, region: Region, rows: Rows) -> bool:
 
 
 def _bytes_touched(region: Region) -> int:
-    return sum(value.shape.size_bytes for value in (*region.operands, *region.values))
+    return sum([value.shape.size_bytes for value in (*region.operands, *region.values)])
 
 
 def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str:
-    if rows.size < _MIN_ROW and (rows.elements > _SMALL or _is_dear(own, region, rows.elements)):
+    is_dear = _is_dear(own, region, rows.elements)
+    if rows.size < _MIN_ROW and (rows.elements > _SMALL or is_dear):
         return f"rows of {rows.size} elements are too short"
     if rows.size < _LONG_ROW and rows.elements > _SMALL and _is_dear(own, region, rows.count):
         return f"rows of {rows.size} elements are too short for functions of their sums"
-    is_dear = _is_dear(own, region, rows.elements)
     if _divides(own, rows, is_dear) or _divides(region, rows, is_dear):
         return f"the places of elements in a row of {rows.size} would have to be divided"
     if not chained:
@@ -297,16 +297,16 @@ def _divides(region: Region, rows: Rows, is_dear: bool) -> bool:
     its own has a loop for each dimension. What only reads repeated arrays is still faster by rows,
     unless it `is_dear`.
     """
-    return any(
-        is_dear or not inst.is_a("broadcast")
-        for kernel in region.kernels
-        for inst in kernel.divided(rows)
-    )
+    for kernel in region.kernels:
+        for inst in kernel.divided(rows):
+            if is_dear or inst.opcode.name != "broadcast":
+                return True
+    return False
 
 
 def _is_dear(own: Region, region: Region, elements: int) -> bool:
     """True if the kernels compute functions that are much faster vectorised."""
-    return any(elements in kernel.dear_sizes for kernel in (*own.kernels, *region.kernels))
+    return any([elements in kernel.dear_sizes for kernel in (*own.kernels, *region.kernels)])
 
 
 def _why_not_columns(own: Region, region: Region) -> str:

@@ -94,12 +94,11 @@ class Kernel:
         key = rows.count, rows.size
         if key not in self._divided:
             access = self.access(rows) or {}
+            full = [inst for inst in self.order if access.get(inst, 0) & FULL]
             self._divided[key] = [
                 inst
-                for inst in self.order
-                if access.get(inst, 0) & FULL
-                and _inner_size(inst.array) < rows.size
-                and _needs_index(inst, rows)
+                for inst in full
+                if _inner_size(inst.array) < rows.size and _needs_index(inst, rows)
             ]
         return self._divided[key]
 
@@ -116,7 +115,10 @@ def _needs_index(inst: Instruction, rows: Rows) -> bool:
 
 def _inner_size(shape: ArrayShape) -> int:
     """Return the size of the last dimension of more than one element."""
-    return next((size for size in reversed(shape.dims) if size != 1), 1)
+    for size in reversed(shape.dims):
+        if size != 1:
+            return size
+    return 1
 
 
 def kernel_of(inst: Instruction, *, unfused: bool = False) -> Kernel | None:
@@ -149,8 +151,9 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
     if len(outputs) > 1:
         used = tuple(outputs[value.attributes.index] for value in values)
     order = tuple(post_order_from(used))
-    if any(role_of(member) is Role.NONE for member in order if not member.opcode.nop):
-        return None
+    for member in order:
+        if not member.opcode.nop and role_of(member) is Role.NONE:
+            return None
     live = set(order)
     reads: dict[Instruction, list[Instruction]] = {}
     for parameter, operand in zip(body.parameters, inst.operands, strict=True):
@@ -210,6 +213,7 @@ class Region:
 
     Attributes:
         start: position of the first one in the order.
+        instructions: the kernels as instructions of the computation.
         values: the values they compute.
         reads: the values they read from outside, or from each other.
         members: instructions in all kernels, parameters not counted.
@@ -221,6 +225,7 @@ class Region:
     shape: ArrayShape
     rows: Rows | None
     start: int
+    instructions: list[Instruction] = field(default_factory=list)
     values: dict[Instruction, Kernel] = field(default_factory=dict)
     reads: dict[Instruction, list[Kernel]] = field(default_factory=dict)
     members: int = 0
@@ -236,6 +241,7 @@ class Region:
     def add(self, kernel: Kernel) -> None:
         """Add a compatible kernel; rows take precedence over a loop."""
         self.kernels.append(kernel)
+        self.instructions.append(kernel.inst)
         self.members += kernel.members
         self.reduces += kernel.reduces
         self.values.update(dict.fromkeys(kernel.values, kernel))
@@ -249,11 +255,6 @@ class Region:
         for kernel in other.kernels:
             self.add(kernel)
         self.start = min(self.start, other.start)
-
-    @property
-    def instructions(self) -> list[Instruction]:
-        """The kernels as instructions of the computation."""
-        return [kernel.inst for kernel in self.kernels]
 
     @property
     def operands(self) -> list[Instruction]:
@@ -270,8 +271,8 @@ def outputs_of(*regions: Region) -> Iterator[Instruction]:
     inside = {inst for region in regions for inst in region.instructions}
     for region in regions:
         for value in region.values:
-            is_read = any(value in reader.reads for reader in regions)
-            if not is_read or value.is_root or any(user not in inside for user in value.users):
+            is_read = any([value in reader.reads for reader in regions])
+            if not is_read or value.is_root or not inside.issuperset(value.users):
                 yield value
 
 
