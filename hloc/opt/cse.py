@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.call_graph import effectful_computations, has_side_effect, perhaps_effectful
 from hloc.analysis.divergence import fixed_collectives
 from hloc.analysis.structures import Structures, inputs
 from hloc.ir.computation import Computation
@@ -50,9 +50,10 @@ class CommonSubexpressionElimination(RewritingPass):
         collectives in `fixed`.
         """
         values = _Values(structures)
-        pinned = fixed.union(computation.controlled, computation.awaited)
+        effects = [i for i in perhaps_effectful(computation) if has_side_effect(i, effectful)]
+        pinned = fixed.union(computation.controlled, computation.awaited, effects)
         for inst in post_order(computation):
-            if inst in pinned or not _may_merge(inst, effectful):
+            if inst in pinned or not _may_merge(inst):
                 continue
             if not inst.users and not inst.is_root:
                 continue  # otherwise the next run would swap the two
@@ -79,17 +80,18 @@ class _Values:
 
     def first(self, inst: Instruction) -> Instruction:
         """Return the first instruction with the value of `inst`, which may be `inst`."""
-        other = self._alone.setdefault(inputs(inst), inst)
+        reads = inputs(inst)
+        other = self._alone.setdefault(reads, inst)
         if other is inst:
             return inst
         if other is not None:
             self._first[self._structures.key(other)] = other
-            self._alone[inputs(inst)] = None
+            self._alone[reads] = None
         return self._first.setdefault(self._structures.key(inst), inst)
 
 
-def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
+def _may_merge(inst: Instruction) -> bool:
     name = inst.opcode.name
     if name == "constant":
         return not inst.attributes.literal.is_elided
-    return name != "parameter" and not has_side_effect(inst, effectful)
+    return name != "parameter"

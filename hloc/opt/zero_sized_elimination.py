@@ -28,7 +28,7 @@ class ZeroSizedElimination(RewritingPass):
         """Replace in every computation that is called."""
         effectful = effectful_computations(module)
         for computation in live_computations(module):
-            for inst in filter(_is_empty, computation.instructions):
+            for inst in [inst for inst in computation.instructions if _is_empty(inst)]:
                 context.at = inst
                 if not has_side_effect(inst, effectful) and not context.spent:
                     with context.rewriting(module, self.name):
