@@ -142,6 +142,8 @@ def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
 
 def elements_of(shape: Shape) -> int:
     """Return the number of elements of an array, or of the first array of a tuple."""
+    if isinstance(shape, ArrayShape):
+        return shape.elements
     while isinstance(shape, TupleShape):
         if not shape.elements:
             return 0

@@ -174,7 +174,9 @@ def own_access(inst: Instruction, rows: Rows) -> Access:
 
     For a tuple, such as that of a variadic reduce, the first leaf counts.
     """
-    shape = next(leaf for _, leaf in leaves(inst.shape))
+    shape = inst.shape
+    if isinstance(shape, TupleShape):
+        shape = next(leaf for _, leaf in leaves(shape))
     if not isinstance(shape, ArrayShape) or shape.layout is not None:
         return 0
     if shape.elements == rows.elements:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
-
-_UID = attrgetter("uid")
 
 
 def without_channel(inst: Instruction) -> Any:
@@ -24,10 +21,10 @@ def without_channel(inst: Instruction) -> Any:
 
 def inputs(inst: Instruction) -> Hashable:
     """Return opcode and operands, which tell most instructions of a computation apart."""
-    operands = inst.operands
-    if inst.opcode.commutative:
-        operands = tuple(sorted(operands, key=_UID))
-    return inst.opcode.name, operands
+    opcode, operands = inst.opcode, inst.operands
+    if opcode.commutative and operands[0].uid > operands[-1].uid:
+        operands = operands[::-1]
+    return opcode.name, operands
 
 
 class Structures:

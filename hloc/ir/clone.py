@@ -180,12 +180,11 @@ def outline(
         its parameters.
     """
     body = computation.module.add_computation(name)
-    inside = set(members)
     found: dict[Instruction, Instruction] = {}
     operands: list[Instruction] = []
     for inst in members:
         for operand in inst.operands:
-            if operand not in inside and operand not in found:
+            if operand not in found:  # no member: those come before their users
                 found[operand] = add_parameter(body, operand.shape, len(operands))
                 operands.append(operand)
         found[inst] = body.add_copy(inst, [found[o] for o in inst.operands])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
@@ -99,7 +100,7 @@ class Computation:
     @property
     def is_fusion(self) -> bool:
         """True if a fusion instruction calls it."""
-        return any(caller.opcode.name == "fusion" for caller in self.callers)
+        return any([caller.opcode.name == "fusion" for caller in self.callers])
 
     def derived(self, analyse: Callable[[Computation], R]) -> R:
         """Return `analyse(self)`, cached until the next change; the result must not be changed.
@@ -346,4 +347,4 @@ def _calling(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
 
 def _parameters(computation: Computation) -> tuple[Instruction, ...]:
     found = [inst for inst in computation.instructions if inst.opcode.name == "parameter"]
-    return tuple(sorted(found, key=lambda inst: inst.attributes.number))
+    return tuple(sorted(found, key=attrgetter("attributes.number")))

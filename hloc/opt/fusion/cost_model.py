@@ -70,10 +70,11 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
                 "a fusion would pass {} operands or {} instructions",
                 (limits.max_operands, limits.max_instructions),
             )
-    places = max(map(len, reads.values()))
+    places = max([len(maps) for maps in reads.values()])
     if places > _MAX_MAPS:
         return Refusal("it is read at {} places of one array", (places,))
-    if inst.opcode.name == "constant":
+    name = inst.opcode.name
+    if name == "constant":
         return None
     updates = [group for group in reads if group.root.opcode.name in _UPDATES]
     for group in updates:
@@ -84,7 +85,7 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
             return Refusal(
                 "it reads parts of an array of which a user changes another part in place"
             )
-    if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
+    if name in ("concatenate", "pad") and not _may_branch(inst, reads):
         return Refusal("a branch for every element would slow its users down")
     return _why_not_worth_it(inst, reads)
 
@@ -184,7 +185,7 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
             "it is expensive (users: {}), and {} elements would be computed instead of {}",
             (len(inst.users), max(asked, times_made * elements), elements),
         )
-    extra = max(0, computed - elements) * weight
+    extra = (computed - elements) * weight if computed > elements else 0
     if times_made > 1:
         extra += (times_made - 1) * _bytes_read(inst) // _BYTES_PER_ADD
     saved = inst.shape.size_bytes * (1 + times_made) // _BYTES_PER_ADD + _KERNEL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from itertools import islice
 
 from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.dataflow import forwards
@@ -29,7 +30,8 @@ EXPENSIVE = 10
 
 def is_one_step(computation: Computation) -> bool:
     """True if there is only one instruction besides parameters, and so nothing to fuse."""
-    return len(computation) - len(computation.parameters) < 2
+    steps = (inst for inst in computation.instructions if inst.opcode.name != "parameter")
+    return len(list(islice(steps, 2))) < 2
 
 
 def role_of(inst: Instruction) -> Role:

@@ -79,7 +79,7 @@ class Group:
         if elements_of(producer.shape) == 1:
             return _ONCE
         maps = self.maps[user]
-        if _reads_at_its_index(user):
+        if works_per_element(user):
             return maps
         found: Maps = {}
         for place, operand in enumerate(user.operands):
@@ -121,11 +121,6 @@ class Group:
         for operand in member.operands:
             if not any(user in self.maps for user in operand.users):
                 self.operands.pop(operand, None)
-
-
-def _reads_at_its_index(user: Instruction) -> bool:
-    """True if element i of `user` reads element i of its operands."""
-    return works_per_element(user) or user.opcode.name == "copy"
 
 
 def _repeats_innermost(broadcast: Instruction) -> bool:

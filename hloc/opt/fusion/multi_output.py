@@ -196,7 +196,7 @@ class _Merger:
             return "they do not work on arrays of the same size"
         if not fits(own, region, rows):
             return "one reads what the other makes at another place"
-        chained = any(value in region.values for value in own.reads)
+        chained = not region.values.keys().isdisjoint(own.reads)
         if not chained and not _is_worth_it(own, region, rows):
             return f"they share too little, {saved} bytes"
         if own.rows or region.rows:

@@ -7,7 +7,7 @@ merged only if they are near each other, so a search ends after a bounded part o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from hloc.ir.instruction import Instruction
@@ -47,12 +47,12 @@ class Reach:
 
     def unite(self, members: Sequence[Instruction]) -> None:
         """Make `members`, some of which may be regions already, one region."""
-        united = _United(tuple(members), max(self._positions[member] for member in members))
+        united = _United(tuple(members), max([self._positions[member] for member in members]))
         self._united.update(dict.fromkeys(members, united))
 
     def _depend(self, users: Iterable[Instruction], members: Sequence[Instruction]) -> bool:
         """True if one of `users`, or what it depends on, is among `members`."""
-        start = min(self._positions[member] for member in members)
+        start = min([self._positions[member] for member in members])
         inside, waiting = set(members), list(users)
         seen: set[Instruction | _United] = set()
         while waiting:
@@ -64,10 +64,9 @@ class Reach:
             if end > start and found not in seen:
                 seen.add(found)
                 for member in united.members if united else (inst,):
-                    waiting.extend(_before(member))
+                    waiting += _before(member)
         return False
 
 
-def _before(inst: Instruction) -> Iterator[Instruction]:
-    yield from inst.operands
-    yield from inst.control_predecessors
+def _before(inst: Instruction) -> tuple[Instruction, ...]:
+    return (*inst.operands, *inst.control_predecessors)

@@ -131,7 +131,8 @@ def kernel_of(inst: Instruction, *, unfused: bool = False) -> Kernel | None:
     if inst.opcode.name == "fusion":
         return None if unfused else _fusion_kernel(inst)
     roles = (Role.LOOP, Role.REDUCE, Role.VIEW) if unfused else (Role.LOOP, Role.REDUCE)
-    if role_of(inst) not in roles or inst.opcode.name in (*OWN_LOOPS, "constant"):
+    name = inst.opcode.name
+    if name in OWN_LOOPS or name == "constant" or role_of(inst) not in roles:
         return None
     reads = {operand: [operand] for operand in inst.operands}
     return _kernel(inst, (inst,), (inst,), reads)

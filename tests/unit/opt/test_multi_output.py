@@ -209,7 +209,7 @@ def test_what_ends_before_a_region_is_not_searched(monkeypatch: pytest.MonkeyPat
     reach, searched = reach_of(values), list[Instruction]()
     before = reach_module._before
 
-    def noted(inst: Instruction) -> Iterator[Instruction]:
+    def noted(inst: Instruction) -> tuple[Instruction, ...]:
         searched.append(inst)
         return before(inst)
 
