@@ -49,7 +49,7 @@ def post_order(computation: Computation) -> list[Instruction]:
 
 
 def _post_order(computation: Computation) -> list[Instruction]:
-    return post_order_from(inst for inst in computation.instructions if not inst.users)
+    return post_order_from([inst for inst in computation.instructions if not inst.users])
 
 
 def live_order(computation: Computation) -> list[Instruction]:

@@ -107,7 +107,7 @@ class ConstantFolding(RewritingPass):
 
 def _is_known(inst: Instruction) -> bool:
     for operand in inst.operands:
-        if not _is_known_operand(operand):
+        if operand.opcode.name not in _KNOWN or not _is_known_operand(operand):
             return False
     return (
         bool(inst.operands)
@@ -124,8 +124,6 @@ def _is_known(inst: Instruction) -> bool:
 
 
 def _is_known_operand(inst: Instruction) -> bool:
-    if inst.opcode.name not in _KNOWN:
-        return False  # most instructions
     if not isinstance(inst.shape, ArrayShape) or inst.shape.dynamic:
         return False
     if inst.opcode.name == "broadcast" and inst.shape.elements <= _SMALL:

@@ -52,6 +52,7 @@ class CommonSubexpressionElimination(RewritingPass):
         values = _Values(structures)
         effects = [i for i in perhaps_effectful(computation) if has_side_effect(i, effectful)]
         pinned = fixed.union(computation.controlled, computation.awaited, effects)
+        merging = context.rewriting(computation.module, self.name)
         for inst in post_order(computation):
             if inst in pinned or not _may_merge(inst):
                 continue
@@ -62,7 +63,7 @@ class CommonSubexpressionElimination(RewritingPass):
             if same is not inst:
                 if context.spent:
                     return
-                with context.rewriting(computation.module, self.name):
+                with merging:
                     computation.replace(inst, same)
 
 

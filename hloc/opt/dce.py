@@ -47,10 +47,11 @@ class DeadCodeElimination(RewritingPass):
             return
         parameters = [i for i in dead if i.opcode.name == "parameter"]
         dead = [i for i in dead if i.opcode.name != "parameter"]
+        removal = context.rewriting(computation.module, self.name)
         for inst in reversed(operands_first(dead)):
             if context.spent:
                 return
-            with context.rewriting(computation.module, self.name):
+            with removal:
                 computation.remove(inst)
         if parameters and len(computation.callers) == 1 and computation.is_fusion:
             (fusion,) = computation.callers
@@ -59,10 +60,11 @@ class DeadCodeElimination(RewritingPass):
     def _remove_uncalled(self, module: Module, context: PassContext) -> None:
         reachable = set(live_computations(module))
         dead = [c for c in module.computations if c not in reachable]
+        removal = context.rewriting(module, self.name)
         for computation in _callers_first(dead):
             if context.spent:
                 return
-            with context.rewriting(module, self.name):
+            with removal:
                 module.remove_computation(computation)
 
 

@@ -113,7 +113,10 @@ class PassContext:
         return self.rewrite_limit is not None and self.rewrites >= self.rewrite_limit
 
     def rewriting(self, module: Module, by: str) -> _Rewriting:
-        """Do one rewrite in a `with` block: events inside belong to `by`, and it counts once."""
+        """Do one rewrite in a `with` block: events inside belong to `by`, and it counts once.
+
+        The result may be kept for the next rewrite.
+        """
         return _Rewriting(self, module, by)
 
     def remark(

@@ -17,10 +17,11 @@ from hloc.ir.opcode import Opcode, opcode_row
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pattern import SPLAT, Matcher, kinds_of, matcher
-from hloc.opt.rule import Rule, RuleSet
+from hloc.opt.rule import Guard, Rule, RuleSet
 from hloc.shapes import ArrayShape
 
-_Rules: TypeAlias = tuple[tuple[Rule, Matcher], ...]
+_Rules: TypeAlias = tuple[tuple[Rule, Matcher, Guard | None], ...]
+"""Rules with what is asked for each instruction: the matcher and `Rule.when`."""
 
 _OPCODE = attrgetter("opcode")
 
@@ -52,7 +53,7 @@ def _rules_for(rules: RuleSet, opcode: str, *kinds: str) -> _Rules:
     """Return the rules that an instruction with operands of these kinds may match."""
     row = opcode_row(opcode)
     found = [(rule, matcher(rule.pattern, row, kinds)) for rule in rules.for_opcode(opcode)]
-    return tuple([(rule, matches) for rule, matches in found if matches is not None])
+    return tuple([(rule, matches, rule.when) for rule, matches in found if matches is not None])
 
 
 class _AllowedRules:
@@ -81,7 +82,7 @@ class _AllowedRules:
         found = self._by_kinds.get((opcode, kinds))
         if found is None:
             known = _rules_for(self.rules, opcode.name, *kinds)
-            found = tuple([pair for pair in known if self._may_fire(pair[0])])
+            found = tuple([row for row in known if self._may_fire(row[0])])
             self._by_kinds[opcode, kinds] = found
         return found
 
@@ -122,6 +123,7 @@ class _Rewriter:
         self.effectful = effectful
         self.pinned = {*computation.controlled, *computation.awaited, *fixed}
         self.has_dynamic = computation.derived(_has_dynamic)
+        self.may_refuse = self.has_dynamic or bool(self.pinned)
         self.worklist: deque[Instruction] = deque()
         self.queued: set[Instruction] = set()
         self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(computation) + 10)
@@ -134,21 +136,23 @@ class _Rewriter:
         while worklist:
             inst = worklist.popleft()
             queued.discard(inst)
-            if self._may_change(inst) and self._try_rules(inst) and self.context.spent:
+            if not inst.users and not inst.is_root:
+                continue  # dead, perhaps removed
+            if self.may_refuse and self._refuses(inst):
+                continue
+            if self._try_rules(inst) and self.context.spent:
                 return
 
-    def _may_change(self, inst: Instruction) -> bool:
-        if not inst.users and not inst.is_root:
-            return False  # dead, perhaps removed
+    def _refuses(self, inst: Instruction) -> bool:
         if self.has_dynamic and any(map(_is_dynamic, (inst, *inst.operands))):
-            return False
-        return inst not in self.pinned
+            return True
+        return inst in self.pinned
 
     def _try_rules(self, inst: Instruction) -> bool:
         """Apply the first rule that fires; False if none does."""
-        for rule, matches in self.rules.of(inst):
+        for rule, matches, when in self.rules.of(inst):
             found = matches(inst)
-            if found is None or (rule.when is not None and not rule.when(inst, found)):
+            if found is None or (when is not None and not when(inst, found)):
                 continue
             if self._apply(rule, inst, found):
                 return True

@@ -21,6 +21,8 @@ All but `exact` need fast_math.
 Build: TypeAlias = Callable[[Computation, Instruction, Found], Instruction | None]
 """Return the replacement, or None to decline without having added anything."""
 
+Guard: TypeAlias = Callable[[Instruction, Found], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -37,7 +39,7 @@ class Rule:
     name: str
     pattern: P
     build: Build
-    when: Callable[[Instruction, Found], bool] | None = None
+    when: Guard | None = None
     exactness: Exactness = "exact"
 
 

@@ -194,6 +194,8 @@ def _columns(shape: Shape) -> Layout | None:
     """Return the layout by columns, None if `shape` is not one of many short rows."""
     if not isinstance(shape, ArrayShape):
         return None
+    if not shape.dims or shape.dims[-1] > _LONGEST_ROW:
+        return None  # most shapes
     first = _first_short(shape.dims)
     if first in (0, shape.rank) or shape.dims[first - 1] < _LEAST_COLUMN:
         return None

@@ -31,7 +31,7 @@ def candidates(
                 return
             if inst in pinned or inst.control_predecessors or inst not in computation:
                 continue
-            if (inst.users or inst.is_root) and all(is_static(i) for i in (inst, *inst.operands)):
+            if (inst.users or inst.is_root) and all(map(is_static, (inst, *inst.operands))):
                 context.at = inst
                 yield inst
 

@@ -40,7 +40,8 @@ def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
 
 
 def _permutes(inst: Instruction, found: Found) -> bool:
-    return len(inst.attributes.dimensions) == inst.array.rank and not _moves_nothing(inst, found)
+    same_rank = len(inst.attributes.dimensions) == len(inst.array.dims)
+    return same_rank and not _moves_nothing(inst, found)
 
 
 def _permutation(inst: Instruction, _found: Found) -> tuple[int, ...]:
