@@ -68,4 +68,4 @@ class Instruction:
 
     @property
     def is_root(self) -> bool:
-        return self.computation.root is self
+        return self.computation._root is self

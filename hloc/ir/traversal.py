@@ -70,9 +70,9 @@ def reachable_computations(*roots: Computation) -> list[Computation]:
         while stack:
             computation = stack[-1]
             seen = state.get(computation)
-            if seen is None:
+            if seen is None and (calls := computation.calling):
                 state[computation] = False
-                calls = reversed(computation.calling)  # the first call ends on top
+                calls = calls[::-1]  # the first call ends on top
                 stack.extend([c for i in calls for c in reversed(i.called) if c not in state])
                 continue
             stack.pop()

@@ -69,6 +69,9 @@ class ConstantFolding(RewritingPass):
         work_left = self.max_total_flops
         for computation in live_computations(module):
             for inst in post_order(computation):
+                operands = inst.operands
+                if not operands or operands[0].opcode.name not in _KNOWN:
+                    continue  # most instructions
                 if not _is_known(inst) or has_side_effect(inst, effectful):
                     continue
                 if context.spent:
@@ -110,8 +113,7 @@ def _is_known(inst: Instruction) -> bool:
         if operand.opcode.name not in _KNOWN or not _is_known_operand(operand):
             return False
     return (
-        bool(inst.operands)
-        and isinstance(inst.shape, ArrayShape)
+        isinstance(inst.shape, ArrayShape)
         and not inst.shape.dtype.is_special
         and not inst.shape.dynamic
         and bool(inst.users or inst.is_root)

@@ -54,7 +54,10 @@ class CommonSubexpressionElimination(RewritingPass):
         pinned = fixed.union(computation.controlled, computation.awaited, effects)
         merging = context.rewriting(computation.module, self.name)
         for inst in post_order(computation):
-            if inst in pinned or not _may_merge(inst):
+            name = inst.opcode.name
+            if name == "parameter" or inst in pinned:
+                continue
+            if name == "constant" and inst.attributes.literal.is_elided:
                 continue
             if not inst.users and not inst.is_root:
                 continue  # otherwise the next run would swap the two
@@ -89,10 +92,3 @@ class _Values:
             self._first[self._structures.key(other)] = other
             self._alone[reads] = None
         return self._first.setdefault(self._structures.key(inst), inst)
-
-
-def _may_merge(inst: Instruction) -> bool:
-    name = inst.opcode.name
-    if name == "constant":
-        return not inst.attributes.literal.is_elided
-    return name != "parameter"

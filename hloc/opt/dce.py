@@ -86,9 +86,10 @@ def _dead_instructions(
     left: dict[Instruction, int] = {}  # users and followers that are not known to be dead
     waiting = [inst for inst in unused if inst not in followers]
     dead: set[Instruction] = set()
+    root = computation.root
     while waiting:
         inst = waiting.pop()
-        if inst is computation.root or is_kept(inst):
+        if inst is root or is_kept(inst):
             continue
         dead.add(inst)
         for needed in (inst.operands, inst.control_predecessors):

@@ -69,7 +69,10 @@ def _is_dynamic(module: Module) -> bool:
         for inst in computation.instructions:
             if has_values and inst.is_a(*_SIZES_ARE_VALUES):
                 return True
-            if has_dynamic(inst.shape) and not _is_boundary(inst):
+            shape = inst.shape
+            if isinstance(shape, ArrayShape) and not shape.dynamic:
+                continue  # most instructions
+            if has_dynamic(shape) and not _is_boundary(inst):
                 return True
     return False
 

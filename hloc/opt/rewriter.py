@@ -199,7 +199,7 @@ class _Rewriter:
         stack = [inst]
         while stack:
             dead = stack.pop()
-            if dead.users or dead not in self.computation or not self._is_removable(dead):
+            if dead.users or not self._is_removable(dead):
                 continue
             self.computation.remove(dead)
             for operand in reversed(dict.fromkeys(dead.operands)):

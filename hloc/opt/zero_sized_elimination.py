@@ -28,7 +28,9 @@ class ZeroSizedElimination(RewritingPass):
         """Replace in every computation that is called."""
         effectful = effectful_computations(module)
         for computation in live_computations(module):
-            for inst in [inst for inst in computation.instructions if _is_empty(inst)]:
+            insts = computation.instructions
+            empty = [i for i in insts if isinstance(i.shape, ArrayShape) and not i.shape.elements]
+            for inst in filter(_is_replaced, empty):
                 context.at = inst
                 if not has_side_effect(inst, effectful) and not context.spent:
                     with context.rewriting(module, self.name):
@@ -45,12 +47,11 @@ def _empty(computation: Computation, shape: ArrayShape) -> Instruction:
     return make(computation, "constant", shape, literal=literal)
 
 
-def _is_empty(inst: Instruction) -> bool:
-    shape = inst.shape
+def _is_replaced(inst: Instruction) -> bool:
+    """True if an array without elements is to become a constant."""
+    shape = inst.array
     return (
-        isinstance(shape, ArrayShape)
-        and shape.elements == 0  # seldom true, and so the first condition
-        and not shape.dtype.is_special
+        not shape.dtype.is_special
         and not shape.dynamic
         and inst.opcode.name not in ("parameter", "constant")
         and not _is_scalar_broadcast(inst)

@@ -20,6 +20,8 @@ from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.pass_base import PassContext, RewritingPass
 
+_NEVER_INSIDE = (Role.REDUCE, Role.SCAN, Role.UPDATE)
+
 
 @dataclass(frozen=True)
 class InstructionFusion(RewritingPass):
@@ -91,7 +93,7 @@ def _join(
     the computation may become another output of the single group that reads it; no cycle can arise,
     since nothing depends on the result. Any other instruction joins all its users or none.
     """
-    if role in (Role.REDUCE, Role.SCAN, Role.UPDATE) or not inst.users:
+    if role in _NEVER_INSIDE or not inst.users:
         return ()
     is_constant = inst.opcode.name == "constant"
     result = inst.computation.root

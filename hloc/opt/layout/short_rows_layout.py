@@ -62,7 +62,7 @@ class ShortRowsLayout(RewritingPass):
         groups = _Groups()
         for computation in depths:
             for inst in computation.instructions:
-                if inst in loop_parts or _is_flexible(inst):
+                if inst in loop_parts or (_ends_short(inst.shape) and _is_flexible(inst)):
                     groups.add(inst)
         for inst in groups.members():
             groups.join(inst, *filter(groups.has, _sources(inst)))
@@ -190,12 +190,17 @@ def _state(loop: Instruction) -> tuple[_State, ...]:
 # ---------------------------------------------------------------- what a group holds
 
 
+def _ends_short(shape: Shape) -> bool:
+    """True if the last dimension is short: most shapes are not looked at further."""
+    if not isinstance(shape, ArrayShape) or not shape.dims:
+        return False
+    return shape.dims[-1] <= _LONGEST_ROW
+
+
 def _columns(shape: Shape) -> Layout | None:
     """Return the layout by columns, None if `shape` is not one of many short rows."""
     if not isinstance(shape, ArrayShape):
         return None
-    if not shape.dims or shape.dims[-1] > _LONGEST_ROW:
-        return None  # most shapes
     first = _first_short(shape.dims)
     if first in (0, shape.rank) or shape.dims[first - 1] < _LEAST_COLUMN:
         return None

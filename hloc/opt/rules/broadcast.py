@@ -17,11 +17,18 @@ from hloc.shapes import ArrayShape
 x, y = P(bind="x"), P(bind="y")
 
 
+def _adds_nothing(inst: Instruction, found: Found) -> bool:
+    """True if no element is repeated; few broadcasts are like that."""
+    return inst.shape.size_bytes == found["x"].shape.size_bytes
+
+
 def _moves_nothing(inst: Instruction, found: Found) -> bool:
-    dims, shape = inst.attributes.dimensions, inst.array
-    if len(dims) != len(shape.dims):
-        return False
-    return dims == tuple(range(len(dims))) and shape == found["x"].shape
+    dims = inst.attributes.dimensions
+    return (
+        _adds_nothing(inst, found)
+        and dims == tuple(range(len(dims)))
+        and inst.shape == found["x"].shape
+    )
 
 
 def _merged_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
@@ -30,18 +37,21 @@ def _merged_dimensions(inst: Instruction, found: Found) -> tuple[int, ...]:
 
 
 def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
-    dims, shape, source = inst.attributes.dimensions, inst.array, found["x"].array
+    dims = inst.attributes.dimensions
     return (
-        shape.elements == source.elements
+        _adds_nothing(inst, found)
         and list(dims) == sorted(dims)
         and default_layout(inst, found["x"])
-        and shape.rank > source.rank
+        and inst.array.rank > found["x"].array.rank
     )
 
 
 def _permutes(inst: Instruction, found: Found) -> bool:
-    same_rank = len(inst.attributes.dimensions) == len(inst.array.dims)
-    return same_rank and not _moves_nothing(inst, found)
+    return (
+        _adds_nothing(inst, found)
+        and len(inst.attributes.dimensions) == inst.array.rank
+        and not _moves_nothing(inst, found)
+    )
 
 
 def _permutation(inst: Instruction, _found: Found) -> tuple[int, ...]:
@@ -133,12 +143,11 @@ def _is_elementwise(inst: Instruction) -> bool:
 def _common_broadcast(inst: Instruction) -> Instruction | None:
     """Return the broadcast that all operands match, except splats and scalars."""
     model: Instruction | None = None
-    dims = inst.array.dims
     for operand in inst.operands:
-        name, shape = operand.opcode.name, operand.array
-        if shape.is_scalar or (name in ("broadcast", "constant") and is_splat(operand)):
+        name, dims = operand.opcode.name, operand.array.dims
+        if not dims or (name in ("broadcast", "constant") and is_splat(operand)):
             continue
-        if name != "broadcast" or shape.dims != dims:
+        if name != "broadcast" or dims != inst.array.dims:
             return None
         if model is None:
             model = operand

@@ -3,8 +3,6 @@
 Modules of rows are drawn at random, fused, and run both ways.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
