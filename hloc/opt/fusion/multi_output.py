@@ -224,12 +224,15 @@ class _Merger:
         if members > limits.max_instructions:
             return f"together they have {members} instructions"
         values = [value for region in regions for value in region.values]
-        operands = {value for region in regions for value in region.operands}.difference(values)
-        if len(operands) > limits.max_operands:
-            return f"together they read {len(operands)} arrays"
-        outputs = len(list(outputs_of(*regions)))
-        if outputs > limits.max_outputs:
-            return f"together they have {outputs} results"
+        # The kernels share some of what they read, and not all of their values are results.
+        if sum([len(region.reads) for region in regions]) > limits.max_operands:
+            operands = {value for region in regions for value in region.operands}.difference(values)
+            if len(operands) > limits.max_operands:
+                return f"together they read {len(operands)} arrays"
+        if len(values) > limits.max_outputs:
+            outputs = len(list(outputs_of(*regions)))
+            if outputs > limits.max_outputs:
+                return f"together they have {outputs} results"
         reduces = sum([region.reduces for region in regions])
         if reduces > MAX_REDUCES:
             return f"together they have {reduces} reductions"
