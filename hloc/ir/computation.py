@@ -275,7 +275,9 @@ class Computation:
         """
         assert old is not new
         assert compatible(old.shape, new.shape), f"{old!r} cannot be replaced by {new!r}"
-        self.module.log.record(Replaced, old, new)
+        log = self.module.log
+        if log.recording:
+            log.record(Replaced, old, new)
         users = old.users
         for user in users:
             if user is not new:

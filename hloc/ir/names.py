@@ -32,7 +32,7 @@ def _parts(name: str) -> tuple[str, int, str]:
     stem, _, digits = name.rpartition(".")
     if stem and digits.isdigit() and digits.isascii() and len(digits) < 19:
         number = int(digits)
-        return stem, number, f"{stem}.{number}"
+        return stem, number, name if digits[0] != "0" else f"{stem}.{number}"
     return name, 0, name
 
 

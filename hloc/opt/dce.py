@@ -98,7 +98,7 @@ def _dead_instructions(
                 left[before] = count
                 if not count:
                     waiting.append(before)
-    return [inst for inst in computation.instructions if inst in dead]
+    return [inst for inst in computation.instructions if inst in dead] if dead else []
 
 
 def _without_users(computation: Computation) -> list[Instruction]:

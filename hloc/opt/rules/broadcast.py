@@ -61,13 +61,11 @@ def _permutation(inst: Instruction, _found: Found) -> tuple[int, ...]:
 
 def _dimensions_past_reshape(inst: Instruction, found: Found) -> tuple[int, ...] | None:
     """Return the dimensions of a broadcast of x, if y only adds dimensions of size 1 to x."""
-    reshape, source, dims = found["y"], found["x"].array.dims, inst.attributes.dimensions
-    kept = [dim for dim, size in enumerate(reshape.array.dims) if size != 1]
-    if [size for size in source if size != 1] != [reshape.array.dims[d] for d in kept]:
+    source, reshaped = found["x"].array.dims, found["y"].array.dims
+    kept = [dim for dim, size in enumerate(reshaped) if size != 1]
+    if 1 in source or list(source) != [reshaped[dim] for dim in kept]:
         return None
-    if any(size == 1 for size in source):
-        return None
-    return tuple(dims[dim] for dim in kept)
+    return tuple([inst.attributes.dimensions[dim] for dim in kept])
 
 
 def _reshape_adds_size_one(inst: Instruction, found: Found) -> bool:

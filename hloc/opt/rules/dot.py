@@ -20,7 +20,7 @@ x, y = P(bind="x"), P(bind="y")
 
 def _contracted_size(inst: Instruction) -> int:
     dims = inst.operands[0].array.dims
-    return prod(dims[dim] for dim in inst.attributes.lhs_contracting_dims)
+    return prod([dims[dim] for dim in inst.attributes.lhs_contracting_dims])
 
 
 def _contracts_nothing(inst: Instruction, _found: Found) -> bool:

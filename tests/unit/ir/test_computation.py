@@ -98,6 +98,32 @@ def test_replace_moves_users_and_root_and_is_logged_with_its_rule() -> None:
     assert module.log.by == ""
 
 
+@pytest.mark.parametrize("readers", [1, 20])
+def test_what_replaces_an_instruction_may_read_it(readers: int) -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    many = [entry.add(opcode_row("negate"), F32_4, [p]) for _ in range(readers)]
+    new = entry.add(opcode_row("floor"), F32_4, [p])
+    entry.replace(p, new)
+    assert list(p.users) == [new]
+    assert list(new.users) == [add, *many]
+    assert new.operands == (p,)
+
+
+def test_a_copy_reads_other_operands_and_is_logged() -> None:
+    module, entry = _module()
+    p, add = entry.instructions
+    negate = entry.add(opcode_row("negate"), F32_4, [p])
+    mark = len(module.log.events)
+    copy = entry.add_copy(add, [p, negate])
+    assert (copy.opcode, copy.shape, copy.operands) == (add.opcode, add.shape, (p, negate))
+    assert copy.name == "add.1"
+    assert copy.uid > negate.uid
+    assert list(negate.users) == [copy]
+    assert [type(event) for event in module.log.since(mark)] == [Created]
+    assert entry.add_copy(add, [p, p], name="sum").name == "sum"
+
+
 def test_replace_logs_which_operands_of_each_user_changed() -> None:
     module, entry = _module()
     p, add = entry.instructions

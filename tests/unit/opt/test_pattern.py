@@ -85,6 +85,31 @@ def test_a_matcher_finds_what_the_pattern_matches(seed: int) -> None:
             assert found == match(rule.pattern, inst), f"{rule.name}: {inst!r}"
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        P("add", (P("negate", (P("abs", (x,)),)), x)),  # in one way but for the root
+        P("add", (P("multiply", (P("negate", (x,)), y)), x)),  # operands of the operand may swap
+        P("add", (P("subtract", (P("negate", (x,)), x)), y), bind="r"),
+        P("add", (P("slice", bind="s", reads="negate"), y)),
+        P("add", (P("multiply", (x,), more=True), x)),
+    ],
+)
+def test_a_matcher_of_nested_patterns_tries_what_the_pattern_tries(pattern: P) -> None:
+    b, p, q = parameters()
+    parts = [p, q, b.negate(p), b.negate(b.abs(p)), b.negate(b.abs(q))]
+    parts += [b.multiply(i, j) for i in parts[:3] for j in parts[:3]]
+    parts += [b.subtract(b.negate(i), j) for i in (p, q) for j in (p, q)]
+    parts.append(b.slice(b.negate(p), [0], [4]))
+    matched = 0
+    for inst in [b.add(i, j) for i in parts for j in parts]:
+        matches = matcher(pattern, inst.opcode, kinds_of(inst.operands))
+        found = None if matches is None else matches(inst)
+        assert found == match(pattern, inst), inst
+        matched += found is not None
+    assert matched
+
+
 def test_a_splat_is_a_kind_of_its_own() -> None:
     b, p, _ = parameters()
     shape = array_shape("f32", 4)
