@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hloc.analysis.rows import row_work
 from hloc.ir.clone import add_parameter
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -20,8 +19,6 @@ def merge(computation: Computation, region: Region) -> None:
     for kernel in region.kernels:
         body.add(kernel)
     body.finish(outputs)
-    by_rows = region.form is Form.ROWS
-    assert not by_rows or row_work(body.computation), f"{region.kernels[-1].inst} has no rows"
     last = region.kernels[-1].inst
     kind = "kLoop" if region.form is Form.LOOP else "kInput"
     fusion = add_fusion(computation, body.computation, body.operands, kind, _name(region), last)

@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 
 import hloc
 from hloc.analysis.kernel_count import kernel_counts
+from hloc.analysis.rows import row_work
 from hloc.ir.clone import clone_module
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.ops.builder import Builder
+from hloc.opt.fusion import multi_output
 from hloc.opt.fusion import reach as reach_module
+from hloc.opt.fusion.merge import merge
 from hloc.opt.fusion.reach import Reach
+from hloc.opt.fusion.region import Form, Region
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.shapes import array_shape
@@ -67,6 +72,22 @@ def test_same_module_same_text(seed: int) -> None:
         Pipeline.parse(FUSE).run(module)
         texts.add(str(module))
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_merged_by_rows_can_run_by_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_rows = list[Computation]()
+
+    def noted(computation: Computation, region: Region) -> None:
+        merge(computation, region)
+        if region.form is Form.ROWS:
+            by_rows.append(computation.module.computations[-1])
+
+    monkeypatch.setattr(multi_output, "merge", noted)
+    module = RowModule(seed).grown(50)
+    Pipeline.parse(FUSE).run(module)
+    assert by_rows
+    assert all(row_work(body) for body in by_rows)
 
 
 def rows(count: int, size: int) -> str:
