@@ -12,9 +12,8 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+from hloc.codegen.llvm.object_file import ELF64_HEADER, SECTION_HEADER, SYMBOL
+
 _RELOCATION = struct.Struct("<QQq")
 
 _IDENT = b"\x7fELF\x02\x01"
@@ -56,11 +55,11 @@ class Image:
 
     def add(self, data: bytes) -> None:
         """Place the sections of an object, and note its symbols and references."""
-        header = _HEADER.unpack_from(data)
+        header = ELF64_HEADER.unpack_from(data)
         if header[0][:6] != _IDENT or header[1:3] != (_RELOCATABLE, _X86_64):
             raise _Unknown
         start, count = header[6], header[12]
-        sections = [*_SECTION.iter_unpack(data[start : start + count * _SECTION.size])]
+        sections = [*SECTION_HEADER.iter_unpack(data[start : start + count * SECTION_HEADER.size])]
         places: list[int | None] = []
         names: list[int | str] = []
         references: list[tuple[int, ...]] = []
@@ -104,7 +103,7 @@ class Image:
         """Return the place of each symbol, or its name where it is defined elsewhere."""
         result: list[int | str] = []
         table = data[section[4] : section[4] + section[5]]
-        for name, info, _, index, value, _ in _SYMBOL.iter_unpack(table):
+        for name, info, _, index, value, _ in SYMBOL.iter_unpack(table):
             binding = info >> 4
             text = ""
             if binding != _LOCAL:

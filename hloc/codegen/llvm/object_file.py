@@ -34,9 +34,9 @@ ALLOWED_SYMBOLS: frozenset[str] = frozenset(
 
 _FUNCTION = re.compile(r"^(define [^\n]*?) *\{$", re.MULTILINE)
 
-_ELF64_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+ELF64_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE_SECTION = 2
 
 
@@ -220,14 +220,14 @@ def undefined_symbols(data: bytes) -> tuple[str, ...]:
     """
     if data[:5] != b"\x7fELF\x02":
         return ()
-    header = _ELF64_HEADER.unpack_from(data)
+    header = ELF64_HEADER.unpack_from(data)
     offset, size, count = header[6], header[11], header[12]
-    sections = [*_SECTION_HEADER.iter_unpack(data[offset : offset + size * count])]
+    sections = [*SECTION_HEADER.iter_unpack(data[offset : offset + size * count])]
     result: set[str] = set()
     for section in sections:
         if section[1] == _SYMBOL_TABLE_SECTION:
-            first = section[4] + section[7] * _SYMBOL.size  # those before are local, so defined
-            symbols = _SYMBOL.iter_unpack(data[first : section[4] + section[5]])
+            first = section[4] + section[7] * SYMBOL.size  # those before are local, so defined
+            symbols = SYMBOL.iter_unpack(data[first : section[4] + section[5]])
             names = sections[section[6]][4]
             for at in [names + name for name, _, _, place, _, _ in symbols if place == 0]:
                 result.add(data[at : data.index(b"\0", at)].decode("ascii", "replace"))
