@@ -9,7 +9,8 @@ import pytest
 
 import hloc
 from hloc.codegen.cpu.emitters.fft.first_pass import has_first_pass
-from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, form_of_rows
+from hloc.codegen.kernels.fft_plan import part_bytes
 from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import F32
 from tests.unit.codegen.test_convolved_fft import transformed
@@ -93,3 +94,21 @@ def test_vectors_hold_neighbours_of_few_rows() -> None:
     assert has_first_pass(F32, 8, 16, target)
     assert not has_first_pass(F32, 8, 1, target)
     assert not has_first_pass(F32, 5, 100, target)
+
+
+def test_parts_of_an_element_share_a_cache_line() -> None:
+    """Addresses of a pass over a power of 2 share a set of the cache, which holds few."""
+    target = host_target()
+    most = target.vector_bytes // 4
+    whole, few = form_of_rows(F32, most, target), form_of_rows(F32, most // 2, target)
+    assert whole.imaginary_offset(1 << 14) == target.vector_bytes
+    assert whole.step == 2 * most
+    assert few.imaginary_offset(1 << 14) == 1 << 14
+    assert few.step == most // 2
+    text = """HloModule m
+ENTRY e {
+  x = c64[4096] parameter(0)
+  ROOT r = c64[4096] fft(x), fft_type=FFT, fft_length={4096}
+}"""
+    root = hloc.parse(text).entry.root
+    assert part_bytes(root, 1) % 4096 != 0

@@ -246,10 +246,8 @@ class _Writer(RowPasses):
 
         Memory may hold subnormals, which are slow: 0.06 of the time for 10 rows of 37 of f32.
         """
-        size_bytes = n * self.lanes * self.part.storage_bytes
         with self.body.when(self.math.compare("LT", width, self.lanes)):
-            for part in (self.rows[0].real, self.rows[0].imag):
-                self.b.clear(part, size_bytes)
+            self.clear(self.rows[0], 0, n)
 
     def _load(self, p: _RowPlan, place: RowPlace, width: IndexValue) -> None:
         """Load `width` rows into scratch memory."""

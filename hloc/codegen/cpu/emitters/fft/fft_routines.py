@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hloc.codegen.cpu.emitters.fft.factor_pass import pass_routine
-from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, form_of_rows
 from hloc.codegen.cpu.emitters.fft.odd_pass import odd_pass_routine
 from hloc.codegen.cpu.emitters.fft.row_transfer import (
     gather_routine,
@@ -32,17 +32,23 @@ def listed_routines(target: Target) -> Iterator[Routines]:
     """Yield the routines that most programs use: for one row, for a few, and for whole vectors."""
     for dtype in (F32, F64):
         yield table_routine(dtype, target)
-        lanes = 1
-        while lanes * dtype.storage_bytes <= target.vector_bytes:
-            yield from _listed_for(RowForm(dtype, lanes, target))
+        lanes, widest = 1, target.vector_bytes // dtype.storage_bytes
+        while lanes <= widest:
+            yield from _listed_for(form_of_rows(dtype, lanes, target))
             lanes *= 2
+        yield from _passes(RowForm(dtype, widest, target))  # of fewer rows, widened
 
 
-def _listed_for(form: RowForm) -> Iterator[Routines]:
+def _passes(form: RowForm) -> Iterator[Routines]:
     for inverse in (False, True):
         for factor in LISTED_FACTORS:
             for is_last in (False, True):
                 yield pass_routine(form, factor, inverse, is_last)
+    yield odd_pass_routine(form)
+
+
+def _listed_for(form: RowForm) -> Iterator[Routines]:
+    yield from _passes(form)
     for pairs in (False, True):
         if form.lanes > 1:
             yield load_routine(form, pairs)
@@ -51,7 +57,6 @@ def _listed_for(form: RowForm) -> Iterator[Routines]:
         yield scatter_routine(form, pairs)
     for conjugate in (False, True):
         yield multiply_routine(form, conjugate)
-    yield odd_pass_routine(form)
     yield real_spectrum_routine(form)
     yield mirror_routine(form)
     yield pairs_spectrum_routine(form)

@@ -27,10 +27,10 @@ from hloc.dtypes import S64
 def odd_pass_routine(form: RowForm) -> Routines:
     """Return one pass of Stockham's algorithm for any odd factor from 7 to `MOST_ODD`.
 
-    As `pass_routine` with other numbers: the rows of `form` are `done` floats, at least a vector,
-    and the last two vectors may overlap; entry `turn` of the table is w, entry `root` is the root
-    of unity of order `factor`. Pairs of elements from both ends share their products, and some
-    results share the loads of pairs.
+    As `pass_routine` with other numbers: `done` is in floats, with those of imaginary parts if the
+    parts alternate, and at least a step of `form`; the last two vectors may overlap. Entry `turn`
+    of the table is w, entry `root` is the root of unity of order `factor`. Pairs of elements from
+    both ends share their products, and some results share the loads of pairs.
     """
     sizes = ("i64 %done", "i64 %rest", "i64 %factor", "i64 %turn", "i64 %root")
 
@@ -38,8 +38,8 @@ def odd_pass_routine(form: RowForm) -> Routines:
         m, done, factor = r.m, argument("%done"), argument("%factor")
         with r.body.loop(0, argument("%rest")) as s:
             first = m.mul(done, s)
-            with r.body.loop(0, done, r.lanes) as block:
-                j = m.minimum(block, m.sub(done, r.lanes))
+            with r.body.loop(0, done, form.step) as block:
+                j = m.minimum(block, m.sub(done, form.step))
                 here = r.rows("from").beginning_at(m.add(j, first))
                 there = r.rows("to").beginning_at(m.add(j, m.mul(first, factor)))
                 _OddTransform(r, form, m.mul(s, argument("%turn"))).write(here, there)
@@ -61,10 +61,7 @@ class _OddTransform:
         """Write the sums of all pairs, then some results at a time."""
         r, m, v, body = self.r, self.m, self.v, self.r.body
         done, distance = argument("%done"), m.mul(argument("%done"), argument("%rest"))
-        room = (MOST_ODD // 2) * r.lanes
-        sums, differences = (
-            Rows(v, r.b.allocate(v.dtype, room), r.b.allocate(v.dtype, room)) for _ in range(2)
-        )
+        sums, differences = (r.own_rows(MOST_ODD // 2) for _ in range(2))
         start = here.load(0)
         total = _Slot(v, start)
         with body.loop(0, self.pairs) as k:

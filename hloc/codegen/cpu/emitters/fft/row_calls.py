@@ -8,7 +8,7 @@ from typing import TypeAlias
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, Rows
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import Rows, form_of_rows
 from hloc.codegen.cpu.emitters.fft.row_transfer import (
     gather_routine,
     load_routine,
@@ -22,7 +22,7 @@ from hloc.codegen.kernels.fft_plan import (
     complex_dtype,
     is_inverse,
     lane_count,
-    row_length,
+    part_bytes,
 )
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.routine import Routines
@@ -47,13 +47,25 @@ class RowCalls:
         self.inverse = is_inverse(k.root)
         self.part = component_of(complex_dtype(k.root))
         self.lanes = lane_count(k.root, k.target.vector_bytes)
-        self.form = RowForm(self.part, self.lanes, k.target)
+        self.form = form_of_rows(self.part, self.lanes, k.target)
         self.v = Vectors(k.b, self.part, self.lanes)
-        size = row_length(k.root) * self.lanes * self.part.storage_bytes
-        parts = [k.b.offset_pointer(k.scratch, size * i) for i in range(4)]
-        self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
+        self.rows = [self._rows(number) for number in range(2)]
         self.starts = k.b.allocate(S64, self.lanes)
         self.row_dims: Sequence[int] = ()
+
+    def _rows(self, number: int) -> Rows:
+        """Return one of the sets of rows."""
+        part = part_bytes(self.k.root, self.lanes)
+        real = self.b.offset_pointer(self.k.scratch, 2 * number * part)
+        return Rows(self.v, real, self.b.offset_pointer(real, self.form.imaginary_offset(part)))
+
+    def clear(self, rows: Rows, first: int, count: int) -> None:
+        """Write zeros to `count` elements of all rows."""
+        size = self.part.storage_bytes
+        parts = (rows.real,) if self.form.alternates else (rows.real, rows.imag)
+        for part in parts:
+            start = self.b.offset_pointer(part, first * self.form.step * size)
+            self.b.clear(start, count * self.form.step * size)
 
     # ---------------------------------------------------------------- rows in vectors
 

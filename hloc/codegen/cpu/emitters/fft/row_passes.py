@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isqrt, pi
 
 import numpy as np
@@ -11,7 +12,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.fft.factor_pass import pass_routine
 from hloc.codegen.cpu.emitters.fft.first_pass import first_pass_routine, has_first_pass
-from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, Rows
+from hloc.codegen.cpu.emitters.fft.interleaved_rows import Rows
 from hloc.codegen.cpu.emitters.fft.odd_pass import odd_pass_routine
 from hloc.codegen.cpu.emitters.fft.row_calls import RowCalls
 from hloc.codegen.cpu.emitters.fft.spectrum_routines import multiply_routine, real_spectrum_routine
@@ -47,7 +48,7 @@ class RowPasses(RowCalls):
 
     def at(self, i: IndexValue, lane: IndexValue) -> IndexValue:
         """Return the offset of element `i` of the row in `lane`."""
-        return self.math.add(self.math.mul(i, self.lanes), lane)
+        return self.math.add(self.math.mul(i, self.form.step), lane)
 
     def tabulate(self, n: int) -> None:
         """Compute the table of exp(-2 pi i t / n), or its conjugate for inverses."""
@@ -133,13 +134,13 @@ class RowPasses(RowCalls):
         done, rest = steps
         widest = self.k.target.vector_bytes // self.part.storage_bytes
         lanes = min(widest, 1 << (self.lanes * done).bit_length() - 1)
-        form = RowForm(self.part, lanes, self.k.target)
+        form = replace(self.form, lanes=lanes)
         pointers = (
             *self.parts_of(self.rows[half]), *self.parts_of(self.rows[1 - half]), *self.table
         )  # fmt: skip
         turn = done * stride
         self.call(
-            odd_pass_routine(form), pointers, self.lanes * done, rest, factor, turn, rest * turn
+            odd_pass_routine(form), pointers, self.form.step * done, rest, factor, turn, rest * turn
         )
 
     def _convolved(self, size: int) -> Rows:
@@ -156,9 +157,7 @@ class RowPasses(RowCalls):
         around[length - size + 1 :] = chirp.conj()[:0:-1]
         waves = self._table(np.exp(-2j * pi / length * np.arange(length)))
         self._multiply(0, self._table(chirp), size, conjugate=False)
-        for part in self.parts_of(self.rows[0]):
-            start = self.b.offset_pointer(part, size * self.lanes * self.part.storage_bytes)
-            self.b.clear(start, (length - size) * self.lanes * self.part.storage_bytes)
+        self.clear(self.rows[0], size, length - size)
         half = self._smooth_transform(0, length, waves)
         self._multiply(half, self._table(np.fft.fft(around)), length, conjugate=True)
         half = self._smooth_transform(half, length, waves)
