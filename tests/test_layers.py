@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.quantities",
         "hloc.prime_factors",
         "hloc.capsules",
+        "hloc.scipy_routines",
         "hloc.collection",
         "hloc.options",
     ),

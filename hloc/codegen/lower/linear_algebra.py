@@ -27,7 +27,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.registered_targets import registered_targets
 from hloc.ops.custom_calls.lapack import lapack_attributes
-from hloc.ops.custom_calls.scipy_routines import has_lapack
+from hloc.scipy_routines import has_lapack
 from hloc.shapes import ArrayShape
 
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")

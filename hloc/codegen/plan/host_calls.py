@@ -13,7 +13,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_calls import blas
 from hloc.ops.custom_calls.custom_call_targets import flat_arrays, nested_value, target_of
-from hloc.ops.custom_calls.scipy_routines import routine_address
+from hloc.scipy_routines import routine_address
 from hloc.shapes import data_leaves
 
 

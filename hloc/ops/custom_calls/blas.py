@@ -20,7 +20,7 @@ import numpy as np
 from hloc.dtypes import Array
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_calls.scipy_routines import routine_address
+from hloc.scipy_routines import routine_address
 from hloc.shapes import ArrayShape
 
 _TARGET = re.compile(r"hloc_blas_([nt])([nt])_gemm")

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc import driver
+from hloc import driver, scipy_routines
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.errors import UnsupportedError
-from hloc.ops.custom_calls import scipy_routines
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.test_factorisations import (
     TYPES,

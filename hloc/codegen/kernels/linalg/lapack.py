@@ -24,8 +24,8 @@ from hloc.codegen.kernels.linalg.lapack_routines import (
 from hloc.dtypes import C64, C128, F32, F64, DType, component_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_calls.scipy_routines import call_lapack
 from hloc.ops.rows.custom_call import LINALG_PREFIX, is_linalg
+from hloc.scipy_routines import call_lapack
 from hloc.shapes import ArrayShape, TupleShape, dense_strides
 
 _PREFIX = f"{LINALG_PREFIX}lapack_"
