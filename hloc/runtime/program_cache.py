@@ -42,6 +42,7 @@ from hloc.runtime.loading import Runnable, load_compiled
 from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.manifest_file import Program, program_bytes, read_program
 from hloc.runtime.threads import team_for
+from hloc.scipy_routines import has_lapack
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
@@ -195,17 +196,23 @@ def _kept(name: str) -> Program | None:
 
 def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    digest.update(_conditions(options, machine, registered_targets(), source_digest()))
+    digest.update(
+        _conditions(options, machine, has_lapack(), registered_targets(), source_digest())
+    )
     return f"program-{digest.hexdigest()[:40]}.bin"
 
 
 @cache
 def _conditions(
-    options: CompileOptions, machine: Target, targets: frozenset[str], sources: str
+    options: CompileOptions,
+    machine: Target,
+    calls_lapack: bool,
+    targets: frozenset[str],
+    sources: str,
 ) -> bytes:
     """Return what a program depends on besides its text, as bytes."""
     versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, sources)
-    parts = (options, machine, sorted(targets), versions)
+    parts = (options, machine, calls_lapack, sorted(targets), versions)
     return "\0".join(("", *map(str, parts))).encode()
 
 

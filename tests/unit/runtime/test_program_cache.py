@@ -17,6 +17,7 @@ from hloc.runtime import program_cache
 from hloc.runtime.executable import Executable
 from hloc.runtime.manifest_file import program_bytes, read_program
 from hloc.runtime.program_cache import KeptModule
+from hloc.scipy_routines import has_lapack
 
 ADD = """\
 HloModule add
@@ -192,7 +193,7 @@ def test_machine_code_that_does_not_link_is_compiled_again(cache_folder: Path) -
     assert not _is_kept(_compile(ADD))
 
 
-@pytest.mark.parametrize("what", ["options", "text", "sources", "targets"])
+@pytest.mark.parametrize("what", ["options", "text", "sources", "targets", "lapack"])
 def test_what_a_program_depends_on_is_in_its_name(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -201,6 +202,8 @@ def test_what_a_program_depends_on_is_in_its_name(
         monkeypatch.setattr(program_cache, "source_digest", lambda: "of another version")
     if what == "targets":
         monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
+    if what == "lapack":  # a program that calls SciPy does not run without it
+        monkeypatch.setattr(program_cache, "has_lapack", lambda: not has_lapack())
     text = ADD.replace("4})", "5})") if what == "text" else ADD
     assert not _is_kept(_compile(text, opt_level=1 if what == "options" else 2))
     assert len(_programs(cache_folder)) == 2
