@@ -100,7 +100,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
         collapse_dimensions(module)
     if module.version != version:
         refuse_unsupported(module, plans.refusal)
-    if rules.arrange is not None and "constant" in module.opcodes:
+    if rules.arrange is not None and not {"constant", "while"}.isdisjoint(module.opcodes):
         rules.arrange(module)
     requests = plans.requests(module, is_changed=module.version != version)
 

@@ -1,4 +1,4 @@
-"""Constant weights in panels: which constants lie so, and that products of them are the same.
+"""Weights in panels: which constants and parts of loops lie so, and that products are the same.
 
 Matrix registers, which multiply parts of f32, pack them in every call.
 """
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.codegen.cpu import weight_panels
 from hloc.codegen.cpu.backend import CpuBackend
 from hloc.dtypes import DTYPES
 from hloc.ir.module import Module
@@ -20,7 +21,7 @@ from hloc.memory.panels import in_panels, panel_order, panel_width
 from hloc.options import CompileOptions
 from hloc.runtime.loading import load_compiled
 from hloc.runtime.manifest_file import Program, program_bytes, read_program
-from hloc.shapes import ArrayShape, Layout
+from hloc.shapes import ArrayShape, Layout, TupleShape
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import parse_text
 from tests.unit.codegen.test_products import narrower
@@ -244,3 +245,126 @@ def test_panels_in_memory() -> None:
     found = panel_order(np.stack([values, values + 12]), batches).reshape(2, -1)
     assert found[1].tolist() == (found[0] + 12).tolist()
     assert panel_width(ArrayShape(DTYPES["f32"], (3, 4), Layout((0, 1)))) == 0
+
+
+LOOP = """HloModule m
+body {
+  s = (s32[], f32[ROWS], f32[WEIGHT]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  h = f32[ROWS] get-tuple-element(s), index=1
+  w = f32[WEIGHT] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  d = f32[ROWS] dot(h, w), DIMS
+  t = f32[ROWS] tanh(d)
+  ROOT r = (s32[], f32[ROWS], f32[WEIGHT]) tuple(next, t, w)
+}
+condition {
+  s = (s32[], f32[ROWS], f32[WEIGHT]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  most = s32[] constant(3)
+  ROOT c = pred[] compare(i, most), direction=LT
+}
+ENTRY e {
+  h = f32[ROWS] parameter(0)
+  w = f32[WEIGHT] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[ROWS], f32[WEIGHT]) tuple(zero, h, w)
+  l = (s32[], f32[ROWS], f32[WEIGHT]) while(s), condition=condition, body=body
+  h2 = f32[ROWS] get-tuple-element(l), index=1
+  w2 = f32[WEIGHT] get-tuple-element(l), index=2
+  ROOT r = (f32[ROWS], f32[WEIGHT]) tuple(h2, w2)
+}
+"""
+"""A recurrent layer of three steps; the loop hands the weight on."""
+
+ALONG_K = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+ALONG_N = "lhs_contracting_dims={1}, rhs_contracting_dims={1}"
+BATCHED = (
+    "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}"
+)
+
+
+def loop_text(rows: str, weight_dims: str, dims: str = ALONG_K) -> str:
+    return LOOP.replace("ROWS", rows).replace("WEIGHT", weight_dims).replace("DIMS", dims)
+
+
+def in_loop(compiled: Module) -> list[int]:
+    """Return the width of the panels of each array of the state of the only loop."""
+    (loop,) = (i for i in compiled.entry.instructions if i.is_a("while"))
+    assert isinstance(loop.shape, TupleShape)
+    return [panel_width(s) for s in loop.shape.elements if isinstance(s, ArrayShape)]
+
+
+def ran(text: str, **options: Any) -> tuple[list[int], list[Array]]:
+    """Return the panels of the loop, and its results, which are those of the evaluator."""
+    module = parse_text(text)
+    arrays = [0.1 * x for x in arrays_for(module)]
+    program = hloc.compile(module, features=NO_MATRICES, **options)
+    found = program(*arrays)
+    for one, other in zip(found, hloc.evaluate(parse_text(text), *arrays), strict=True):
+        np.testing.assert_allclose(one, other, **bounds("f32 products"))
+    return in_loop(program.compiled.module), found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "text",
+    [
+        loop_text("50,256", "256,256"),
+        loop_text("32,256", "256,256"),  # groups of rows, which read a weight in place otherwise
+        loop_text("50,256", "256,256", ALONG_N),
+        loop_text("3,40,192", "3,192,192", BATCHED),
+        loop_text("50,256", "256,256").replace("f32[256,256]", "f32[256,256]{0,1}"),
+    ],
+    ids=["packed", "groups", "along n", "batches", "other layout"],
+)
+def test_a_weight_of_a_loop_is_packed_before_it(
+    text: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panels, found = ran(text, threads=threads)
+    assert panels[2]
+    assert not any(panels[:2])
+    monkeypatch.setattr(weight_panels, "_has_plain_state", lambda loop: False)
+    panels, wanted = ran(text.replace("HloModule m", "HloModule n"), threads=threads)
+    assert not any(panels)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_two_products_read_the_same_panels() -> None:
+    text = loop_text("50,256", "256,256").replace(
+        "t = f32[50,256] tanh(d)",
+        f"t0 = f32[50,256] tanh(d)\n  t = f32[50,256] dot(t0, w), {ALONG_K}",
+    )
+    assert ran(text)[0][2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (
+            "one = s32[] constant(1)",
+            "one = s32[] constant(1)\n  v = f32[256,256] negate(w)",
+            "(next, t, w)",
+            "(next, t, v)",
+        ),
+        (
+            "t = f32[50,256] tanh(d)",
+            "m = f32[50,256] slice(w), slice={[0:50], [0:256]}\n  t = f32[50,256] multiply(d, m)",
+        ),
+        (
+            "most = s32[] constant(3)",
+            "w = f32[256,256] get-tuple-element(s), index=2\n  x = f32[1,1] slice(w), "
+            "slice={[0:1], [0:1]}\n  y = f32[] reshape(x)\n  z = s32[] convert(y)\n"
+            "  k = s32[] constant(3)\n  most = s32[] add(z, k)",
+        ),
+    ],
+    ids=["changed", "read", "condition"],
+)
+def test_a_weight_that_a_loop_changes_or_reads_otherwise_stays(change: tuple[str, ...]) -> None:
+    text = loop_text("50,256", "256,256")
+    for old, new in zip(change[::2], change[1::2], strict=True):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    assert not any(ran(text)[0])
