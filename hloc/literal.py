@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from functools import cached_property
 from math import inf, prod
 from typing import Any
 
 import numpy as np
 
 from hloc.dtypes import DType, dtype_of_numpy
-from hloc.lazy_dataclass import dataclass
+from hloc.lazy_dataclass import dataclass, lazy_property
 from hloc.shapes import ArrayShape, TupleShape
 
 _FIRST_LOOK = 64
@@ -44,7 +43,7 @@ class Literal:
     def __repr__(self) -> str:
         return f"Literal({self.shape})"
 
-    @cached_property
+    @lazy_property
     def _digest(self) -> bytes | tuple[Literal, ...] | None:
         """A digest that differs for most different values; the whole value if it is small."""
         if not isinstance(self.value, np.ndarray):
@@ -75,7 +74,7 @@ class Literal:
     def is_scalar(self) -> bool:
         return isinstance(self.shape, ArrayShape) and self.shape.is_scalar
 
-    @cached_property
+    @lazy_property
     def uniform(self) -> np.generic | None:
         """The common value of all elements (equal bitwise), or None."""
         if not isinstance(self.value, np.ndarray) or self.value.size == 0:
@@ -106,13 +105,13 @@ class WrittenScalar(Literal):
     def __init__(self, shape: ArrayShape, text: str, number: float) -> None:
         vars(self).update(shape=shape, text=text, number=number)
 
-    @cached_property
+    @lazy_property
     def value(self) -> np.ndarray[Any, Any]:
         array = np.array(self.number, self.shape.dtype.numpy)
         array.flags.writeable = False
         return array
 
-    @cached_property
+    @lazy_property
     def _digest(self) -> bytes:
         return struct.pack(_FORMATS[self.shape.dtype.name], self.number)
 

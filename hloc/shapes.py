@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
 from hloc.dtypes import DTYPES, TOKEN, DType
-from hloc.lazy_dataclass import dataclass
+from hloc.lazy_dataclass import dataclass, lazy_property
 
 UNBOUNDED = -1
 """The size of a dimension written `?`."""
@@ -121,13 +120,13 @@ class ArrayShape:
     def __str__(self) -> str:
         return self._text
 
-    @cached_property
+    @lazy_property
     def _text(self) -> str:
         text = self.text_without_layout
         layout = self.layout or row_major(self.rank)
         return text + str(layout) if self.rank or layout.has_attributes else text
 
-    @cached_property
+    @lazy_property
     def text_without_layout(self) -> str:
         """`f32[<=8,128]`: type and dimensions only."""
         sizes = (
@@ -140,17 +139,18 @@ class ArrayShape:
     def rank(self) -> int:
         return len(self.dims)
 
-    @cached_property
+    @lazy_property
     def elements(self) -> int:
         """Number of elements; a dynamic dimension counts as its bound, an unbounded one as 1."""
-        return prod(size for size in self.dims if size != UNBOUNDED)
+        dims = self.dims
+        return prod([n for n in dims if n != UNBOUNDED] if UNBOUNDED in dims else dims)
 
-    @cached_property
+    @lazy_property
     def size_bytes(self) -> int:
         """Bytes in memory, one element per `dtype.storage_bytes`; tokens take none."""
         return 0 if self.dtype.is_special else self.elements * self.dtype.storage_bytes
 
-    @cached_property
+    @lazy_property
     def is_static_data(self) -> bool:
         """An array of static size that has elements, in memory like any other."""
         return (
@@ -160,7 +160,7 @@ class ArrayShape:
             and not (self.layout is not None and self.layout.has_attributes)
         )
 
-    @cached_property
+    @lazy_property
     def minor_to_major(self) -> tuple[int, ...]:
         return (self.layout or row_major(self.rank)).minor_to_major
 
@@ -190,16 +190,16 @@ class TupleShape:
     def __str__(self) -> str:
         return self._text
 
-    @cached_property
+    @lazy_property
     def _text(self) -> str:
         return "(" + _join_elements([str(e) for e in self.elements]) + ")"
 
-    @cached_property
+    @lazy_property
     def text_without_layout(self) -> str:
         """Elements without layouts, with XLA's `/*index=5*/` marks."""
         return "(" + _join_elements([e.text_without_layout for e in self.elements]) + ")"
 
-    @cached_property
+    @lazy_property
     def leaves(self) -> tuple[tuple[ShapeIndex, ArrayShape | BufferShape], ...]:
         """Every non-tuple part with its index, depth first."""
         found: list[tuple[ShapeIndex, ArrayShape | BufferShape]] = []
@@ -212,12 +212,12 @@ class TupleShape:
                 found.append((index, part))
         return tuple(found)
 
-    @cached_property
+    @lazy_property
     def size_bytes(self) -> int:
         """Bytes of all leaves together."""
         return sum(e.size_bytes for e in self.elements)
 
-    @cached_property
+    @lazy_property
     def is_static_data(self) -> bool:
         """A tuple of arrays, as a reduce of several has, all `is_static_data`."""
         return bool(self.elements) and all(

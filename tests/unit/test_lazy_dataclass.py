@@ -13,7 +13,7 @@ from typing import ClassVar as ClassVar
 import pytest
 
 from hloc import lazy_dataclass
-from hloc.lazy_dataclass import dataclass
+from hloc.lazy_dataclass import dataclass, lazy_property
 
 Decorator = Callable[..., Any]
 
@@ -292,3 +292,23 @@ def test_making_a_class_parses_neither_annotations_nor_signatures(
     monkeypatch.setattr(inspect, "signature", parsed.append)
     dataclass(frozen=True)(type("Plain", (), {"__annotations__": {"a": "int", "b": "list[int]"}}))
     assert not parsed
+
+
+def test_a_lazy_property_is_computed_once_for_each_object() -> None:
+    computed: list[object] = []
+
+    @dataclass(frozen=True)
+    class Number:
+        value: int
+
+        @lazy_property
+        def double(self) -> int:
+            """Return twice the value."""
+            computed.append(self)
+            return 2 * self.value
+
+    first, second = Number(1), Number(2)
+    assert [first.double, second.double, first.double] == [2, 4, 2]
+    assert list(map(id, computed)) == [id(first), id(second)]
+    assert first == Number(1)
+    assert Number.double.__doc__ == "Return twice the value."
