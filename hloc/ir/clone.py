@@ -180,20 +180,32 @@ def outline(
         its parameters.
     """
     body = computation.module.add_computation(name)
-    found: dict[Instruction, Instruction] = {}
-    operands: list[Instruction] = []
+    found = Inside(body)
     for inst in members:
-        for operand in inst.operands:
-            if operand not in found:  # no member: those come before their users
-                found[operand] = add_parameter(body, operand.shape, len(operands))
-                operands.append(operand)
-        found[inst] = body.add_copy(inst, [found[o] for o in inst.operands])
+        found[inst] = body.add_copy(inst, [found[operand] for operand in inst.operands])
     if len(outputs) == 1:
         body.set_root(found[outputs[0]])
     else:
         shape: Shape = TupleShape(tuple(o.shape for o in outputs))
         body.set_root(body.add(opcode_row("tuple"), shape, [found[o] for o in outputs]))
-    return body, tuple(operands)
+    return body, tuple(found.operands)
+
+
+class Inside(dict[Instruction, Instruction]):
+    """What stands in `body` for the instructions outside; a new operand gets a parameter.
+
+    Attributes:
+        operands: the instructions outside that parameters stand for, in their order.
+    """
+
+    def __init__(self, body: Computation) -> None:
+        self.body = body
+        self.operands: list[Instruction] = []
+
+    def __missing__(self, operand: Instruction) -> Instruction:
+        parameter = self[operand] = add_parameter(self.body, operand.shape, len(self.operands))
+        self.operands.append(operand)
+        return parameter
 
 
 def add_parameter(body: Computation, shape: Shape, number: int) -> Instruction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.ir.clone import add_parameter
+from hloc.ir.clone import Inside
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode, opcode_row
@@ -21,7 +21,9 @@ def merge(computation: Computation, region: Region) -> None:
     body.finish(outputs)
     last = region.kernels[-1].inst
     kind = "kLoop" if region.form is Form.LOOP else "kInput"
-    fusion = add_fusion(computation, body.computation, body.operands, kind, _name(region), last)
+    fusion = add_fusion(
+        computation, body.computation, body.inner.operands, kind, _name(region), last
+    )
     for number, value in enumerate(outputs):
         result = fusion
         if len(outputs) > 1:
@@ -44,8 +46,7 @@ class _Body:
 
     def __init__(self, outside: Computation) -> None:
         self.computation = outside.module.add_computation("fused_computation")
-        self.operands: list[Instruction] = []
-        self.inner: dict[Instruction, Instruction] = {}
+        self.inner = Inside(self.computation)
         self.known: dict[tuple[Opcode | Instruction, ...], list[Instruction]] = {}
         """The members by opcode and operands."""
 
@@ -57,7 +58,7 @@ class _Body:
         live = set(kernel.order)
         for name, operand in zip(names, inst.operands, strict=True):
             if name in live or inst.opcode.name != "fusion":
-                found[name] = self._operand(operand)
+                found[name] = self.inner[operand]
         for member in kernel.order:
             if member not in found:
                 found[member] = self._copy(member, [found[o] for o in member.operands])
@@ -74,13 +75,6 @@ class _Body:
         if len(kernel.outputs) == 1 and isinstance(root.shape, TupleShape):  # of several arrays
             return self._copy(value, [found[root]])
         return found[kernel.outputs[value.attributes.index]]
-
-    def _operand(self, outside: Instruction) -> Instruction:
-        if outside not in self.inner:
-            number = len(self.operands)
-            self.operands.append(outside)
-            self.inner[outside] = add_parameter(self.computation, outside.shape, number)
-        return self.inner[outside]
 
     def _copy(self, inst: Instruction, operands: list[Instruction]) -> Instruction:
         alike = self.known.setdefault((inst.opcode, *operands), [])
