@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
+from hloc.ir.opcode import Opcode, opcode_row
 from hloc.ir.traversal import live_computations, post_order_from
 
 
@@ -38,7 +38,7 @@ def effectful_computations(module: Module) -> frozenset[Computation]:
 
 def _effectful_computations(module: Module) -> frozenset[Computation]:
     found: set[Computation] = set()
-    if not any(name == "custom-call" or opcode_row(name).side_effect for name in module.opcodes):
+    if not module.derived(_has_effectful_opcode):
         return frozenset()
     for computation in live_computations(module):
         if any(has_side_effect(i, found) for i in perhaps_effectful(computation)):
@@ -52,14 +52,17 @@ def perhaps_effectful(computation: Computation) -> list[Instruction]:
 
 
 def _perhaps_effectful(computation: Computation) -> list[Instruction]:
-    return [
-        inst
-        for inst in computation.instructions
-        if inst.called
-        or inst.opcode.side_effect
-        or inst.opcode.exchange is not None
-        or inst.opcode.name == "custom-call"
-    ]
+    if not computation.module.derived(_has_effectful_opcode):
+        return list(computation.calling)
+    return [inst for inst in computation.instructions if inst.called or _is_suspect(inst.opcode)]
+
+
+def _has_effectful_opcode(module: Module) -> bool:
+    return any(_is_suspect(opcode_row(name)) for name in module.opcodes)
+
+
+def _is_suspect(opcode: Opcode) -> bool:
+    return opcode.side_effect or opcode.exchange is not None or opcode.name == "custom-call"
 
 
 def has_side_effect(
