@@ -48,8 +48,17 @@ def post_order(computation: Computation) -> list[Instruction]:
     return list(computation.derived(_post_order))
 
 
+def without_users(computation: Computation) -> list[Instruction]:
+    """Return the instructions that no other reads, in stored order."""
+    return computation.derived(_without_users)
+
+
+def _without_users(computation: Computation) -> list[Instruction]:
+    return [inst for inst in computation.instructions if not inst.users]
+
+
 def _post_order(computation: Computation) -> list[Instruction]:
-    return post_order_from([inst for inst in computation.instructions if not inst.users])
+    return post_order_from(without_users(computation))
 
 
 def live_order(computation: Computation) -> list[Instruction]:

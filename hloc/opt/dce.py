@@ -9,7 +9,12 @@ from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import live_computations, post_order_from, reachable_computations
+from hloc.ir.traversal import (
+    live_computations,
+    post_order_from,
+    reachable_computations,
+    without_users,
+)
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 
@@ -76,8 +81,9 @@ def _dead_instructions(
     Dead are the instructions without users, then those that only dead ones use, and so on: what is
     alive is not walked over.
     """
-    unused = computation.derived(_without_users)
-    if not unused:
+    root = computation.root
+    unused = without_users(computation)
+    if unused == [root]:
         return []
     followers: dict[Instruction, int] = {}
     for inst in computation.controlled:
@@ -86,7 +92,6 @@ def _dead_instructions(
     left: dict[Instruction, int] = {}  # users and followers that are not known to be dead
     waiting = [inst for inst in unused if inst not in followers]
     dead: set[Instruction] = set()
-    root = computation.root
     while waiting:
         inst = waiting.pop()
         if inst is root or is_kept(inst):
@@ -99,12 +104,6 @@ def _dead_instructions(
                 if not count:
                     waiting.append(before)
     return [inst for inst in computation.instructions if inst in dead] if dead else []
-
-
-def _without_users(computation: Computation) -> list[Instruction]:
-    """Return the instructions without users but for the root."""
-    root = computation.root
-    return [inst for inst in computation.instructions if not inst.users and inst is not root]
 
 
 def operands_first(members: list[Instruction]) -> list[Instruction]:
