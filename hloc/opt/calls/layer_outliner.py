@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.repeats import periodic_runs
 from hloc.analysis.structures import Structures
 from hloc.ir.attributes import Metadata
 from hloc.ir.clone import outline
@@ -13,7 +14,14 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.calls.layers import LAYER, Cheap, Layer, equal_layers, shallow_results_first
+from hloc.opt.calls.layers import (
+    LAYER,
+    Cheap,
+    Layer,
+    equal_layers,
+    part_numbers,
+    shallow_results_first,
+)
 from hloc.opt.make import make, reshaped
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, Shape, TupleShape
@@ -50,8 +58,12 @@ class LayerOutliner(RewritingPass):
             if len(computation) < self.min_instructions:
                 continue
             order = shallow_results_first(computation)
+            numbers = part_numbers(order, structures)
+            runs = periodic_runs(numbers, self.min_length, self.min_layers)
+            if not runs:
+                continue  # most computations
             cheap = Cheap(order)
-            for layers in equal_layers(order, structures, cheap, self.min_length, self.min_layers):
+            for layers in equal_layers(order, runs, structures, cheap, self.min_layers):
                 first, *others = layers
                 if len(first.members) * len(others) < self.min_instructions:
                     continue

@@ -8,7 +8,7 @@ from itertools import count
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.epilogue import PRODUCTS
-from hloc.analysis.repeats import Run, periodic_runs
+from hloc.analysis.repeats import Run
 from hloc.analysis.structures import Structures
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.computation import Computation
@@ -106,7 +106,11 @@ def _is_cheap(inst: Instruction) -> bool:
 
 
 def equal_layers(
-    order: Sequence[Instruction], structures: Structures, cheap: Cheap, shortest: int, least: int
+    order: Sequence[Instruction],
+    runs: Sequence[Run],
+    structures: Structures,
+    cheap: Cheap,
+    least: int,
 ) -> Iterator[list[Layer]]:
     """Yield groups of equal layers, those that read others' results first.
 
@@ -114,12 +118,12 @@ def equal_layers(
 
     Args:
         order: instructions of a computation, operands before users.
+        runs: what repeats in `order`.
         structures: of its module.
         cheap: of `order`.
-        shortest: smallest number of instructions in a layer.
         least: smallest number of layers in a group.
     """
-    for run in reversed(periodic_runs(_numbers(order, structures), shortest, least)):
+    for run in reversed(runs):
         start = run.start + _best_cut(order, run)
         starts = range(start, run.end - run.period + 1, run.period)
         layers = [Layer.of(order[i : i + run.period], structures, cheap) for i in starts]
@@ -141,7 +145,7 @@ def shallow_results_first(computation: Computation) -> list[Instruction]:
     return post_order_from([*sorted(dict.fromkeys(root.operands), key=depth.__getitem__), root])
 
 
-def _numbers(order: Sequence[Instruction], structures: Structures) -> list[int]:
+def part_numbers(order: Sequence[Instruction], structures: Structures) -> list[int]:
     """Return a number for each instruction, equal where two may be the same part of a layer."""
     effectful = effectful_computations(order[0].computation.module)
     pinned = order[0].computation.awaited
