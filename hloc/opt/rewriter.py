@@ -130,7 +130,7 @@ class _Rewriter:
 
     def run(self, candidates: list[Instruction]) -> None:
         """Apply rules to `candidates`, and then to what that changes."""
-        worklist, queued = self.worklist, self.queued
+        worklist, queued, rules_of = self.worklist, self.queued, self.rules.of
         worklist.extend(candidates)
         queued.update(candidates)
         while worklist:
@@ -140,23 +140,21 @@ class _Rewriter:
                 continue  # dead, perhaps removed
             if self.may_refuse and self._refuses(inst):
                 continue
-            if self._try_rules(inst) and self.context.spent:
+            for rule, matches, when in rules_of(inst):
+                found = matches(inst)
+                if found is None or (when is not None and not when(inst, found)):
+                    continue
+                if self._apply(rule, inst, found):
+                    break
+            else:
+                continue
+            if self.context.spent:
                 return
 
     def _refuses(self, inst: Instruction) -> bool:
         if self.has_dynamic and any(map(_is_dynamic, (inst, *inst.operands))):
             return True
         return inst in self.pinned
-
-    def _try_rules(self, inst: Instruction) -> bool:
-        """Apply the first rule that fires; False if none does."""
-        for rule, matches, when in self.rules.of(inst):
-            found = matches(inst)
-            if found is None or (when is not None and not when(inst, found)):
-                continue
-            if self._apply(rule, inst, found):
-                return True
-        return False
 
     def _apply(self, rule: Rule, inst: Instruction, found: dict[str, Instruction]) -> bool:
         """Apply `rule` to `inst`; False if it declined."""

@@ -64,19 +64,22 @@ def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits)
         reads: for each group, the index maps at which it reads `inst`, and the number of elements.
         limits: bounds of a group.
     """
-    for group in reads:
+    places, updates = 0, []
+    for group, maps in reads.items():
         if not _has_room(inst, group, limits):
             return Refusal(
                 "a fusion would pass {} operands or {} instructions",
                 (limits.max_operands, limits.max_instructions),
             )
-    places = max([len(maps) for maps in reads.values()])
+        if len(maps) > places:
+            places = len(maps)
+        if group.root.opcode.name in _UPDATES:
+            updates.append(group)
     if places > _MAX_MAPS:
         return Refusal("it is read at {} places of one array", (places,))
     name = inst.opcode.name
     if name == "constant":
         return None
-    updates = [group for group in reads if group.root.opcode.name in _UPDATES]
     for group in updates:
         if _changes_what_it_reads(inst, group, reads[group]):
             return Refusal("a user changes its operand in place")

@@ -101,9 +101,11 @@ def _region_without_needed_layout(dot: Instruction) -> list[Instruction]:
     the dot is row-major, if a reader needs the layout, or if the dot would write with large
     strides.
     """
+    if dot.array.layout is None or not dot.users:
+        return []
     order = dot.array.minor_to_major
     region = {dot: None}
-    stack = [dot] if dot.array.layout is not None else []
+    stack = [dot]
     while stack:
         inst = stack.pop()
         if inst.is_root or inst.control_predecessors or len(region) > _LARGEST_REGION:
@@ -119,8 +121,7 @@ def _region_without_needed_layout(dot: Instruction) -> list[Instruction]:
                 region[user] = None
                 stack.append(user)
     minor = dot.array.with_layout(None).minor_to_major[:1]
-    plain = dot.array.layout is None or not dot.users
-    return [] if plain or not all(_writes_rows_of(dot, dim) for dim in minor) else list(region)
+    return list(region) if all(_writes_rows_of(dot, dim) for dim in minor) else []
 
 
 def _reads_row_major(dot: Instruction, operand: Instruction) -> bool:
