@@ -321,6 +321,8 @@ class Computation:
         del self._instructions[inst.uid]
         if inst.control_predecessors:
             del self._controlled[inst.uid]
+        elif not inst.called:
+            module.removals += 1
         module.uncount_opcode(inst.opcode.name)
         self.version += 1
         module.version += 1

@@ -27,6 +27,8 @@ class Module(ModuleTools):
         log: the changes of the module since it was read.
         source: the text it came from, for messages.
         version: incremented by every change of the module or of a computation.
+        removals: how many of these changes removed an instruction that called no computation and
+            waited for no other instruction.
         opcodes: number of instructions of each opcode in use, uncalled
             computations included.
         family: the same object in all copies of a module: equal uids there mean the same
@@ -41,6 +43,7 @@ class Module(ModuleTools):
     instruction_names: NameUniquer = field(default_factory=NameUniquer)
     computation_names: NameUniquer = field(default_factory=NameUniquer)
     version: int = 0
+    removals: int = 0
     opcodes: dict[str, int] = field(default_factory=dict)
     family: object = field(default_factory=object)
     _entry: Computation | None = None

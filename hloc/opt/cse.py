@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import ClassVar
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect, perhaps_effectful
 from hloc.analysis.divergence import fixed_collectives
@@ -24,6 +25,7 @@ class CommonSubexpressionElimination(RewritingPass):
     """
 
     name = "cse"
+    is_complete: ClassVar[bool] = True
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge duplicates in every computation that is called."""

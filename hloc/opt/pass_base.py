@@ -85,8 +85,8 @@ class PassContext:
         on_rewrite: called with `pass/rule` after each rewrite, when it is in the change log.
         watchers: observe every run of a pass, inside a fixpoint too.
         steps: such runs so far.
-        settled: by identity of a pass, the module and version at which it last changed nothing and
-            made no remarks.
+        settled: by identity of a pass, the module and version at which it last had nothing left to
+            change and made no remarks.
         check_time: raises HloError once the passes exceed their time limit.
     """
 
@@ -163,7 +163,9 @@ class Pass(Protocol):
     and the rules of the context.
 
     A class may have `acts_on: ClassVar[frozenset[str]]`: the pass changes nothing unless one
-    of these opcodes is present, and pipelines skip it for other modules.
+    of these opcodes is present, and pipelines skip it for other modules. And it may have
+    `is_complete = True`: after a run it finds nothing more before something else than a removal
+    (`Module.removals`) changes the module.
     """
 
     name: ClassVar[str]

@@ -243,7 +243,7 @@ def has_nothing_to_do(p: Pass, module: Module, context: PassContext) -> bool:
 
     On small modules most passes change nothing, and the time to find that out adds up.
     """
-    now = (p, module, module.version)
+    now = _state(p, module)
     if context.settled.get(id(p)) == now:
         return True
     acts_on: frozenset[str] | None = getattr(p, "acts_on", None)
@@ -251,6 +251,12 @@ def has_nothing_to_do(p: Pass, module: Module, context: PassContext) -> bool:
         return False
     context.settled[id(p)] = now
     return True
+
+
+def _state(p: Pass, module: Module) -> tuple[Pass, Module, int]:
+    """Return what decides whether `p` has something to do."""
+    is_complete = getattr(p, "is_complete", False)
+    return p, module, module.version - (module.removals if is_complete else 0)
 
 
 def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
@@ -266,8 +272,9 @@ def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
         if changed:
             _drop_broken_schedule(module)
     is_silent = context.remarks is None and len(context.warnings) == warnings
-    if not changed and not context.spent and is_silent:
-        context.settled[id(p)] = (p, module, module.version)
+    is_done = not changed or getattr(p, "is_complete", False)
+    if is_done and not context.spent and is_silent:
+        context.settled[id(p)] = _state(p, module)
     return changed
 
 
