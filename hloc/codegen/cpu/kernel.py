@@ -132,8 +132,10 @@ def emit_kernel(
     if choice is None and isinstance(planned.plan, CpuPlan):
         choice = planned.plan.usual(target)
     estimate = estimate_of(inst)
-    if with_lanes and (made := _side_by_side(request, name, target, stack_bytes, estimate)):
-        return made
+    if with_lanes:
+        side_by_side = _side_by_side(request, name, target, stack_bytes, estimate, is_repeated)
+        if side_by_side is not None:
+            return side_by_side
     split = split_of(planned.plan, estimate)
     lanes = lane_count(inst, target) if with_lanes else 0
     if lanes:
@@ -155,13 +157,19 @@ def emit_kernel(
 
 
 def _side_by_side(
-    request: KernelRequest, name: str, target: Target, stack_bytes: int, estimate: Estimate
+    request: KernelRequest,
+    name: str,
+    target: Target,
+    stack_bytes: int,
+    estimate: Estimate,
+    is_repeated: bool,
 ) -> Kernel | None:
     """Return the kernel of short rows with a row in each lane, None if it has no such form."""
     rows = rows_in_lanes.plan(request.inst, target, in_place=_is_in_place(request))
     if rows is None:
         return None
-    planned = KernelPlan(partial(rows_in_lanes.emit, rows), rows.rows.count)
+    emit = partial(rows_in_lanes.emit, rows, by_routines=not is_repeated)
+    planned = KernelPlan(emit, rows.rows.count)
     split, lanes = split_of(planned, estimate), lane_count(request.inst, target)
     if split is not None and split.grain % lanes:
         return None

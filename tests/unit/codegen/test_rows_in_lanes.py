@@ -7,8 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from hloc.codegen.cpu.emitters.reduction import rows_in_lanes
+from hloc.codegen.cpu.emitters.reduction import lane_tiles, rows_in_lanes
+from hloc.codegen.cpu.kernel import emit_kernel
 from hloc.codegen.llvm.target import host_target, target_for
+from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.ir.instruction import Instruction
 from tests.tolerance import bounds, bounds_of
 from tests.unit.codegen.harness import (
@@ -106,6 +108,38 @@ def test_the_code_of_a_row_does_not_grow_with_its_elements() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (softmax(40, 10, results="q"), ["rows_to_tile_f32_8", "tile_to_rows_f32_8"]),
+        (softmax(40, 10, results="l"), ["rows_to_tile_f32_8"]),
+        (softmax(40, 10), ["rows_to_tile_f32_8", "tile_to_rows_f32_8", "tile_to_rows_f32_8"]),
+        (norm("40", 9), ["rows_to_tile_f32_8", "tile_to_rows_f32_8"]),
+        (softmax(40, 7, results="q"), []),  # shorter than a vector
+        (softmax(40, 10, "bf16", results="q"), []),
+    ],
+)
+def test_routines_move_whole_rows_to_lanes_and_back(text: str, calls: list[str]) -> None:
+    kernel = emit(root(text), target=AVX2).text
+    assert re.findall(r"call void @(\w+)\(", kernel) == calls
+    # Elements of such rows are neither put into lanes nor taken out of them.
+    assert ("extractelement" in kernel) == (not calls)
+
+
+def test_rows_in_a_loop_are_moved_by_its_own_code() -> None:
+    request = KernelRequest(root(softmax(16, 10, results="q")), (None,))
+    kernel = emit_kernel(request, "kernel", AVX2, is_repeated=True)
+    assert not kernel.routines
+    assert "extractelement" in kernel.text
+
+
+def test_the_routines_of_rows_in_lanes_are_there_before_a_program() -> None:
+    listed = {routine.name for routine in lane_tiles.listed_routines(AVX2)}
+    assert listed == {"rows_to_tile_f32_8", "tile_to_rows_f32_8"}
+    for processor in ("", "skylake-avx512"):
+        assert not list(lane_tiles.listed_routines(target_for("x86_64", processor)))
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (softmax(40, 10), True),
@@ -137,7 +171,7 @@ def test_rows_in_place_are_side_by_side_if_they_fill_vectors() -> None:
 
 @RUNS
 @pytest.mark.parametrize(("rows", "pieces"), [(8, 1), (9, 1), (37, 1), (48, 3)])
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 9, 20])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 9, 10, 15, 17, 20])
 def test_softmax(rows: int, pieces: int, size: int) -> None:
     """Parts of threads begin at multiples of a vector."""
     text = softmax(rows, size)
@@ -165,7 +199,7 @@ def test_results_of_rows_and_of_elements(dtype: str, results: str) -> None:
 
 
 @RUNS
-@pytest.mark.parametrize(("rows", "size"), [("19", 5), ("19", 7), ("1,24,1", 9)])
+@pytest.mark.parametrize(("rows", "size"), [("19", 5), ("19", 7), ("23", 10), ("1,24,1", 9)])
 def test_norms(rows: str, size: int) -> None:
     text = norm(rows, size)
     assert is_side_by_side(text)

@@ -45,7 +45,7 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import FEW_ROWS, MIN_SHO
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import MAX_ROWS as INNER_ROWS
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm_routine import copy_routine, inner_routines
 from hloc.codegen.cpu.emitters.linalg import linalg_routines
-from hloc.codegen.cpu.emitters.reduction import plain_reduction, pool_routine
+from hloc.codegen.cpu.emitters.reduction import lane_tiles, plain_reduction, pool_routine
 from hloc.codegen.cpu.emitters.sort import sort_columns, sort_routines, topk_routines
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
@@ -177,6 +177,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     first_pass.listed_routines,
     plain_reduction.listed_routines,
     pool_routine.listed_routines,
+    lane_tiles.listed_routines,
     linalg_routines.listed_routines,
     sort_columns.listed_routines,
     sort_routines.listed_routines,
