@@ -189,7 +189,9 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
             (len(inst.users), max(asked, times_made * elements), elements),
         )
     extra = (computed - elements) * weight if computed > elements else 0
-    if times_made > 1:
+    if len(reads) == 1 and _is_mask(inst):
+        extra //= _BYTES_PER_ADD
+    elif times_made > 1:
         extra += (times_made - 1) * _bytes_read(inst) // _BYTES_PER_ADD
     saved = inst.shape.size_bytes * (1 + times_made) // _BYTES_PER_ADD + _KERNEL
     if extra <= saved:
@@ -198,6 +200,18 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
         "users: {}; recomputing costs {} bytes and saves {}",
         (len(inst.users), extra * _BYTES_PER_ADD, saved * _BYTES_PER_ADD),
     )
+
+
+def _is_mask(inst: Instruction) -> bool:
+    """True for a comparison of indices: a vector of them takes no longer to compute than to load.
+
+    `jnp.tril(x) - jnp.triu(x, 1).T` of f32[400,400] takes 0.77 of the time in one kernel.
+    """
+    if not inst.is_a("compare"):
+        return False
+    sides = [producer_of(operand) for operand in inst.operands]
+    indices = [x for side in sides for x in (side.operands if side.is_a("add") else (side,))]
+    return all(x.is_a("iota", "broadcast", "constant") for x in indices)
 
 
 def _in_a_loop(reads: Mapping[Group, Maps]) -> bool:

@@ -109,6 +109,34 @@ ENTRY e {
     assert module.entry.root.is_a("negate")
 
 
+MASK = """
+HloModule m
+ENTRY e {
+  x = f32[400,400] parameter(0)
+  i = s32[400,400] iota(), iota_dimension=0
+  j = s32[400,400] iota(), iota_dimension=1
+  below = s32[] constant(-1)
+  belows = s32[400,400] broadcast(below), dimensions={}
+  row = s32[400,400] add(i, belows)
+  zero = f32[] constant(0)
+  zeros = f32[400,400] broadcast(zero), dimensions={}
+  mask = pred[400,400] compare(row, j), direction=GE
+  low = f32[400,400] select(mask, x, zeros)
+  high = f32[400,400] select(mask, zeros, x)
+  turned = f32[400,400] transpose(high), dimensions={1,0}
+  ROOT r = f32[400,400] add(low, turned)
+}"""
+
+
+@pytest.mark.parametrize(("mask", "kernels"), [("compare(row, j)", 1), ("compare(x, zeros)", 2)])
+def test_a_mask_of_indices_is_computed_at_both_places_of_a_kernel(mask: str, kernels: int) -> None:
+    text = MASK.replace("compare(row, j)", mask)
+    module = parse(SourceFile(text, "<test>"))
+    Pipeline.parse("fusion,dce", check_changed=True).run(module)
+    found = [i for i in module.entry.instructions if i.opcode.name == "fusion"]
+    assert len(found) == kernels
+
+
 def test_a_barrier_is_the_reason_for_a_kernel_of_its_own() -> None:
     """Alone or as part of a tuple: the remark names the barrier that reads the result."""
     text = """HloModule barriers
