@@ -202,7 +202,7 @@ def test_what_a_program_depends_on_is_in_its_name(
         monkeypatch.setattr(program_cache, "source_digest", lambda: "of another version")
     if what == "targets":
         monkeypatch.setitem(registered_targets._REGISTERED, "thrice", lambda x: 3 * x)
-    if what == "lapack":  # a program that calls SciPy does not run without it
+    if what == "lapack":  # large factorisations call SciPy once it is installed
         monkeypatch.setattr(program_cache, "has_lapack", lambda: not has_lapack())
     text = ADD.replace("4})", "5})") if what == "text" else ADD
     assert not _is_kept(_compile(text, opt_level=1 if what == "options" else 2))
