@@ -74,6 +74,7 @@ def _lay_out_state(loop: Instruction, target: Target) -> None:
             continue
         for place in _parts(loop, index):
             computation.replace(place, weight)
+            computation.remove(place)
         operands = list(state.operands)
         operands[index] = _packed(weight, read.array)
         computation.set_operands(state, operands)

@@ -14,6 +14,7 @@ from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.dtypes import C64, C128, F32, DType, component_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import CACHE_LINE_BYTES
 from hloc.prime_factors import prime_factors
 
 MOST_TABULATED = 8192
@@ -46,7 +47,7 @@ _MOST_BYTES = 1 << 20
 _WIDEST_BYTES = 64
 """Bytes of the widest vectors of any target."""
 
-_PART_PADDING = 17 * 64
+_PART_PADDING = 17 * CACHE_LINE_BYTES
 """Bytes between real and imaginary parts, so that lengths which are powers of 2 use more sets of a
 cache: one row of 16,384 takes 144 us instead of 178.
 """

@@ -332,6 +332,15 @@ def test_a_weight_of_a_loop_is_packed_before_it(
         np.testing.assert_array_equal(one, other)
 
 
+def test_the_weight_after_the_loop_is_the_one_before() -> None:
+    text = loop_text("50,256", "256,256")
+    text = text.replace("  w2 = f32[256,256] get", "  ROOT w2 = f32[256,256] get")
+    text = text.replace("  ROOT r = (f32[50,256], f32[256,256]) tuple(h2, w2)\n", "")
+    panels, (found,) = ran(text, opt_level=0)
+    assert panels[2]
+    np.testing.assert_array_equal(found, 0.1 * arrays_for(parse_text(text))[1])
+
+
 def test_two_products_read_the_same_panels() -> None:
     text = loop_text("50,256", "256,256").replace(
         "t = f32[50,256] tanh(d)",
