@@ -331,3 +331,15 @@ def test_a_branch_index_out_of_range_is_the_last(index: int, expected: int) -> N
         opt_level=0,
     )
     assert run(np.int32(index))[0] == expected
+
+
+def test_constants_of_terabytes_in_a_line_of_text_are_refused_as_any_large_module() -> None:
+    text = """HloModule m
+ENTRY e {
+  a = f32[1000000,1000000] constant(0)
+  b = f32[1000000,1000000] constant(0)
+  c = f32[1000000,1000000] negate(a)
+  ROOT r = (f32[1000000,1000000], f32[1000000,1000000]) tuple(b, c)
+}"""
+    with pytest.raises(hloc.HloError, match="more than the memory of this machine"):
+        hloc.compile(text)()
