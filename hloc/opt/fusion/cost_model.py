@@ -35,6 +35,7 @@ of f32[40,3] 2.3.
 """
 
 _UPDATES = ("dynamic-update-slice", "scatter")
+_READ_NOTHING = ("broadcast", "iota", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def _is_mask(inst: Instruction) -> bool:
         return False
     sides = [producer_of(operand) for operand in inst.operands]
     indices = [x for side in sides for x in (side.operands if side.is_a("add") else (side,))]
-    return all(x.is_a("iota", "broadcast", "constant") for x in indices)
+    return all(x.is_a(*_READ_NOTHING) for x in indices)
 
 
 def _in_a_loop(reads: Mapping[Group, Maps]) -> bool:
@@ -227,7 +228,7 @@ def _bytes_read(inst: Instruction) -> int:
         return inst.shape.size_bytes
     sizes: dict[Instruction, int] = {}
     for operand in dict.fromkeys(inst.operands):
-        if operand.opcode.name in ("broadcast", "iota", "constant"):
+        if operand.is_a(*_READ_NOTHING):
             continue
         # Slices of one array that overlap, as in a stencil, read each byte once.
         source = operand.operands[0] if operand.is_a("slice") else operand

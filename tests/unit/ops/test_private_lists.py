@@ -58,6 +58,7 @@ ALLOWED = {
     "opt/dynamic_padder: _SIZES_ARE_VALUES": "what the pass makes of sizes",
     "opt/fusion/attention_match: _SIDE_OPCODES": "the pattern of an attention",
     "opt/fusion/attention_match: _MOVES": "the pattern of an attention",
+    "opt/fusion/cost_model: _READ_NOTHING": "what the model of this fusion reckons as no read",
     "opt/fusion/cost_model: _bytes_read": "what the model of this fusion reckons as one read",
     "opt/fusion/fusible: producer_of": "the walk back over views, in one place",
     "opt/fusion/group: read_law": "reads that attributes and shape decide alone",
