@@ -63,6 +63,8 @@ PRODUCTS = {
     "columns": ("f32[150,130]", "f32[130,300]", "f32[150,300]", 1, 0),
     "rows": ("f32[500,70]", "f32[70,90]", "f32[500,90]", 1, 0),
     "transposed": ("f32[130,150]", "f32[300,130]", "f32[150,300]", 0, 1),
+    "few columns": ("f32[100,1000]", "f32[1000,100]", "f32[100,100]", 1, 0),
+    "few rows of few columns": ("f32[49,960]", "f32[960,160]", "f32[49,160]", 1, 0),
     "few rows": ("f32[4,512]", "f32[512,1040]", "f32[4,1040]", 1, 0),
     "along k": ("f32[3,512]", "f32[1001,512]", "f32[3,1001]", 1, 1),
     "bf16": ("bf16[100,200]", "bf16[200,300]", "bf16[100,300]", 1, 0),
@@ -186,6 +188,12 @@ def test_small_kernels_stay_on_one_thread() -> None:
     assert loaded(compiled(text, threads=4)).threads == 1
     assert loaded(compiled(LARGE, threads=4)).threads == 4
     assert loaded(compiled(LARGE, threads=1)).threads == 1
+
+
+@pytest.mark.parametrize("name", ["few columns", "few rows of few columns"])
+def test_products_whose_packed_side_is_small_are_shared(name: str) -> None:
+    """Each thread packs all of one side, or reads it in place."""
+    assert compiled(product(name)).is_split
 
 
 def test_a_loop_with_large_kernels_shares_them() -> None:

@@ -26,7 +26,6 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
 )
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     BYTE_PRODUCTS,
-    COLUMN_PIECE,
     PackedGemm,
     has_direct_columns,
     is_in_runs,
@@ -167,7 +166,7 @@ def has_panels(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
     is_moved = arithmetic.is_matrix or arithmetic.group > 1
     if is_moved or p.exchanged or p.sources[1] is not arithmetic.operand:
         return False
-    if p.shared == "columns" and COLUMN_PIECE % width:
+    if p.shared == "columns" and p.column_piece % width:
         return False  # a thread's part would begin within a panel
     step = width
     for axis in reversed(p.depth):

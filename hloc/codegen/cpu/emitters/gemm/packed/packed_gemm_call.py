@@ -28,8 +28,6 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, read
 from hloc.codegen.cpu.emitters.gemm.packed.nest_form import NestForm
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     BLOCKS_AHEAD,
-    COLUMN_PIECE,
-    ROW_PIECE,
     SPLIT_BYTES,
     PackedGemm,
 )
@@ -126,8 +124,8 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         depth,
         products,
         *_share(p, "outer", inner_gemms, products),
-        *_share(p, "rows", ROW_PIECE, rows),
-        *_share(p, "columns", COLUMN_PIECE, columns),
+        *_share(p, "rows", p.row_piece, rows),
+        *_share(p, "columns", p.column_piece, columns),
         deep=schedule.deep,
         span=schedule.span,
         block=schedule.block,

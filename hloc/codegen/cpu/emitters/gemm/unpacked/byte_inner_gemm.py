@@ -11,8 +11,6 @@ from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import has
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
     BYTE_PRODUCTS,
-    COLUMN_PIECE,
-    ROW_PIECE,
     PackedGemm,
 )
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner
@@ -67,7 +65,7 @@ def emit_byte_inner(
     columns, by_batch = inner.column.size, p.shared == "outer"
     part: tuple[IndexValue, IndexValue] = (0, columns)
     if not by_batch:
-        piece = ROW_PIECE if p.shared == "rows" else COLUMN_PIECE
+        piece = p.row_piece if p.shared == "rows" else p.column_piece
         first = k.math.mul(k.begin, piece)
         stop = k.math.minimum(columns, k.math.mul(k.end, piece))
         part = first, k.math.sub(stop, first)

@@ -18,8 +18,6 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import LINES, matrix_co
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, forms_of, tile_of
 from hloc.codegen.cpu.emitters.gemm.packed.offset_table import table_routine
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import (
-    COLUMN_PIECE,
-    ROW_PIECE,
     PackedGemm,
     stays_in_rows,
 )
@@ -107,8 +105,8 @@ class _Rows:
         """Pack the columns, then multiply some rows at a time."""
         p, math, k = self.p, self.math, self.k
         size = p.result.storage_bytes
-        first_column, last_column = self._part("columns", p.sizes[1], COLUMN_PIECE)
-        first_row, last_row = self._part("rows", p.sizes[0], ROW_PIECE)
+        first_column, last_column = self._part("columns", p.sizes[1], p.column_piece)
+        first_row, last_row = self._part("rows", p.sizes[0], p.row_piece)
         count = math.sub(last_column, first_column)
         self._pack(rhs, first_column, count)
         row = p.rows[0]
