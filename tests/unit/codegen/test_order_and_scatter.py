@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.kernels.scatter import plan
+from hloc.codegen.cpu.emitters.movement.scatter import plan
 from hloc.errors import HloError
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (

@@ -19,7 +19,7 @@ from hloc.codegen.cpu.emitters.convolution import (
 from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
 from hloc.codegen.cpu.emitters.movement import zeros
 from hloc.codegen.cpu.emitters.reduction import pool, reduce, row_region
-from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
+from hloc.codegen.kernels import random_bits, select_and_scatter, triangular
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
@@ -83,7 +83,7 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     triangular.SOLVE,
     triangular.CHOLESKY,
     random_bits.EMITTER,
-    scatter.EMITTER,
+    _deferred("scatter", "movement.scatter", "scatter"),
     _deferred("dynamic-update-slice", "movement.dynamic_update_slice", "dynamic-update-slice"),
     _deferred("concatenate", "movement.concatenate", "concatenate"),
     zeros.EMITTER,
