@@ -19,10 +19,12 @@ import hloc
 from hloc import driver
 from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.cpu.emitters.movement import scatter
 from hloc.codegen.cpu.thread_pool import NEEDED, RUN, STOP
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError
+from hloc.evaluator.run import evaluate_module
 from hloc.options import CompileOptions
 from hloc.runtime import host_programs
 from hloc.runtime.arena import clear_stops, stop_all
@@ -38,7 +40,7 @@ from tests.lent_threads import (
     last_worker_alone,
     lend_threads,
 )
-from tests.tolerance import bounds
+from tests.tolerance import assert_close, bounds
 from tests.unit.codegen.test_thread_simulation import LOOP
 from tests.waiting import PATIENCE, again_and_again, all_at_once, wait_until
 
@@ -72,6 +74,34 @@ PRODUCTS = {
     "bytes": ("s8[100,200]", "s8[200,300]", "s32[100,300]", 1, 0),
     "long k": ("f32[40,3000]", "f32[3000,200]", "f32[40,200]", 1, 0),
 }
+
+
+SCATTERS = {
+    "rows": ("f32[50,64]", "s32[300,1]", "f32[300,64]", "{1}", "{0}"),
+    "rows of which many meet": ("f32[2,96]", "s32[9000,1]", "f32[9000,96]", "{1}", "{0}"),
+    "rows of which few meet": ("f32[900,96]", "s32[9000,1]", "f32[9000,96]", "{1}", "{0}"),
+    "narrow rows": ("bf16[7,128]", "s32[5000,1]", "bf16[5000,128]", "{1}", "{0}"),
+    "matrices": ("f32[9,12,16]", "s32[5000,1]", "f32[5000,12,16]", "{1,2}", "{0}"),
+    "columns": ("f32[96,50]", "s32[300,1]", "f32[300,96]", "{1}", "{1}"),
+    "matrices of columns": ("f32[12,16,9]", "s32[5000,1]", "f32[5000,12,16]", "{1,2}", "{2}"),
+    "windows": ("s32[20,64]", "s32[30,1]", "s32[30,2,64]", "{1,2}", "{}"),
+}
+
+
+def scattered(name: str) -> str:
+    operand, indices, updates, window, inserted = SCATTERS[name]
+    dtype, indexed = operand.split("[")[0], "{0}" if inserted == "{}" else inserted
+    return f"""HloModule m
+    add {{ a = {dtype}[] parameter(0)
+      b = {dtype}[] parameter(1)
+      ROOT s = {dtype}[] add(a, b) }}
+    ENTRY e {{
+      x = {operand} parameter(0)
+      i = {indices} parameter(1)
+      u = {updates} parameter(2)
+      ROOT s = {operand} scatter(x, i, u), update_window_dims={window},
+        inserted_window_dims={inserted}, scatter_dims_to_operand_dims={indexed},
+        index_vector_dim=1, to_apply=add }}"""
 
 
 def product(name: str) -> str:
@@ -157,6 +187,27 @@ def test_parts_of_products_and_rows(text: str, lent_threads: list[int]) -> None:
     for threads in (2, 3, 7):
         assert answers(module, threads, arrays) == want, threads
     assert max(lent_threads) > 1
+
+
+@pytest.mark.usefixtures("split_all")
+@pytest.mark.parametrize("name", SCATTERS)
+def test_parts_of_windows_that_are_scattered(
+    name: str, lent_threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads share the columns of rows that are updated, but no dimension that is indexed."""
+    monkeypatch.setattr(scatter, "LEAST_SHARED_BYTES", 0)
+    text = scattered(name)
+    module, parsed = all_split(text), driver.parse_text(text)
+    arrays = inputs_for(parsed, special=False)
+    rows = min(parsed.entry.parameters[0].array.dims)
+    arrays[1] %= rows
+    arrays[1][::50] = -1
+    want = answers(module, 1, arrays)
+    for threads in (2, 3, 7):
+        assert answers(module, threads, arrays) == want, threads
+    assert bool(lent_threads) == (name != "windows")
+    (expected,) = evaluate_module(parsed, arrays)
+    assert_close(on_threads(module, 2)(*arrays)[0], expected)
 
 
 @pytest.mark.parametrize("text", [LARGE, ROWS, product("columns")])
