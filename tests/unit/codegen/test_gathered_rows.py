@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hloc.codegen.llvm.target import host_target, target_for
+from hloc.memory.heap import CACHE_LINE_BYTES
 from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
 from tests.unit.codegen.processors import IS_X86, PROCESSOR
 
@@ -112,3 +113,47 @@ def test_indices_are_loaded_once_a_row() -> None:
     before, after = text.split("@llvm.prefetch.p0(ptr", 1)
     assert before.count("load i32") == 2
     assert "load i32" not in after
+
+
+@PROCESSOR
+@pytest.mark.parametrize("width", [8, 37, 64])
+@pytest.mark.parametrize("updates", ["a parameter", "gathered rows"])
+def test_rows_that_are_updated_later_are_prefetched(width: int, updates: str, cpu: str) -> None:
+    """Those of the result and, if updates are rows of a table, those of the table."""
+    gathered = f"f32[30,{width}] {ROWS}{{1,{width}}}".replace("p0, p1", "t, i")
+    body = f"""
+add {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }}
+add_rows {{
+  t = f32[90,{width}] parameter(0)
+  i = s32[30,1] parameter(1)
+  x = f32[50,{width}] parameter(2)
+  u = f32[30,{width}] parameter(3)
+  g = {gathered}
+  ROOT s = f32[50,{width}] scatter(x, i, {"g" if "gathered" in updates else "u"}), to_apply=add,
+    update_window_dims={{1}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
+    index_vector_dim=1
+}}
+ENTRY e {{
+  t = f32[90,{width}] parameter(0)
+  i = s32[30,1] parameter(1)
+  x = f32[50,{width}] parameter(2)
+  u = f32[30,{width}] parameter(3)
+  ROOT f = f32[50,{width}] fusion(t, i, x, u), kind=kLoop, calls=add_rows
+}}
+"""
+    text = f"HloModule test\n{body}"
+    lines, rows = -(-width * 4 // CACHE_LINE_BYTES), 2 if "gathered" in updates else 1
+    assert kernel_text(text).count("call void @llvm.prefetch") == rows * lines
+    check(text, cpu)
+
+
+def test_large_windows_that_are_updated_are_not_prefetched() -> None:
+    root = (
+        "f32[20,40,40] scatter(p0, p1, p2), update_window_dims={1,2}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"
+    )
+    shapes = ["f32[20,40,40]", "s32[30,1]", "f32[30,40,40]"]
+    add = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }"
+    assert "@llvm.prefetch" not in kernel_text(module_text(shapes, root, add))

@@ -44,7 +44,8 @@ class GatheredRows:
         self.k, self.order = k, order
         lanes, is_apart = lanes_of(k), all(shared is None for shared in k.aliased)
         has_rows = len(order) > 1 and lanes is not None and dims[order[-1]] >= lanes.count
-        self._gathers = list(_gathers(k, dims, order[-1])) if has_rows and is_apart else []
+        is_whole = has_rows and is_apart
+        self._gathers = list(gathers_of(k, k.root, dims, order[-1])) if is_whole else []
         self._later: list[tuple[str, DType]] = []
 
     def start(self, index: Sequence[IndexValue]) -> None:
@@ -63,34 +64,44 @@ class GatheredRows:
             b.prefetch_at(b.address(pointer_value(start), dtype, at), 1)
 
     def _find_later(self, gather: Instruction, index: Index) -> None:
-        """Find a later row, if the table is in memory, contiguous along rows, and exceeds a cache.
-
-        Its start is not clamped: prefetching from anywhere does no harm.
-        """
+        """Find a later row, unless the table fits a cache."""
         k, dim, last = self.k, self.order[-2], self.order[-1]
-        table, rows = _table(k, gather), gather.array.dims[dim]
-        is_large = gather.operands[0].array.size_bytes > k.target.l2_bytes
-        if table is None or not is_large or rows <= _AHEAD:
-            return
-        at = gather_window(gather, tuple(int(d == last) for d in range(len(index))))
-        if k.math.linear(at, table.strides) != 1:
+        rows = gather.array.dims[dim]
+        if rows <= _AHEAD:
             return
         later = k.math.minimum(k.math.add(index[dim], _AHEAD), rows - 1)
-        index = (*index[:dim], later, *index[dim + 1 :])
-        at = gather_window(gather, index)
-        for row, _, place in gather_starts(gather, index):
-            value = k.g.element(k.frame, gather.operands[1], place)
-            at[row] = k.math.add(at[row], k.b.convert(value, S64))
-        start = k.b.address(table.pointer, table.dtype, k.math.linear(at, table.strides))
-        self._later.append((start, table.dtype))
+        start = row_in_memory(k, gather, (*index[:dim], later, *index[dim + 1 :]), last)
+        if start is not None:
+            self._later.append((start, gather.operands[0].array.dtype))
 
 
-def _gathers(k: KernelContext, dims: tuple[int, ...], last: int) -> Iterator[Instruction]:
-    """Yield gathers of whole rows along `last`, of which elements have the indices of the result.
+def row_in_memory(k: KernelContext, gather: Instruction, index: Index, last: int) -> str | None:
+    """Return the address of the row along `last` that a gather reads for an index.
+
+    None if the table is not in memory, or not contiguous along rows, or fits a cache. The start is
+    not clamped: prefetching from anywhere does no harm.
+    """
+    table = _table(k, gather)
+    if table is None or gather.operands[0].array.size_bytes <= k.target.l2_bytes:
+        return None
+    step = gather_window(gather, tuple(int(d == last) for d in range(len(index))))
+    if k.math.linear(step, table.strides) != 1:
+        return None
+    at = gather_window(gather, index)
+    for row, _, place in gather_starts(gather, index):
+        value = k.g.element(k.frame, gather.operands[1], place)
+        at[row] = k.math.add(at[row], k.b.convert(value, S64))
+    return k.b.address(table.pointer, table.dtype, k.math.linear(at, table.strides))
+
+
+def gathers_of(
+    k: KernelContext, value: Instruction, dims: tuple[int, ...], last: int
+) -> Iterator[Instruction]:
+    """Yield gathers of whole rows along `last`, of which elements have the indices of `value`.
 
     They are reached through elementwise instructions.
     """
-    waiting, seen = [k.root], set[Instruction]()
+    waiting, seen = [value], set[Instruction]()
     while waiting:
         inst = waiting.pop()
         if inst in seen or inst in k.frame.sources:

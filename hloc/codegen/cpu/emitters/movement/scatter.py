@@ -15,6 +15,8 @@ from math import prod
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.cpu.emitters.movement.gathered_rows import gathers_of, row_in_memory
 from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import KernelPlan
@@ -41,6 +43,13 @@ _PIECE_BYTES, LEAST_SHARED_BYTES = 2 * CACHE_LINE_BYTES, 1 << 20
 """Fewest bytes of a window that a thread updates, and of an array that threads share.
 
 In the cache of one core pieces take longer than windows: 1.09 for 40,000 rows of f32[300,64].
+"""
+
+_AHEAD, _MOST_AHEAD_BYTES = 8, 1 << 12
+"""How many windows later a window is whose memory is prefetched, and most bytes of one.
+
+Time relative to no prefetching, AVX2: 0.73 for 88,648 rows of f32[19717,128] that are gathered,
+0.82 for f32[19717,16], 0.84 for 50,000 rows of f32[100000,32]; 1.0 for 4,096 of f32[50257,768].
 """
 
 _WINDOW_BYTES = 16
@@ -245,12 +254,54 @@ def _each_update(
     if pieces.count > 1:
         sizes[loops[0]] //= pieces.count
     with _each_window(k) as (outer, first):
+        if len(loops) == 1:
+            _prefetch_later(k, outer, (loops[0], sizes[loops[0]]), part)
         with k.body.loop(*part) as piece, k.body.nest(sizes, loops) as inner:
             if pieces.count > 1:
                 start = k.math.mul(piece, sizes[loops[0]])
                 inner[loops[0]] = k.math.add(start, inner[loops[0]])
             at = tuple(inner[d] if d in window else outer[d] for d in range(updates.rank))
             each(k, target_of(k, first, at), at)
+
+
+def _prefetch_later(
+    k: KernelContext,
+    outer: list[IndexValue],
+    row: tuple[int, int],
+    part: tuple[IndexValue, IndexValue],
+) -> None:
+    """Prefetch what a later window updates, and the row of a table that its updates come from.
+
+    Args:
+        k: the kernel.
+        outer: the index of the present window in the updates.
+        row: the dimension of the updates along which windows are rows, and the steps of a piece.
+        part: the pieces that are updated.
+    """
+    root, update, (last, size) = k.root, k.root.operands[-1], row
+    dims, window = update.array.dims, root.attributes.update_window_dims
+    batch = [d for d in range(len(dims)) if d not in window]
+    dim = next((d for d in reversed(batch) if dims[d] > _AHEAD), None)
+    bytes_ = prod(dims[d] for d in window) * update.array.dtype.storage_bytes
+    if dim is None or bytes_ > _MOST_AHEAD_BYTES:
+        return
+    later = list(outer)
+    later[dim] = k.math.minimum(k.math.add(outer[dim], _AHEAD), dims[dim] - 1)
+    first = first_of_window(k, root.operands[len(k.outputs)], [later[d] for d in batch])
+    rows = [
+        (k.b.address(x.pointer, x.dtype, k.math.value(k.math.linear(first, x.strides))), x.dtype)
+        for x in k.outputs
+        if prod(x.dims) * x.dtype.storage_bytes > k.target.l2_bytes
+    ]
+    for gather in gathers_of(k, update, dims, last):
+        start = row_in_memory(k, gather, tuple(later), last)
+        if start is not None:
+            rows.append((start, gather.array.dtype))
+    with k.body.loop(*part) as piece:
+        for start, dtype in rows:
+            for at in range(0, size, CACHE_LINE_BYTES // dtype.storage_bytes):
+                place = k.math.value(k.math.add(k.math.mul(piece, size), at))
+                k.b.prefetch_at(k.b.address(pointer_value(start), dtype, place), 1)
 
 
 @contextmanager
