@@ -1,13 +1,15 @@
 """Processes that measure one program with one engine, and take orders line by line.
 
 A worker compiles its program, saves results, prints a line of JSON, and prints another one for each
-line that it reads from standard input.
+line that it reads from standard input. Between these it is stopped: threads that wait for work
+would keep the cores of the next engine busy, those of ONNX Runtime and OpenMP for milliseconds.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,9 +62,10 @@ def worker(
 
 
 def ask(process: subprocess.Popen[str], order: str = "") -> Row:
-    """Send an order, if any, and return the answer of a worker."""
+    """Send an order, if any, and return the answer of a worker, which is stopped then."""
     assert process.stdin is not None
     assert process.stdout is not None
+    process.send_signal(signal.SIGCONT)
     try:
         if order:
             print(order, file=process.stdin, flush=True)
@@ -71,5 +74,6 @@ def ask(process: subprocess.Popen[str], order: str = "") -> Row:
         line = ""
     if not line:
         raise EngineError(f"exit {process.wait(TIME_LIMIT_SECONDS)}")
+    process.send_signal(signal.SIGSTOP)
     answer: Row = json.loads(line)
     return answer
