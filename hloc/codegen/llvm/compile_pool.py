@@ -27,8 +27,8 @@ VARIABLE = "HLOC_COMPILE_PROCESSES"
 
 _FUNCTIONS_PER_UNIT = 32
 
-_HELPER_SECONDS = 0.1
-"""Least work per helper, which takes 0.1 s to start."""
+_HELPER_SECONDS = 0.15
+"""Least work per helper: the time in which it starts, where units take as long as estimated."""
 
 _SECONDS_PER_BYTE = {
     0: 0.15e-6, 1: 3e-6, 2: 3.5e-6, 3: 9.5e-6, FINAL_FORM: 0.5e-6, FINAL_WITH_SLOTS: 1.1e-6,
@@ -212,6 +212,9 @@ class _Helper:
 
     def _feed(self) -> None:
         target, also = self._setting
+        if object_of_child(self._child, "", target, 0, also) is None:
+            return
+        # It has started; this process has begun the longest units meanwhile.
         while (number := _next(self._order)) is not None:
             unit = self._units[number]
             data = object_of_child(self._child, unit.text, target, unit.level, also)

@@ -13,8 +13,10 @@ from typing import IO, Any
 import pytest
 
 from hloc import child_process
+from hloc.child_process import Child
 from hloc.codegen.llvm import compile_pool
 from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, process_count
+from hloc.codegen.llvm.object_child import object_of_child
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError, InternalError
@@ -51,12 +53,13 @@ def test_objects_and_their_order_are_those_of_one_process(helpers: int) -> None:
 
 def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     here: list[Unit] = []
-
+    answers: list[object] = []
     helped = threading.Event()
 
     def answered(stream: IO[bytes]) -> tuple[Any, list[bytearray]]:
-        answer = read_message(stream)
-        helped.set()
+        answers.append(answer := read_message(stream))
+        if len(answers) > 1:  # the first says that it has started
+            helped.set()
         return answer
 
     def patient(unit: Unit) -> bytes:
@@ -68,6 +71,26 @@ def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     made = compile_units(UNITS * 4, host_target(), frozenset(), patient, 1)
     assert len(here) < len(made)
     assert made == [_here(unit) for unit in UNITS] * 4
+
+
+def test_the_longest_unit_does_not_wait_for_a_helper_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here: list[Unit] = []
+    begun = threading.Event()
+
+    def late(child: Child, text: str, *rest: Any) -> bytes | None:
+        assert begun.wait(PATIENCE)
+        return object_of_child(child, text, *rest)
+
+    def noted(unit: Unit) -> bytes:
+        here.append(unit)
+        begun.set()
+        return _here(unit)
+
+    monkeypatch.setattr(compile_pool, "object_of_child", late)
+    compile_units(UNITS, host_target(), frozenset(), noted, 1)
+    assert here[0] == max(UNITS, key=lambda unit: unit.seconds)
 
 
 def test_a_fault_is_told_as_by_one_process() -> None:
