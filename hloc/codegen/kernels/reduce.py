@@ -26,7 +26,10 @@ from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
 
 STRIP = 1024
-"""Columns that are reduced together."""
+"""Most columns that are reduced together."""
+
+COLUMN_PIECE = 64
+"""Granularity of the columns that threads share, a multiple of any vector."""
 
 _ROWS = 4
 """Rows that are added to the accumulators at a time."""
@@ -42,17 +45,18 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def extent_of(problem: ReduceProblem) -> int:
-    """Return the size of the outermost kept dimension, or the number of strips."""
+    """Return the size of the outermost kept dimension, or the number of pieces of columns."""
     outer, strip = _loops(problem)
     if outer:
         return problem.dims[outer[0]]
-    return -(-problem.dims[strip] // STRIP) if strip is not None else 1
+    return -(-problem.dims[strip] // COLUMN_PIECE) if strip is not None else 1
 
 
 def _loops(problem: ReduceProblem) -> tuple[tuple[int, ...], int | None]:
     """Return the dimensions of the loops around each reduction, and the one in strips."""
     if problem.by_columns:
-        return problem.kept[:-1], problem.kept[-1]
+        outer = tuple(dim for dim in problem.kept[:-1] if problem.dims[dim] != 1)
+        return outer, problem.kept[-1]
     return problem.kept, None
 
 
@@ -65,12 +69,9 @@ def emit(problem: ReduceProblem, k: KernelContext) -> None:
     kernel, dims = _Kernel(k, problem, strip_dim), problem.dims
     if outer:
         with k.body.nest(dims, outer, (k.begin, k.end)) as at:
-            kernel.inner(at, None)
-    elif strip_dim is not None:
-        with k.body.loop(k.begin, k.end) as strip:
-            kernel.inner([0] * len(dims), strip)
+            kernel.inner(at)
     else:
-        kernel.inner([0] * len(dims), None)
+        kernel.inner([0] * len(dims), is_shared=True)
     mark_final(k)
 
 
@@ -94,16 +95,24 @@ class _Kernel:
     problem: ReduceProblem
     strip: int | None
 
-    def inner(self, at: list[IndexValue], strip: IndexValue | None) -> None:
-        """Emit the loops inside the kept dimensions, whose index is `at`."""
+    def inner(self, at: list[IndexValue], *, is_shared: bool = False) -> None:
+        """Emit the loops inside the kept dimensions, whose index is `at`.
+
+        Columns are those of this part of the kernel if threads share them, else all.
+        """
         if self.strip is None:
             self._row(at)
             return
-        if strip is not None:
-            self._strip(at, self.k.math.mul(strip, STRIP))
-            return
-        with self.k.body.loop(0, self.problem.dims[self.strip], STRIP) as first:
-            self._strip(at, first)
+        m, size = self.k.math, self.problem.dims[self.strip]
+        first: IndexValue = 0
+        end: IndexValue = size
+        if is_shared and size > COLUMN_PIECE:
+            first = m.mul(self.k.begin, COLUMN_PIECE)
+            end = m.minimum(m.mul(self.k.end, COLUMN_PIECE), size)
+        is_even = isinstance(end, int) and size % STRIP == 0
+        with self.k.body.loop(first, end, STRIP) as start:
+            width = STRIP if is_even else m.minimum(m.sub(end, start), STRIP)
+            self._strip(at, start, width)
 
     def _row(self, at: list[IndexValue]) -> None:
         k = self.k
@@ -123,15 +132,8 @@ class _Kernel:
             k, self.problem.roots, at, [value for total in sums for value in total.finish()]
         )
 
-    def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
-        """Reduce the columns from `first` on, at most `STRIP` of them."""
-        assert self.strip is not None
-        size = self.problem.dims[self.strip]
-        width: IndexValue = size
-        if size > STRIP and size % STRIP == 0:
-            width = STRIP
-        elif size > STRIP:
-            width = self.k.math.sub(block_end(self.k, first, size, STRIP), first)
+    def _strip(self, at: list[IndexValue], first: IndexValue, width: IndexValue) -> None:
+        """Reduce some columns from `first` on, at most `STRIP` of them."""
         columns = _Columns(self, at, first, width)
         if self.problem.addends > SUM_BLOCK and any(map(is_float_sum, self.problem.roots)):
             columns.long_sum()

@@ -76,6 +76,28 @@ PRODUCTS = {
 }
 
 
+COLUMNS = {
+    "columns": "ROOT r = f32[300] reduce(x, z), dimensions={0,1}, to_apply=add",
+    "columns that are computed": """y = f32[1,70,300] tanh(x)
+      ROOT r = f32[1,300] reduce(y, z), dimensions={1}, to_apply=add""",
+    "several sums of columns": """y = f32[1,70,300] multiply(x, x)
+      s = f32[1,300] reduce(x, z), dimensions={1}, to_apply=add
+      t = f32[1,300] reduce(y, z), dimensions={1}, to_apply=add
+      ROOT r = (f32[1,300], f32[1,300]) tuple(s, t)""",
+}
+
+
+def reduced(name: str) -> str:
+    return f"""HloModule m
+    add {{ a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT s = f32[] add(a, b) }}
+    ENTRY e {{
+      x = f32[1,70,300] parameter(0)
+      z = f32[] constant(0)
+      {COLUMNS[name]} }}"""
+
+
 SCATTERS = {
     "rows": ("f32[50,64]", "s32[300,1]", "f32[300,64]", "{1}", "{0}"),
     "rows of which many meet": ("f32[2,96]", "s32[9000,1]", "f32[9000,96]", "{1}", "{0}"),
@@ -178,8 +200,12 @@ def test_any_number_of_threads_gives_the_same_bits(path: Path, lent_threads: lis
 
 
 @pytest.mark.usefixtures("split_all")
-@pytest.mark.parametrize("text", [*map(product, PRODUCTS), ROWS], ids=[*PRODUCTS, "sorted rows"])
-def test_parts_of_products_and_rows(text: str, lent_threads: list[int]) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [*map(product, PRODUCTS), *map(reduced, COLUMNS), ROWS],
+    ids=[*PRODUCTS, *COLUMNS, "sorted rows"],
+)
+def test_parts_of_products_rows_and_columns(text: str, lent_threads: list[int]) -> None:
     module = all_split(text)
     arrays = inputs_for(driver.parse_text(text), special=False)
     want = answers(module, 1, arrays)
@@ -239,6 +265,12 @@ def test_small_kernels_stay_on_one_thread() -> None:
     assert loaded(compiled(text, threads=4)).threads == 1
     assert loaded(compiled(LARGE, threads=4)).threads == 4
     assert loaded(compiled(LARGE, threads=1)).threads == 1
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_shared_though_there_is_one_row_of_results(name: str) -> None:
+    text = reduced(name).replace("70", "2000").replace("300", "500")
+    assert compiled(text).is_split
 
 
 @pytest.mark.parametrize("name", ["few columns", "few rows of few columns"])

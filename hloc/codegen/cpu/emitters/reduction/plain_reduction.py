@@ -34,7 +34,7 @@ from hloc.codegen.cpu.emitters.reduction.row_fold import (
 )
 from hloc.codegen.elements.reductions import plain_reducer, sum_dtype
 from hloc.codegen.kernels.context import SMALL_ELEMENTS, KernelContext, root_of
-from hloc.codegen.kernels.reduce import STRIP
+from hloc.codegen.kernels.reduce import COLUMN_PIECE
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -271,7 +271,7 @@ class _Call:
             places = m.mul(first, batches.stride), m.mul(first, columns.size)
             self._call(routine, *places, numbers)
             return
-        first, end = self._part(columns.size, STRIP if self.found.is_strips else 0)
+        first, end = self._part(columns.size, COLUMN_PIECE if self.found.is_strips else 0)
         if not is_few:
             first, end = self._widened(first, end, columns.size, self.lanes)
         self._call(routine, first, first, (1, 0, m.sub(end, first), *form))
