@@ -149,11 +149,20 @@ ENTRY e {{
     check(text, cpu)
 
 
-def test_large_windows_that_are_updated_are_not_prefetched() -> None:
+@pytest.mark.parametrize(
+    ("dims", "window", "inserted", "indexed"),
+    [("20,40,40", "40,40", "{0}", "{0}"), ("40,50", "40", "{1}", "{1}")],
+    ids=["large windows", "columns"],
+)
+def test_windows_that_are_not_prefetched(
+    dims: str, window: str, inserted: str, indexed: str
+) -> None:
+    inside = "{1,2}" if "," in window else "{1}"
     root = (
-        "f32[20,40,40] scatter(p0, p1, p2), update_window_dims={1,2}, inserted_window_dims={0}, "
-        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"
+        f"f32[{dims}] scatter(p0, p1, p2), update_window_dims={inside}, "
+        f"inserted_window_dims={inserted}, scatter_dims_to_operand_dims={indexed}, "
+        "index_vector_dim=1, to_apply=add"
     )
-    shapes = ["f32[20,40,40]", "s32[30,1]", "f32[30,40,40]"]
+    shapes = [f"f32[{dims}]", "s32[30,1]", f"f32[30,{window}]"]
     add = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }"
     assert "@llvm.prefetch" not in kernel_text(module_text(shapes, root, add))

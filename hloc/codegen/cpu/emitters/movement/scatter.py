@@ -288,10 +288,11 @@ def _prefetch_later(
     later = list(outer)
     later[dim] = k.math.minimum(k.math.add(outer[dim], _AHEAD), dims[dim] - 1)
     first = first_of_window(k, root.operands[len(k.outputs)], [later[d] for d in batch])
+    along = window_dimensions(root).index(last)
     rows = [
         (k.b.address(x.pointer, x.dtype, k.math.value(k.math.linear(first, x.strides))), x.dtype)
         for x in k.outputs
-        if prod(x.dims) * x.dtype.storage_bytes > k.target.l2_bytes
+        if x.strides[along] == 1 and prod(x.dims) * x.dtype.storage_bytes > k.target.l2_bytes
     ]
     for gather in gathers_of(k, update, dims, last):
         start = row_in_memory(k, gather, tuple(later), last)
