@@ -30,13 +30,13 @@ call to call, so nothing can be packed or folded into them ahead of a call. ONNX
 as constants, and packs and folds them when it loads the model. The column `constant` is hloc with
 the weights as constants of the module, too (`bind` in [python.md](python.md)).
 
-Times are medians of runs in which the engines take turns: of the processor on one core, by the
-clock on more. They are those of a steady state: an engine runs once, uncounted, before each (not so
-in rows of d6527d7e and bda9f5e3). `run` and `best` are hloc's time over XLA's and over that of the
-fastest other engine: below 1 hloc is faster; `constant best` is the same for hloc with constant
-weights. `first` is compiling and the first run, without tracing. `memory` is the peak of resident
-memory above what imports, weights and inputs take, of compiling and running together. A cell is
-empty where an engine was not measured.
+Times are medians of runs in which the engines take turns, each stopped while it waits: of the
+processor on one core, by the clock on more. They are those of a steady state: an engine runs once,
+uncounted, before each (not so in rows of d6527d7e and bda9f5e3). `run` and `best` are hloc's time
+over XLA's and over that of the fastest other engine: below 1 hloc is faster; `constant best` is the
+same for hloc with constant weights. `first` is compiling and the first run, without tracing.
+`memory` is the peak of resident memory above what imports, weights and inputs take, of compiling
+and running together. A cell is empty where an engine was not measured.
 
 NumPy's and hloc's arrays lie in large pages where the system has some. After days of use it may
 have none: a token of GPT-2 then takes 1.8 times as long. To make some, write 1 to
