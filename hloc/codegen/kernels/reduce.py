@@ -13,6 +13,7 @@ from functools import partial
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import Accumulators, is_float_sum
+from hloc.codegen.kernels.column_strips import STRIP, column_pieces, shared_strips
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.extremum import extremum_of, reduce_row
@@ -24,12 +25,6 @@ from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
-
-STRIP = 1024
-"""Most columns that are reduced together."""
-
-COLUMN_PIECE = 64
-"""Granularity of the columns that threads share, a multiple of any vector."""
 
 _ROWS = 4
 """Rows that are added to the accumulators at a time."""
@@ -49,7 +44,7 @@ def extent_of(problem: ReduceProblem) -> int:
     outer, strip = _loops(problem)
     if outer:
         return problem.dims[outer[0]]
-    return -(-problem.dims[strip] // COLUMN_PIECE) if strip is not None else 1
+    return column_pieces(problem.dims[strip]) if strip is not None else 1
 
 
 def _loops(problem: ReduceProblem) -> tuple[tuple[int, ...], int | None]:
@@ -103,16 +98,15 @@ class _Kernel:
         if self.strip is None:
             self._row(at)
             return
-        m, size = self.k.math, self.problem.dims[self.strip]
-        first: IndexValue = 0
-        end: IndexValue = size
-        if is_shared and size > COLUMN_PIECE:
-            first = m.mul(self.k.begin, COLUMN_PIECE)
-            end = m.minimum(m.mul(self.k.end, COLUMN_PIECE), size)
-        is_even = isinstance(end, int) and size % STRIP == 0
-        with self.k.body.loop(first, end, STRIP) as start:
-            width = STRIP if is_even else m.minimum(m.sub(end, start), STRIP)
-            self._strip(at, start, width)
+        size = self.problem.dims[self.strip]
+        if is_shared:
+            with shared_strips(self.k, size) as (first, width):
+                self._strip(at, first, width)
+            return
+        m = self.k.math
+        with self.k.body.loop(0, size, STRIP) as first:
+            is_even = size % STRIP == 0
+            self._strip(at, first, STRIP if is_even else m.minimum(m.sub(size, first), STRIP))
 
     def _row(self, at: list[IndexValue]) -> None:
         k = self.k

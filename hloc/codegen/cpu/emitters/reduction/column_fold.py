@@ -23,7 +23,7 @@ from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     fold_routine,
 )
 from hloc.codegen.cpu.emitters.routine_writer import argument, named_parameters
-from hloc.codegen.kernels.reduce import STRIP
+from hloc.codegen.kernels.column_strips import STRIP
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target

@@ -16,6 +16,7 @@ from math import prod
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.column_strips import COLUMN_PIECE, STRIP, column_pieces, shared_strips
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.lane_feed import operations_of
@@ -35,9 +36,6 @@ _GROUP = 4
 
 _ROWS = 64
 """Addends of a column that are summed in the type of the result before they are added in f64."""
-
-_STRIP = 1024
-"""Columns of a strip."""
 
 _MANY_OPERATIONS = 8
 """Fewest operations for an element that lanes compute; LLVM interleaves vectors of simpler ones.
@@ -60,6 +58,10 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
         return None
     if problem.size <= _SHORT and problem.others and not problem.by_columns:
         return KernelPlan(partial(_emit_short, problem), problem.sizes[0])
+    if problem.by_columns and len(problem.others) == 1:
+        columns = problem.sizes[0]
+        if columns % COLUMN_PIECE == 0:  # so that vectors end with the columns of every thread
+            return KernelPlan(partial(_emit_columns, problem), column_pieces(columns))
     return KernelPlan(partial(_emit, problem), prod(_units(problem)))
 
 
@@ -67,8 +69,15 @@ def _units(problem: ScanProblem) -> list[int]:
     """Return the sizes of the outer loops: the other dimensions, the last one in strips."""
     units = problem.sizes
     if problem.by_columns:
-        units[-1] = -(-units[-1] // _STRIP)
+        units[-1] = -(-units[-1] // STRIP)
     return units
+
+
+def _emit_columns(problem: ScanProblem, k: KernelContext) -> None:
+    """Write the loop over strips of the only other dimension."""
+    (strip,) = problem.others
+    with shared_strips(k, problem.dims[strip]) as (first, width):
+        _Strip(k, problem, [0] * k.root.array.rank, strip, (first, width)).write()
 
 
 def _emit(problem: ScanProblem, k: KernelContext) -> None:
@@ -81,8 +90,11 @@ def _emit(problem: ScanProblem, k: KernelContext) -> None:
             _Row(k, problem, index).write()
             return
         strip = problem.others[-1]
-        first, index[strip] = k.math.mul(index[strip], _STRIP), 0
-        _Strip(k, problem, index, strip, first).write()
+        first, index[strip] = k.math.mul(index[strip], STRIP), 0
+        size = problem.dims[strip]
+        end = block_end(k, first, size, STRIP)
+        width = k.math.sub(end, first) if size > STRIP else size
+        _Strip(k, problem, index, strip, (first, width)).write()
 
 
 def _emit_short(problem: ScanProblem, k: KernelContext) -> None:
@@ -230,7 +242,7 @@ class _Row(_Scan):
 
 
 class _Strip(_Scan):
-    """Contiguous columns, at most `_STRIP`, each with an accumulator."""
+    """Contiguous columns, at most `STRIP`, each with an accumulator."""
 
     def __init__(
         self,
@@ -238,17 +250,17 @@ class _Strip(_Scan):
         problem: ScanProblem,
         index: list[IndexValue],
         strip: int,
-        first: IndexValue,
+        columns: tuple[IndexValue, IndexValue],
     ) -> None:
+        """Of dimension `strip`, take some `columns`: the first, and their number."""
         super().__init__(k, problem, index)
-        self.strip, self.first = strip, first
+        self.strip, (self.first, self.width) = strip, columns
         size = self.operand.array.dims[strip]
-        count = min(size, _STRIP)
-        self.width = k.math.sub(block_end(k, first, size, _STRIP), first) if size > count else size
+        count = min(size, STRIP)
         self.sums = k.b.allocate(self.dtype, count)
         self.before = k.b.allocate(self.dtype, count)
         self.total = k.b.allocate(F64, count)
-        self.lanes = self.lanes_for(size, _STRIP)
+        self.lanes = self.lanes_for(size, STRIP)
         self.row = k.b.allocate(self.dtype, count) if self.lanes else None
 
     def write(self) -> None:

@@ -33,8 +33,8 @@ from hloc.codegen.cpu.emitters.reduction.row_fold import (
     short_row_routine,
 )
 from hloc.codegen.elements.reductions import plain_reducer, sum_dtype
+from hloc.codegen.kernels.column_strips import COLUMN_PIECE
 from hloc.codegen.kernels.context import SMALL_ELEMENTS, KernelContext, root_of
-from hloc.codegen.kernels.reduce import COLUMN_PIECE
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
