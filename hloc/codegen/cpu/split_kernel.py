@@ -39,8 +39,8 @@ _REPEATED_BYTES_PER_NANOSECOND = 4
 _MOST_REPEATED = 2
 """The work that every thread repeats is at most 1 / this of the total.
 
-Time on two threads relative to one where a quarter was the limit: 0.61 for 100x1000x100, 0.61 for
-49x960x160, 0.65 for 64x4096x64 (AVX2).
+Time on two threads relative to one, for products that a limit of a quarter left to one thread: 0.61
+for 100x1000x100 and 49x960x160, 0.65 for 64x4096x64 (AVX2).
 """
 
 _COPIED_BYTES_PER_NANOSECOND = 12

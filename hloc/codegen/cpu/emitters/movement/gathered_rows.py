@@ -44,8 +44,8 @@ class GatheredRows:
         self.k, self.order = k, order
         lanes, is_apart = lanes_of(k), all(shared is None for shared in k.aliased)
         has_rows = len(order) > 1 and lanes is not None and dims[order[-1]] >= lanes.count
-        is_whole = has_rows and is_apart
-        self._gathers = list(gathers_of(k, k.root, dims, order[-1])) if is_whole else []
+        may_prefetch = has_rows and is_apart
+        self._gathers = list(gathers_of(k, k.root, dims, order[-1])) if may_prefetch else []
         self._later: list[tuple[str, DType]] = []
 
     def start(self, index: Sequence[IndexValue]) -> None:
