@@ -34,6 +34,10 @@ def _unknown(_target: Target) -> Hashable:
     return None
 
 
+def _never(_target: Target) -> KernelPlan[KernelContext] | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class CpuPlan(KernelPlan[KernelContext]):
     """The plan of a kernel that can be emitted in several ways.
@@ -42,7 +46,10 @@ class CpuPlan(KernelPlan[KernelContext]):
         choices: the ways on a machine, all with the same result and the same scratch memory, each
             a value that `str` describes. The first is the one that is taken without autotuning.
         usual: that one on a machine, or None if the emitter finds it.
+        rows_in_lanes: the plan that computes rows side by side, one in each lane of a vector, None
+            where that is slower or impossible. Operands and results share no memory.
     """
 
     choices: Callable[[Target], tuple[Hashable, ...]] = _one
     usual: Callable[[Target], Hashable] = _unknown
+    rows_in_lanes: Callable[[Target], KernelPlan[KernelContext] | None] = _never

@@ -24,7 +24,7 @@ from hloc.codegen.cpu.split_kernel import Estimate, Split, estimate_of, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control, selected_functions
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
-from hloc.codegen.kernels.lanes import has_masks, lane_count
+from hloc.codegen.kernels.lanes import FEWEST_LANES, has_masks, lane_count
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.lower.fusible import is_beyond
@@ -38,9 +38,6 @@ from hloc.shapes import array_leaves
 RULE_MODULES = (remap, reductions, scalar_control, selected_functions)
 """The modules that register element rules; named here so that they are imported."""
 
-
-_FEWEST_LANES = 4
-"""Elements of the shortest vectors that pay."""
 
 _FEW_TRIPS = 3
 """An outermost loop of at most this many trips has constant bounds, so that LLVM may unroll it.
@@ -165,15 +162,17 @@ def _side_by_side(
     is_repeated: bool,
 ) -> Kernel | None:
     """Return the kernel of short rows with a row in each lane, None if it has no such form."""
-    rows = rows_in_lanes.plan(request.inst, target, in_place=_is_in_place(request))
-    if rows is None:
+    plan, in_place = _planned(request).plan, _is_in_place(request)
+    rows = rows_in_lanes.plan(request.inst, target, in_place=in_place)
+    planned: KernelPlan[KernelContext] | None = None
+    if rows is not None:
+        emit = partial(rows_in_lanes.emit, rows, by_routines=not is_repeated)
+        planned = KernelPlan(emit, rows.rows.count)
+    elif isinstance(plan, CpuPlan) and not in_place:
+        planned = plan.rows_in_lanes(target)
+    if planned is None:
         return None
-    emit = partial(rows_in_lanes.emit, rows, by_routines=not is_repeated)
-    planned = KernelPlan(emit, rows.rows.count)
-    split, lanes = split_of(planned, estimate), lane_count(request.inst, target)
-    if split is not None and split.grain % lanes:
-        return None
-    form = _Form(lanes, choice=None)
+    split, form = split_of(planned, estimate), _Form(lane_count(request.inst, target), choice=None)
     try:
         made = _written(request, planned, name, target, stack_bytes, split, form)
     except NeedsScalars:
@@ -219,7 +218,7 @@ def _filled(
     largest = max(shapes, key=lambda shape: shape.elements)
     size = next((largest.dims[d] for d in largest.minor_to_major if largest.dims[d] != 1), 1)
     half = lanes // 2
-    return half if _FEWEST_LANES <= half <= size < lanes else lanes
+    return half if FEWEST_LANES <= half <= size < lanes else lanes
 
 
 def _cuts_vectors(

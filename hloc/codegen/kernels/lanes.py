@@ -56,8 +56,8 @@ speed. But where there are 16 registers, and most elements are wide, they get on
 f64 take 1.5 times as long on AVX2 with two.
 """
 
-_FEWEST = 4
-"""Fewest lanes for short rows."""
+FEWEST_LANES = 4
+"""Elements of the shortest vectors that pay."""
 
 _FEW_NUMBERS = 8
 """Most elements of a concatenation that is no part of the arrays."""
@@ -79,8 +79,8 @@ def lane_count(inst: Instruction, target: Target) -> int:
         members = [member for member in inst.called[0].instructions if member not in products]
     for member in members:
         has_lanes = member.opcode.elemental is not None or member.opcode.name in _OPCODES
-        is_pad = member is root_of(inst) and pads_only(member)
-        if not has_lanes and not is_pad and not _has_known_parts(member):
+        is_root = member is root_of(inst) and (pads_only(member) or member.is_a("concatenate"))
+        if not has_lanes and not is_root and not _has_known_parts(member):
             return 0
     values = [value for member in members for value in (member, *member.operands)]
     arrays = [shape for value in values for shape in array_leaves(value.shape)]
@@ -95,7 +95,7 @@ def lane_count(inst: Instruction, target: Target) -> int:
         widest = _WORD_BYTES
     count = target.vector_bytes // widest
     shortest = _shortest_row(inst) if has_masks(target) else 0
-    while shortest and count > _FEWEST and shortest <= count // 2:
+    while shortest and count > FEWEST_LANES and shortest <= count // 2:
         count //= 2
     return count
 
@@ -123,7 +123,7 @@ def fills_vectors(inst: Instruction, target: Target) -> bool:
     is_whole = lanes > 0 and all(n % lanes == 0 for n in sizes)
     if not lanes or (has_masks(target) and not is_whole):
         return False  # a part of a long vector is many elements
-    least = min(lanes, max(lanes // 2, _FEWEST))  # fewer are unrolled one by one
+    least = min(lanes, max(lanes // 2, FEWEST_LANES))  # fewer are unrolled one by one
     return all(least <= n < (MOST_TRIPS + 1) * lanes for n in sizes)
 
 
@@ -222,6 +222,19 @@ class Lanes:
             yield
         finally:
             self.b.is_inside = outer
+
+    def rows_of_part(self, rows: int) -> tuple[IndexValue, IndexValue]:
+        """Return the rows of the thread's part if `rows` are computed side by side.
+
+        The bounds of the part are rounded up to whole vectors.
+        """
+        m = self.k.math
+
+        def rounded(bound: IndexValue) -> IndexValue:
+            vectors = m.div(m.add(bound, self.count - 1), self.count)
+            return m.minimum(m.mul(vectors, self.count), rows)
+
+        return rounded(self.k.begin), rounded(self.k.end)
 
     def at(self, position: IndexValue) -> LaneIndex:
         """Return the index of the vector of elements from `position` on."""
@@ -338,3 +351,20 @@ def lanes_nest(
         with positions(k, dims[last], start, stop) as position:
             index[last] = position
             yield index
+
+
+@contextmanager
+def nest_of_rows(
+    k: KernelContext, dims: Sequence[int], around: Sequence[int]
+) -> Iterator[list[IndexValue]]:
+    """Run the region for every index of the dimensions `around` rows, with a row in each lane.
+
+    The lanes run over the last of these dimensions, which has more elements than a vector. Elements
+    of different rows are loaded and stored one by one.
+    """
+    lanes = lanes_of(k)
+    assert lanes is not None
+    lanes.b.reads_apart = lanes.b.writes_apart = True
+    part = lanes.rows_of_part(dims[around[0]]) if len(around) == 1 else (k.begin, k.end)
+    with lanes_nest(k, dims, around, part) as index:
+        yield index

@@ -88,7 +88,7 @@ def emit(plan: RowPlan, k: KernelContext, *, by_routines: bool) -> None:
     lanes = lanes_of(k)
     assert lanes is not None
     lanes.b.reads_apart = lanes.b.writes_apart = True
-    with lanes.loop(k.begin, k.end, plan.rows.count) as first:
+    with lanes.loop(*lanes.rows_of_part(plan.rows.count), plan.rows.count) as first:
         rows = _Rows(k, plan, first, by_routines=by_routines)
         for number in range(len(plan.stages)):
             rows.write_stage(number)
