@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from hloc.codegen.builder.lane_arithmetic import LaneArithmetic
 from hloc.codegen.builder.values import (
@@ -181,9 +182,7 @@ class LaneBuilder(LaneArithmetic):
             super().store_number(pointer, index, value)
             return
         r = REPRESENTATIONS[value.dtype]
-        memory, text = self.vector_type(r.memory), self.vector(value)
-        if r.is_part:
-            text = self.fn.value(f"zext {self.kind(value.dtype)} {text} to {memory}")
+        memory, text = self.vector_type(r.memory), self._whole_bytes(value, r)
         at = self._neighbours(pointer, value.dtype, index)
         if self.mask:
             self._store_part(memory, text, at, r)
@@ -271,6 +270,34 @@ class LaneBuilder(LaneArithmetic):
         mixed = self._picked(half, real, imag, places)
         at = self._neighbours(pointer, value.dtype, index)
         self.fn.line(f"store <{2 * lanes} x {r.memory}> {mixed}, ptr {at}, align {r.bytes}")
+
+    def store_rows(self, pointer: Value, index: LaneIndex, values: Sequence[Value]) -> None:
+        """Store the values of a row in each lane; the rows are contiguous, the first at `index`.
+
+        Raises:
+            NeedsScalars: the values are complex.
+        """
+        dtype, count = values[0].dtype, len(values)
+        if dtype.is_complex:
+            raise NeedsScalars("rows of complex numbers")
+        assert index.stride == count
+        r = REPRESENTATIONS[dtype]
+        parts, size = [self._whole_bytes(value, r) for value in values], self.lanes
+        while len(parts) > 1:
+            pairs = zip_longest(parts[::2], parts[1::2], fillvalue="poison")
+            kind = f"<{size} x {r.memory}>"
+            parts, size = [self._picked(kind, *pair, range(2 * size)) for pair in pairs], 2 * size
+        order = [lane + self.lanes * x for lane in range(self.lanes) for x in range(count)]
+        mixed = self._picked(f"<{size} x {r.memory}>", parts[0], "poison", order)
+        at = self.address(pointer, dtype, index)
+        self.fn.line(f"store <{len(order)} x {r.memory}> {mixed}, ptr {at}, align {r.bytes}")
+
+    def _whole_bytes(self, value: Value, r: Representation) -> str:
+        """Return lanes of `value` as they are in memory: a pred is a byte."""
+        text, memory = self.vector(value), self.vector_type(r.memory)
+        if not r.is_part:
+            return text
+        return self.fn.value(f"zext {self.kind(value.dtype)} {text} to {memory}")
 
     def _neighbours(self, pointer: Value, dtype: DType, index: Value) -> str:
         """Return the address of lane 0 of lanes that are contiguous in memory."""

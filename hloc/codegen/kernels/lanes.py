@@ -35,6 +35,7 @@ _OPCODES = frozenset(
         "bitcast",
         "copy",
         "transpose",
+        "reverse",
         "slice",
         "tuple",
         "get-tuple-element",

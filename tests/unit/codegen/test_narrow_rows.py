@@ -1,4 +1,4 @@
-"""Functions such as exp of rows shorter than a vector: a row in each lane."""
+"""Rows shorter than a vector: a row in each lane."""
 
 from __future__ import annotations
 
@@ -85,6 +85,20 @@ PARTLY = fusion(
 )
 
 
+def plain(size: int, dtype: str, sizes: str = "41") -> str:
+    """Return a sum of some columns and a reversed array, with a second result of bits."""
+    part = f"{dtype}[{sizes},{size}]"
+    bits, last = f"pred[{sizes},{size}]", sizes.count(",") + 1
+    starts = "".join(f"[0:{n}], " for n in sizes.split(","))
+    body = f"""
+  s = {part} slice(p0), slice={{{starts}[1:{size + 1}]}}
+  v = {part} reverse(p1), dimensions={{{last}}}
+  a = {part} add(s, v)
+  b = {bits} compare(a, v), direction=NE
+  ROOT r = ({part}, {bits}) tuple(a, b)"""
+    return fusion([f"{dtype}[{sizes},{size + 2}]", part], body, f"({part}, {bits})")
+
+
 def has_rows_in_lanes(text: str, target: Target = AVX2) -> bool:
     planned = plan_kernel(parse_text(text).entry.root)
     return (
@@ -103,9 +117,10 @@ def has_rows_in_lanes(text: str, target: Target = AVX2) -> bool:
         (sliced("40", 8), False),  # fills a vector
         (sliced("40", 12), False),  # more than a vector
         (sliced("8", 5), False),  # no more rows than lanes
-        (sliced("40", 5, "negate"), False),  # nothing that takes long
+        (sliced("40", 5, "negate"), True),
         (sliced("40,4", 5), True),  # lanes along the first dimension
-        (sliced("40,4,4", 5), False),  # which is too far from the last
+        (sliced("40,4", 5, "negate"), False),  # too many elements to store at once
+        (sliced("40,4,4", 5), False),  # too many to store one by one
         (concatenated(40, [3, 4]), True),
         (concatenated(40, [1, 1]), False),  # LLVM puts rows in lanes
         (concatenated(40, [12, 20]), False),  # vectors along the rows
@@ -164,3 +179,18 @@ def test_loops_over_narrow_rows(text: str, pieces: int) -> None:
 def test_concatenations_of_narrow_rows(text: str, pieces: int) -> None:
     dtype = parse_text(text).entry.root.array.dtype.name
     check_root(text, random_arrays(text), pieces=pieces, **bounds_of("elementwise", dtype))
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 6, 7])
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_rows_of_cheap_operations_are_stored_at_once(size: int, pieces: int) -> None:
+    text = plain(size, "f32")
+    assert has_rows_in_lanes(text)
+    check_root(text, random_arrays(text), pieces=pieces, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "bf16", "f16", "s8", "u8", "s32", "s64", "c64"])
+@pytest.mark.parametrize("sizes", ["41", "3,37", "40,3"])
+def test_rows_of_other_types(dtype: str, sizes: str) -> None:
+    text = plain(3, dtype, sizes)
+    check_root(text, random_arrays(text), pieces=2, rtol=0, atol=0)

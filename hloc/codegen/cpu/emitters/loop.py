@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from math import prod
 
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
@@ -19,22 +18,15 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, CpuPlan, LoopSchedule
 from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.movement.gathered_rows import GatheredRows
-from hloc.codegen.cpu.emitters.movement.tiles import read_across, strided_reads, tiled_loops
+from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
+from hloc.codegen.cpu.emitters.narrow_rows import has_functions, interleaves, plan_in_lanes
 from hloc.codegen.cpu.emitters.reduction.side_by_side import reads_rows_apart
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.boundaries import Box, boundaries, boxes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.lanes import (
-    FEWEST_LANES,
-    Lanes,
-    each_position,
-    lane_count,
-    lanes_nest,
-    mark_final,
-    nest_of_rows,
-)
+from hloc.codegen.kernels.lanes import Lanes, each_position, lanes_nest, mark_final
 from hloc.codegen.kernels.loop import fits_shape, is_flat, is_generated, member_is_flat
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
@@ -45,9 +37,6 @@ _FEW_ELEMENTS = 16
 
 _FEW_APART = 4
 """Most elements of a dimension that one iteration writes."""
-
-_MOST_IN_A_LANE = 64
-"""Most elements of a row in a lane: each vector is stored to as many rows as it has lanes."""
 
 _MANY_ELEMENTS = 4096
 """Fewest elements for which a loop with elementary functions computes two vectors per iteration.
@@ -114,61 +103,22 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
             extent,
             choices=lambda target: (usual(target),),
             usual=usual,
-            rows_in_lanes=partial(_rows_in_lanes, inst, order),
+            rows_in_lanes=partial(plan_in_lanes, inst, order),
         )
     return KernelPlan(emit, extent, is_one_row=rows is not None)
 
 
 def _loop_schedule(inst: Instruction, elements: int, target: Target) -> LoopSchedule:
     """Return the schedule of a loop over all elements."""
-    if _has_functions(inst):
+    if has_functions(inst):
         return LoopSchedule(2 if elements >= _MANY_ELEMENTS else 1)
     return _nest_schedule(inst, elements, target)
 
 
 def _nest_schedule(inst: Instruction, elements: int, target: Target) -> LoopSchedule:
     """Return the schedule of loops whose innermost one runs over some elements."""
-    is_short = target.is_aarch64 and not _has_functions(inst)
+    is_short = target.is_aarch64 and not has_functions(inst)
     return LoopSchedule(4 if is_short and elements % _ELEMENTS_OF_FOUR == 0 else 1)
-
-
-def _has_functions(inst: Instruction) -> bool:
-    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
-    return any(member.opcode.transcendental for member in members)
-
-
-def _rows_in_lanes(
-    inst: Instruction, order: Sequence[int], target: Target
-) -> KernelPlan[KernelContext] | None:
-    """Plan short rows with functions, such as exp, in lanes; alone they do not fill vectors.
-
-    Time relative to vectors along the rows, or one element after another, f32, AVX2: exp of 3
-    columns of 7 0.43, tanh of 6 of 9 0.50, cosines of 5 angles 0.47, tanh of 3 and 6 sums 0.46, exp
-    of 7 gathered columns 0.86. Rows of 4 fill vectors of half a width, and take 0.78 to 1.23.
-    """
-    shape, lanes = array_leaves(inst.shape)[0], lane_count(inst, target)
-    size = shape.dims[order[-1]] if order else 1
-    fills_half = size == lanes // 2 >= FEWEST_LANES
-    if not 1 < size < lanes or fills_half or not _has_functions(inst):
-        return None
-    wide = [number for number, dim in enumerate(order) if shape.dims[dim] > lanes]
-    if not wide or _interleaves(inst, shape, order):
-        return None
-    around = order[: wide[-1] + 1]
-    if prod(shape.dims[dim] for dim in order[len(around) :]) > _MOST_IN_A_LANE:
-        return None
-    return KernelPlan(partial(_emit_rows_in_lanes, order, len(around)), shape.dims[order[0]])
-
-
-def _emit_rows_in_lanes(order: Sequence[int], around: int, k: KernelContext) -> None:
-    """Write the loops; the last of those `around` a row runs over lanes."""
-    paths, dims = [path for path, _ in leaves(k.inst.shape)], array_leaves(k.inst.shape)[0].dims
-    inner = order[around:]
-    with nest_of_rows(k, dims, order[:around]) as index, k.body.nest(dims, inner) as at:
-        for dim in inner:
-            index[dim] = at[dim]
-        _write(k, list(zip(paths, k.outputs, strict=True)), tuple(index))
-    mark_final(k)
 
 
 def _emit(loops: _Loops, k: KernelContext) -> None:
@@ -240,7 +190,7 @@ def _nest(
             write = partial(_write_all, write, order[-1], shape.dims[order[-1]])
         _split_nest(k, parts, slow, first_range, write)
         return
-    if _interleaves(k.inst, shape, order):
+    if interleaves(k.inst, shape, order):
         k.is_final, k.body.keeps_loops = False, True
         *slow, last = order
         with k.body.nest(shape.dims, slow, first_range) as at:
@@ -302,18 +252,6 @@ def _split_nest(
                 index[dim] = stack.enter_context(k.body.loop(start, stop))
                 k.math.bound(index[dim], box[dim])
             write(tuple(index))
-
-
-def _interleaves(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> bool:
-    """True if few elements lie along the fastest dimension, and an operand is read along the next.
-
-    All elements of the fastest dimension are then written by one iteration, which LLVM vectorises
-    with shuffles. Three planes of 241x321 bytes become pixels in 12 us, not 86.
-    """
-    if len(order) < 2 or shape.dims[order[-1]] > _FEW_APART:
-        return False
-    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
-    return any(dim == order[-2] for member in members for _, dim in strided_reads(member, shape))
 
 
 def _write_all(write: Callable[[Index], None], dim: int, size: int, index: Index) -> None:
