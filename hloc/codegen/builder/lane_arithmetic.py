@@ -33,11 +33,13 @@ class LaneArithmetic(LlvmBuilder):
 
     Attributes:
         lanes: 0 if there are no vectors.
+        blends: lanes that one bit chooses are computed without a branch.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
         super().__init__(fn, target)
         self.lanes = lanes
+        self.blends = False
         self._divisors: dict[str, Divisor] = {}
 
     @contextmanager
@@ -120,6 +122,11 @@ class LaneArithmetic(LlvmBuilder):
         mask = [f"i32 {place}" for place in places]
         order = f"<{len(mask)} x i32> <{', '.join(mask)}>"
         return self.fn.value(f"shufflevector {kind} {first}, {kind} {second}, {order}")
+
+    def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
+        if self.blends and self.lanes_of(on_true, on_false):
+            pred = self.as_lanes(pred)
+        return super().choice(pred, on_true, on_false)
 
     # ---- divisions by a number that all lanes share
 

@@ -1,4 +1,4 @@
-"""Rows shorter than a vector: a row in each lane."""
+"""Rows shorter than a vector: a row in each lane, and rows that a bit of each row chooses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hloc.codegen.cpu.cpu_plan import CpuPlan
 from hloc.codegen.cpu.kernel import plan_kernel
 from hloc.codegen.llvm.target import Target, target_for
 from tests.tolerance import bounds_of
-from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
+from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
 
 AVX2 = target_for("x86_64", "haswell")
 AVX512 = target_for("x86_64", "skylake-avx512")
@@ -97,6 +97,16 @@ def plain(size: int, dtype: str, sizes: str = "41") -> str:
   b = {bits} compare(a, v), direction=NE
   ROOT r = ({part}, {bits}) tuple(a, b)"""
     return fusion([f"{dtype}[{sizes},{size + 2}]", part], body, f"({part}, {bits})")
+
+
+def masked(rows: int, size: int) -> str:
+    """Return rows of one array or of another, by a bit of each row."""
+    whole = f"f32[{rows},{size}]"
+    body = f"""
+  c = pred[{rows},{size}] broadcast(p2), dimensions={{0}}
+  n = {whole} negate(p1)
+  ROOT r = {whole} select(c, p0, n)"""
+    return fusion([whole, whole, f"pred[{rows}]"], body, whole)
 
 
 def has_rows_in_lanes(text: str, target: Target = AVX2) -> bool:
@@ -194,3 +204,16 @@ def test_rows_of_cheap_operations_are_stored_at_once(size: int, pieces: int) -> 
 def test_rows_of_other_types(dtype: str, sizes: str) -> None:
     text = plain(3, dtype, sizes)
     check_root(text, random_arrays(text), pieces=2, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7, 8, 9, 16, 21, 33])
+def test_rows_that_a_bit_chooses(size: int) -> None:
+    text = masked(70, size)
+    check_root(text, random_arrays(text), rtol=0, atol=0)
+
+
+def test_only_short_rows_are_chosen_without_a_branch() -> None:
+    """A mask that is the same for many vectors is predicted."""
+    short, long = (emit(parse_text(masked(70, size)).entry.root, target=AVX2) for size in (12, 40))
+    assert "select <8 x i1>" in short.text
+    assert "select <8 x i1>" not in long.text
