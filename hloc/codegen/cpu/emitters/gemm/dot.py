@@ -39,6 +39,7 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
     gemv_streaming,
 )
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm import LaneGemm, emit_tiny, lane_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.matrix_rows_gemm import emit_rows, reads_rows
 from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import SmallGemm, emit_small, small_gemm
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
@@ -101,6 +102,10 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     p, computed = gemm_problem_of(inst), operand_bytes(inst)
     if any(axis.size == 0 for axis in p.contracted):
         return KernelPlan(_emit_zeros)
+    tiny = lane_gemm(p, *_types(root_of(inst)))
+    if tiny is not None:
+        scratch = computed + tiny.scratch_bytes
+        return KernelPlan(partial(_emit_tiny, p, tiny, computed), tiny.pieces, scratch, computed)
     tiled = _routine_gemm(inst, p)
     if tiled is not None:
         return CpuPlan(
@@ -223,6 +228,26 @@ def _emit_routine(tiled: RoutineGemm, offset: int, k: KernelContext) -> None:
         emit_byte_inner(k, tiled, inner, lhs, rhs, offset)
     else:
         emit_packed(k, tiled, lhs, rhs, offset)
+
+
+def _emit_tiny(p: GemmProblem, tiny: LaneGemm, offset: int, k: KernelContext) -> None:
+    """Write the calls of the routine, or loops for the sizes in a kernel that runs many times.
+
+    Scratch memory is free from `offset` on.
+    """
+    arrays = operand_arrays(k)
+    if k.is_repeated and not tiny.is_for_loops:
+        first, batches = tiny.part(k)
+        k.begin, k.end = first, k.math.add(first, batches)
+        if is_inner(p):
+            _Writer(k, p, *arrays).inner_gemms()
+            return
+        p, exchanged = oriented(p)
+        _Writer(k, p, *(reversed(arrays) if exchanged else arrays)).panels(None)
+        return
+    if not offset:
+        k.level = 0  # little runs outside the routine
+    emit_tiny(k, tiny, arrays, offset)
 
 
 def _emit_complex(p: ComplexGemm, offset: int, k: KernelContext) -> None:

@@ -55,15 +55,35 @@ def small_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> S
     return SmallGemm(outer, row, column, depth, result)
 
 
+def part_of(k: KernelContext, size: int, group: int) -> tuple[IndexValue, IndexValue]:
+    """Return the first of the batches of the thread's part, and their number.
+
+    There are `size` batches; a part has whole groups of them, and the last part what is left.
+    """
+    first, whole = k.math.mul(k.begin, group), k.math.mul(k.end, group)
+    rest = k.math.mul(k.math.div(k.end, size // group), size % group)
+    return first, k.math.sub(k.math.add(whole, rest), first)
+
+
 def emit_small(
-    k: KernelContext, p: SmallGemm, lhs: IrArray, rhs: IrArray, out: IrArray, *, shared: bool
+    k: KernelContext,
+    p: SmallGemm,
+    lhs: IrArray,
+    rhs: IrArray,
+    out: IrArray,
+    *,
+    shared: bool,
+    group: int = 1,
 ) -> None:
-    """Write the calls of the routine; if `shared`, threads share the outermost loop."""
+    """Write the calls of the routine; if `shared`, threads share the outermost loop.
+
+    If that is the only one, its parts have whole groups of `group` batches.
+    """
     *outer, batch = p.outer or (_ONCE,)
     first: IndexValue = 0
     batches: IndexValue = batch.size
     if shared and not outer:
-        first, batches = k.begin, k.math.sub(k.end, k.begin)
+        first, batches = part_of(k, batch.size, group)
     start = tuple(k.math.mul(first, step) for step in (batch.lhs, batch.rhs, batch.out))
     routine = small_routine(p.dtype, k.target)
     k.use(routine)

@@ -1,0 +1,175 @@
+"""Many tiny gemms, such as rotations and products of Jacobians: one in each lane of a vector.
+
+In vectors along the columns, matrices of 3x3 leave most lanes empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm_routine import TYPES, lane_gemm_routine
+from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
+from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import (
+    SmallGemm,
+    emit_small,
+    part_of,
+    small_gemm,
+)
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_inner, swapped
+from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
+
+_GROUP = 16
+"""Batches of which parts of threads are multiples: as many as the widest vector has lanes."""
+
+_VECTOR_BYTES = 64
+"""Size of the widest vector."""
+
+_MOST = 7
+"""Most rows, columns and steps.
+
+Time relative to vectors along the columns, f32, AVX2, square matrices of 2 to 9: 0.64, 0.34, 0.71,
+0.58, 0.84, 0.67, 1.77, 1.17.
+"""
+
+_INNER_DEPTHS = range(9, 16)
+"""Steps of inner products: more than a vector, less than two.
+
+Relative to loops along the steps, matrices of 9x9, 10x10 and 12x12 by vectors take 0.44; of 8 and
+less 1.0 to 3.
+"""
+
+_MOST_ELEMENTS = 225
+"""Most elements of a matrix: tiles are to stay in the first cache."""
+
+_ONCE = Axis(1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneGemm:
+    """A gemm of which the last batch axis has many tiny matrices.
+
+    Attributes:
+        outer: the other batch axes, slowest first.
+        sizes: elements of the matrices of both sides and of the result.
+        exchanged: the left-hand side is the right operand.
+        by_columns: the same gemm with vectors along the columns, if it has that form.
+    """
+
+    outer: tuple[Axis, ...]
+    batch: Axis
+    row: Axis
+    column: Axis
+    depth: Axis
+    sizes: tuple[int, int, int]
+    dtype: DType
+    exchanged: bool
+    by_columns: SmallGemm | None
+
+    @property
+    def is_for_loops(self) -> bool:
+        """True if it is faster than code for its sizes, which is worth compiling for a loop.
+
+        Such code takes 0.4 to 1.3 of the time for square matrices of 2 to 7.
+        """
+        return self.depth.size > _MOST
+
+    def part(self, k: KernelContext) -> tuple[IndexValue, IndexValue]:
+        """Return the first of the outermost batches of the thread's part, and their number."""
+        if self.outer:
+            return k.begin, k.math.sub(k.end, k.begin)
+        return part_of(k, self.batch.size, _GROUP)
+
+    @property
+    def pieces(self) -> int:
+        """Iterations of the outermost loop, which threads may share."""
+        return self.outer[0].size if self.outer else self.batch.size // _GROUP
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory for a tile of each matrix."""
+        return sum(self.sizes) * _VECTOR_BYTES
+
+
+def lane_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> LaneGemm | None:
+    """Return `p` with a matrix in each lane, None if its matrices are not tiny and contiguous."""
+    if result not in TYPES or sources != (result, result) or not p.batch:
+        return None
+    if len(p.rows) > 1 or len(p.columns) > 1 or len(p.contracted) != 1:
+        return None
+    if not (_is_tiny(p) or _has_short_products(p)):
+        return None
+    exchanged = _row(p).size > _column(p).size  # sums of several columns are side by side
+    p = swapped(p) if exchanged else p
+    *outer, batch = p.batch
+    row, column, (depth,) = _row(p), _column(p), p.contracted
+    sides = ((row, depth), (depth, column), (row, column))
+    strides = map(attrgetter, ("lhs", "rhs", "out"))
+    if not all(_is_dense(axes, stride) for axes, stride in zip(sides, strides, strict=True)):
+        return None
+    left, right, both = (first.size * second.size for first, second in sides)
+    if batch.size < _GROUP or max(left, right, both) > _MOST_ELEMENTS:
+        return None
+    axes, sizes = (tuple(outer), batch, row, column, depth), (left, right, both)
+    return LaneGemm(*axes, sizes, result, exchanged, small_gemm(p, sources, result))
+
+
+def _is_tiny(p: GemmProblem) -> bool:
+    sizes = (_row(p).size, _column(p).size, p.contracted[0].size)
+    return max(sizes) <= _MOST and min(sizes[:2]) > 1
+
+
+def _has_short_products(p: GemmProblem) -> bool:
+    return is_inner(p) and p.contracted[0].size in _INNER_DEPTHS
+
+
+def _row(p: GemmProblem) -> Axis:
+    return p.rows[0] if p.rows else _ONCE
+
+
+def _column(p: GemmProblem) -> Axis:
+    return p.columns[0] if p.columns else _ONCE
+
+
+def _is_dense(axes: Sequence[Axis], stride: Callable[[Axis], int]) -> bool:
+    """True if the elements along `axes` are contiguous, in any order."""
+    size = 1
+    for axis in sorted((axis for axis in axes if axis.size > 1), key=stride):
+        if stride(axis) != size:
+            return False
+        size *= axis.size
+    return True
+
+
+def emit_tiny(k: KernelContext, p: LaneGemm, arrays: Sequence[IrArray], offset: int) -> None:
+    """Write the calls of a routine; scratch memory is free from `offset` on.
+
+    Where columns fill vectors of the machine, it computes vectors of them.
+    """
+    lhs, rhs = reversed(arrays) if p.exchanged else arrays
+    if p.by_columns is not None and p.column.size % (k.target.vector_bits // p.dtype.bits) == 0:
+        emit_small(k, p.by_columns, lhs, rhs, k.output, shared=True, group=_GROUP)
+        return
+    batch = p.batch
+    first, batches = (0, batch.size) if p.outer else p.part(k)
+    routine = lane_gemm_routine(p.dtype, k.target)
+    k.use(routine)
+    start = tuple(k.math.mul(first, step) for step in (batch.lhs, batch.rhs, batch.out))
+    scratch = k.b.offset_pointer(k.scratch, offset)
+    with outer_loops(k, p.outer, start, shared=True) as at:
+        places = [
+            k.b.address(array.pointer, array.dtype, k.math.value(x))
+            for array, x in zip((lhs, rhs, k.output), at, strict=True)
+        ]
+        numbers = (
+            batches,
+            *(p.row.size, p.column.size, p.depth.size),
+            *p.sizes,
+            *(batch.lhs, batch.rhs, batch.out),
+            *(p.row.lhs, p.depth.lhs, p.column.rhs, p.depth.rhs, p.row.out, p.column.out),
+        )
+        k.b.call_routine(routine.name, [*places, scratch], *numbers)
