@@ -8,14 +8,10 @@ with contiguous k are inner products in registers.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from contextlib import ExitStack
 from functools import lru_cache, partial
 from math import prod
 from typing import TypeAlias
 
-from hloc.codegen.builder.ir_array import IrArray
-from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.cpu_plan import CpuPlan
 from hloc.codegen.cpu.emitters.gemm.complex_gemm import (
     ComplexGemm,
@@ -41,6 +37,7 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm import LaneGemm, emit_tiny, lane_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.matrix_rows_gemm import emit_rows, reads_rows
+from hloc.codegen.cpu.emitters.gemm.unpacked.sized_gemm import SizedGemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import SmallGemm, emit_small, small_gemm
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
@@ -53,17 +50,11 @@ from hloc.codegen.kernels.gemm_problem import (
     is_gemm,
     is_inner,
     oriented,
-    other_columns,
-    row_axis,
 )
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
     MIN_ROWS_TO_PACK,
-    LoadFunction,
-    PanelGemm,
     accumulator_dtype,
-    multiply_panel,
-    panel_at,
     panel_bytes,
     strip_width,
 )
@@ -240,10 +231,10 @@ def _emit_tiny(p: GemmProblem, tiny: LaneGemm, offset: int, k: KernelContext) ->
         first, batches = tiny.part(k)
         k.begin, k.end = first, k.math.add(first, batches)
         if is_inner(p):
-            _Writer(k, p, *arrays).inner_gemms()
+            SizedGemm(k, p, *arrays).inner_gemms()
             return
         p, exchanged = oriented(p)
-        _Writer(k, p, *(reversed(arrays) if exchanged else arrays)).panels(None)
+        SizedGemm(k, p, *(reversed(arrays) if exchanged else arrays)).panels(None)
         return
     if not offset:
         k.level = 0  # little runs outside the routine
@@ -288,7 +279,7 @@ def _emit_inner(
     """Write the loops, or the call of the routine if the kernel runs once."""
     lhs, rhs = operand_arrays(k)
     if once is None or k.is_repeated:
-        _Writer(k, p, lhs, rhs).inner_gemms()
+        SizedGemm(k, p, lhs, rhs).inner_gemms()
         return
     k.level = 0  # little runs outside the routine
     if isinstance(once, ComplexInnerGemm):
@@ -313,7 +304,7 @@ def _emit_panels(
     arrays = operand_arrays(k)
     lhs, rhs = reversed(arrays) if exchanged else arrays
     if small is None or k.is_repeated:
-        _Writer(k, p, lhs, rhs).panels(offset if packs else None)
+        SizedGemm(k, p, lhs, rhs).panels(offset if packs else None)
         return
     if not offset:
         k.level = 0  # little runs outside the routine
@@ -327,126 +318,6 @@ def _emit_zeros(k: KernelContext) -> None:
     """Write zeros: sums of no products."""
     with k.body.loop(0, prod(k.output.dims)) as position:
         k.b.store(k.output.pointer, position, k.b.const(k.output.dtype, 0))
-
-
-class _Writer:
-    """Writes one product."""
-
-    def __init__(self, k: KernelContext, p: GemmProblem, lhs: IrArray, rhs: IrArray) -> None:
-        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.p, self.lhs, self.rhs = p, lhs, rhs
-        self.dtype = accumulator_dtype(k.root.array.dtype)
-
-    def _loops(
-        self, stack: ExitStack, axes: tuple[Axis, ...], at: tuple[IndexValue, ...], first: bool
-    ) -> tuple[IndexValue, ...]:
-        """Open a loop per axis; return the offsets in lhs, rhs and out."""
-        for number, axis in enumerate(axes):
-            outermost = first and number == 0
-            start, stop = (self.k.begin, self.k.end) if outermost else (0, axis.size)
-            i = stack.enter_context(self.body.loop(start, stop))
-            at = self._moved(at, axis, i)
-        return at
-
-    def _moved(
-        self, at: tuple[IndexValue, ...], axis: Axis, i: IndexValue
-    ) -> tuple[IndexValue, ...]:
-        steps = (axis.lhs, axis.rhs, axis.out)
-        return tuple(
-            self.math.add(position, self.math.mul(i, step))
-            for position, step in zip(at, steps, strict=True)
-        )
-
-    def _load(self, array: IrArray, position: IndexValue) -> Value:
-        return self.b.convert(self.b.load(array.pointer, array.dtype, position), self.dtype)
-
-    def _store(self, position: IndexValue, value: Value) -> None:
-        out = self.k.output
-        self.b.store(out.pointer, position, self.b.convert(value, out.dtype))
-
-    # ---- contiguous k
-
-    def inner_gemms(self) -> None:
-        """Emit an inner product per element of the result, contiguous on both sides."""
-        b, p = self.b, self.p
-        slot = b.allocate(self.dtype)
-        with ExitStack() as stack:
-            at = self._loops(stack, (*p.batch, *p.rows, *p.columns), (0, 0, 0), True)
-            b.store(slot, 0, b.const(self.dtype, 0))
-            with ExitStack() as inner:
-                left, right, _ = self._loops(inner, p.contracted, at, False)
-                x, y = self._load(self.lhs, left), self._load(self.rhs, right)
-                b.float_flags = "reassoc contract"
-                b.store(slot, 0, b.multiply_add(x, y, b.load(slot, self.dtype, 0)))
-                b.float_flags = "contract"
-            self._store(at[2], b.load(slot, self.dtype, 0))
-
-    # ---- panels of columns
-
-    def panels(self, pack_at: int | None) -> None:
-        """Emit the loops over panels of columns and rows, with k innermost."""
-        p, math = self.p, self.math
-        row, column, others = row_axis(p), column_axis(p), other_columns(p)
-        depth = prod(axis.size for axis in p.contracted)
-        strip = strip_width(column.size, depth, self.dtype)
-        outer_rows, is_packed = p.rows[:-1], pack_at is not None
-        with ExitStack() as stack:
-            outer = p.batch if is_packed else (*p.batch, *outer_rows)
-            at = self._loops(stack, outer, (0, 0, 0), True)
-            at = self._loops(stack, others, at, False)
-            first = stack.enter_context(self.body.loop(0, column.size, strip))
-            at = self._moved(at, column, first)
-            width: IndexValue = strip
-            if column.size % strip:
-                width = math.minimum(strip, math.sub(column.size, first))
-            right = at[1]
-
-            def load_right(kk: IndexValue, j: IndexValue) -> Value:
-                base = math.add(right, self._depth_offset(kk, "rhs"))
-                return self._load(self.rhs, math.add(base, math.mul(j, column.rhs)))
-
-            load: LoadFunction = load_right
-            if pack_at is not None:
-                load = self._packed(load_right, pack_at, depth, strip, width, column.rhs == 1)
-                at = self._loops(stack, outer_rows, at, False)  # all rows use one panel
-            left, _, out = at
-
-            def load_left(r: IndexValue, kk: IndexValue) -> Value:
-                base = math.add(left, math.mul(r, row.lhs))
-                return self._load(self.lhs, math.add(base, self._depth_offset(kk, "lhs")))
-
-            def store(r: IndexValue, j: IndexValue, value: Value) -> None:
-                base = math.add(out, math.mul(r, row.out))
-                self._store(math.add(base, math.mul(j, column.out)), value)
-
-            panel = PanelGemm(
-                self.dtype, row.size, depth, strip, width, load_left, load, store, is_packed
-            )
-            multiply_panel(self.k, panel)
-
-    def _packed(
-        self,
-        load: LoadFunction,
-        offset_bytes: int,
-        depth: int,
-        strip: int,
-        width: IndexValue,
-        by_rows: bool,
-    ) -> LoadFunction:
-        """Pack a panel in memory order of the operand; return how to read it."""
-        panel = panel_at(self.k, offset_bytes, strip, depth, self.dtype)
-        outer, inner = (depth, width) if by_rows else (width, depth)
-        with self.body.loop(0, outer) as i, self.body.loop(0, inner) as j:
-            kk, column = (i, j) if by_rows else (j, i)
-            panel.store(self.math, (kk, column), load(kk, column))
-        return lambda kk, column: panel.load(self.math, (kk, column))
-
-    def _depth_offset(self, kk: IndexValue, side: str) -> IndexValue:
-        """Return the offset of step `kk` of all contracted dimensions in one array."""
-        axes = self.p.contracted
-        index = self.math.delinear(kk, [axis.size for axis in axes])
-        strides = [axis.lhs if side == "lhs" else axis.rhs for axis in axes]
-        return self.math.linear(index, strides)
 
 
 EMITTER = Emitter("gemm", plan, roots=("dot", "convolution"))
