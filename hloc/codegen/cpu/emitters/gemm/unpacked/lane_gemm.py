@@ -10,7 +10,11 @@ from operator import attrgetter
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm_routine import TYPES, lane_gemm_routine
+from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm_routine import (
+    MOST_BITS,
+    TYPES,
+    lane_gemm_routine,
+)
 from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import (
     SmallGemm,
@@ -24,10 +28,10 @@ from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
 
 _GROUP = 16
-"""Batches of which parts of threads are multiples: as many as the widest vector has lanes."""
+"""Batches of which parts of threads are multiples: no fewer than the lanes of any vector."""
 
-_VECTOR_BYTES = 64
-"""Size of the widest vector."""
+_VECTOR_BYTES = MOST_BITS // 8
+"""Size of the widest vector of a tile."""
 
 _MOST = 7
 """Most rows, columns and steps.

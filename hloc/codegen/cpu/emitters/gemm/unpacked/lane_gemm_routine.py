@@ -33,8 +33,14 @@ from hloc.dtypes import F32, F64, S64, DType
 TYPES = (F32, F64)
 """Element types of both sides and the result."""
 
-_COLUMNS = (4, 3, 2, 1)
-"""Columns whose sums are computed side by side, which hides the latency of additions."""
+MOST_BITS = 256
+"""Widest vectors: matrices of 3x3 do not fill a square of wider ones, which moves whole lines."""
+
+_COLUMNS = (4, 2, 1)
+"""Columns whose sums are computed side by side, which hides the latency of additions.
+
+Each divides the one before, so that a loop begins where the one before ended.
+"""
 
 _NUMBERS = (
     "batches rows columns depth lhs_size rhs_size out_size lhs_batch rhs_batch out_batch "
@@ -61,7 +67,7 @@ class _Writer:
 
     def __init__(self, w: RoutineWriter, dtype: DType, target: Target) -> None:
         self.w, self.fn, self.math, self.dtype = w, w.fn, w.math, dtype
-        self.lanes = target.vector_bits // dtype.bits
+        self.lanes = min(target.vector_bits, MOST_BITS) // dtype.bits
         self.kind = vector_type(dtype, self.lanes)
 
     def write(self) -> None:
@@ -89,10 +95,7 @@ class _Writer:
         """Write the elements of all matrices to a tile, squares at a time or one by one."""
         with self._squares(size) as first:
             lines = [
-                load_lanes(
-                    self.w, self._line(matrices, lane, step, first), self.dtype, self.lanes, ""
-                )
-                for lane in range(self.lanes)
+                self._load(self._line(matrices, lane, step, first)) for lane in range(self.lanes)
             ]
             for i, line in enumerate(transposed(self.w, lines, self.kind)):
                 self._store(tile, self.math.add(first, i), line)
@@ -106,17 +109,14 @@ class _Writer:
     def _empty(self, tile: str, matrices: str, size: Value, step: Value) -> None:
         """Write the elements in a tile to the matrices."""
         with self._squares(size) as first:
-            lines = [
-                self._load(self._vector(tile, self.math.add(first, i))) for i in range(self.lanes)
-            ]
+            places = [self.math.add(first, i) for i in range(self.lanes)]
+            lines = [self._load(self._vector(tile, place)) for place in places]
             for lane, line in enumerate(transposed(self.w, lines, self.kind)):
                 at = self._line(matrices, lane, step, first)
                 store_lanes(self.w, at, self.dtype, self.lanes, "", line)
         with self._few(size) as element:
-            vector, kind = (
-                self._load(self._vector(tile, element)),
-                REPRESENTATIONS[self.dtype].memory,
-            )
+            vector = self._load(self._vector(tile, element))
+            kind = REPRESENTATIONS[self.dtype].memory
             for lane in range(self.lanes):
                 x = self.fn.value(f"extractelement {self.kind} {vector}, i64 {lane}")
                 at = self._line(matrices, lane, step, element)
@@ -136,12 +136,10 @@ class _Writer:
 
     def _in_squares(self, size: Value) -> IndexValue:
         """Return where squares end: up to half a vector of elements are moved one by one."""
-        end = self.math.add(size, self.lanes // 2 - 1)
-        end = self.math.mul(self.math.div(end, self.lanes), self.lanes)
+        squares = self.math.div(self.math.add(size, self.lanes // 2 - 1), self.lanes)
+        end = self.math.value(self.math.mul(squares, self.lanes)).text
         is_few = self.fn.value(f"icmp slt i64 {size.text}, {self.lanes}")
-        return Value(
-            S64, self.fn.value(f"select i1 {is_few}, i64 0, i64 {self.math.value(end).text}")
-        )
+        return Value(S64, self.fn.value(f"select i1 {is_few}, i64 0, i64 {end}"))
 
     def _line(self, matrices: str, lane: int, step: Value, element: IndexValue) -> str:
         return self._moved(matrices, self.math.add(self.math.mul(step, lane), element))
@@ -163,32 +161,25 @@ class _Writer:
                     for place, total in zip(places, self._sums(left, rights), strict=True):
                         at = self._vector(result, self._along("out_column", place))
                         store_lanes(self.w, at, self.dtype, self.lanes, "", total)
-                first = self.math.maximum(first, end)
+                first = end
 
     def _sums(self, left: str, rights: list[str]) -> list[str]:
         """Return the products of a row with some columns, of which all begin at pointers."""
-        fn, count = self.fn, len(rights)
-        steps = [
-            self._along(f"{side}_step", self.lanes * self.dtype.storage_bytes)
-            for side in ("lhs", "rhs")
-        ]
-        loop = CarriedLoop(
-            self.w,
-            [("i64", "0"), ("i64", "0"), ("i64", "0"), *[(self.kind, "zeroinitializer")] * count],
-        )
-        (
-            number,
-            *places,
-        ) = loop.values[:3]
-        x = self._load(self.math.moved(left, Value(S64, places[0])))
+        fn = self.fn
+        vector_bytes = self.lanes * self.dtype.storage_bytes
+        steps = [1, *(self._along(f"{side}_step", vector_bytes) for side in ("lhs", "rhs"))]
+        sums = [(self.kind, "zeroinitializer")] * len(rights)
+        loop = CarriedLoop(self.w, [*[("i64", "0")] * len(steps), *sums])
+        k, x_at, y_at, *totals = loop.values
+        x = self._load(self.math.moved(left, Value(S64, x_at)))
         new = []
-        for right, total in zip(rights, loop.values[3:], strict=True):
-            y = self._load(self.math.moved(right, Value(S64, places[1])))
+        for right, total in zip(rights, totals, strict=True):
+            y = self._load(self.math.moved(right, Value(S64, y_at)))
             product = fn.value(f"fmul contract {self.kind} {x}, {y}")
             new.append(fn.value(f"fadd contract {self.kind} {total}, {product}"))
         following = [
             fn.value(f"add i64 {place}, {self.math.value(step).text}")
-            for place, step in zip((number, *places), (1, *steps), strict=True)
+            for place, step in zip((k, x_at, y_at), steps, strict=True)
         ]
         again = fn.value(f"icmp slt i64 {following[0]}, %depth")
         loop.close([*following, *new], again)
