@@ -131,6 +131,8 @@ def has_rows_in_lanes(text: str, target: Target = AVX2) -> bool:
         (sliced("40,4", 5), True),  # lanes along the first dimension
         (sliced("40,4", 5, "negate"), False),  # too many elements to store at once
         (sliced("40,4,4", 5), False),  # too many to store one by one
+        (sliced("40", 3, "negate", "s8"), True),
+        (sliced("40", 5, "negate", "s8"), False),  # too many bytes to shuffle
         (concatenated(40, [3, 4]), True),
         (concatenated(40, [1, 1]), False),  # LLVM puts rows in lanes
         (concatenated(40, [12, 20]), False),  # vectors along the rows

@@ -24,8 +24,11 @@ from hloc.shapes import ArrayShape, array_leaves, leaves
 _MOST_INTERLEAVED = 4
 """Most elements of rows that LLVM puts together."""
 
-_MOST_UNROLLED = 9
-"""Most elements of rows that are stored at once."""
+_MOST_UNROLLED, _MOST_STORED = 9, 144
+"""Most elements of a row that are stored at once, and of a vector of rows.
+
+LLVM takes 0.3 to 0.6 s for the shuffles of 32 or 64 rows of 9 bytes.
+"""
 
 _MOST_IN_A_LANE = 64
 """Most elements of rows with functions: each vector is stored to as many rows as it has lanes."""
@@ -66,8 +69,10 @@ def plan_in_lanes(
     if not 1 < size < lanes or fills_half or not wide or interleaves(inst, shape, order):
         return None
     around, inner = order[: wide[-1] + 1], order[wide[-1] + 1 :]
-    is_dear = has_functions(inst)
-    if prod(shape.dims[dim] for dim in inner) > (_MOST_IN_A_LANE if is_dear else _MOST_UNROLLED):
+    is_dear, columns = has_functions(inst), prod(shape.dims[dim] for dim in inner)
+    if columns > (_MOST_IN_A_LANE if is_dear else _MOST_UNROLLED):
+        return None
+    if not is_dear and columns * lanes > _MOST_STORED:
         return None
     emit = _emit_loops if is_dear else _emit_unrolled
     return KernelPlan(partial(emit, around, inner), shape.dims[order[0]])
