@@ -47,7 +47,8 @@ class CpuPlan(KernelPlan[KernelContext]):
             a value that `str` describes. The first is the one that is taken without autotuning.
         usual: that one on a machine, or None if the emitter finds it.
         rows_in_lanes: the plan that computes rows side by side, one in each lane of a vector, None
-            where that is slower or impossible. Operands and results share no memory.
+            where that is slower or impossible. Operands and results share no memory; the scratch
+            memory is that of this plan.
     """
 
     choices: Callable[[Target], tuple[Hashable, ...]] = _one

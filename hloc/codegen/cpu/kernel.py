@@ -172,6 +172,7 @@ def _side_by_side(
         planned = plan.rows_in_lanes(target)
     if planned is None:
         return None
+    planned = replace(planned, scratch_bytes=plan.scratch_bytes)  # which is reserved already
     split, form = split_of(planned, estimate), _Form(lane_count(request.inst, target), choice=None)
     try:
         made = _written(request, planned, name, target, stack_bytes, split, form)

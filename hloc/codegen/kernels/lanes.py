@@ -49,6 +49,9 @@ _OPCODES = frozenset(
 )
 """Opcodes besides the elementwise ones that a kernel with lanes may have."""
 
+_ROOTS = ("concatenate", "topk")
+"""Opcodes that a kernel with lanes may have as its root, besides pads that keep all elements."""
+
 _WORD_BYTES = 4
 """A kernel with elements of this size and wider ones has as many lanes as a register has of these.
 
@@ -80,7 +83,7 @@ def lane_count(inst: Instruction, target: Target) -> int:
         members = [member for member in inst.called[0].instructions if member not in products]
     for member in members:
         has_lanes = member.opcode.elemental is not None or member.opcode.name in _OPCODES
-        is_root = member is root_of(inst) and (pads_only(member) or member.is_a("concatenate"))
+        is_root = member is root_of(inst) and (pads_only(member) or member.is_a(*_ROOTS))
         if not has_lanes and not is_root and not _has_known_parts(member):
             return 0
     values = [value for member in members for value in (member, *member.operands)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
+from hloc.codegen.cpu.cpu_plan import CpuPlan
+from hloc.codegen.cpu.emitters.sort.topk_in_lanes import plan_in_lanes
 from hloc.codegen.cpu.emitters.sort.topk_routines import (
     FirstForm,
     first_form,
@@ -23,7 +25,12 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     form = first_form(operand.dtype, largest=inst.attributes.largest)
     if form is None or size >= 1 << 31:  # positions are s32
         return None
-    return KernelPlan(partial(_emit, form), prod(outer), topk_bytes(form.bits, size))
+    return CpuPlan(
+        partial(_emit, form),
+        prod(outer),
+        topk_bytes(form.bits, size),
+        rows_in_lanes=partial(plan_in_lanes, inst),
+    )
 
 
 def _emit(form: FirstForm, k: KernelContext) -> None:
