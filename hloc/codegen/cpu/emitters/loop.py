@@ -22,6 +22,7 @@ from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
 from hloc.codegen.cpu.emitters.narrow_rows import has_functions, interleaves, plan_in_lanes
 from hloc.codegen.cpu.emitters.reduction.side_by_side import reads_rows_apart
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
+from hloc.codegen.cpu.emitters.shared_values import compute_shared
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.boundaries import Box, boundaries, boxes
 from hloc.codegen.kernels.context import KernelContext
@@ -152,6 +153,7 @@ def _flat_loop(
     k: KernelContext, outputs: list[tuple[ShapeIndex, IrArray]], shape: ArrayShape
 ) -> None:
     """Run one loop over positions in memory, with non-temporal stores if the result is large."""
+    compute_shared(k, shape.dims, range(shape.rank))
     k.g.flat = True
 
     def write(position: IndexValue) -> None:
@@ -208,7 +210,13 @@ def _nest(
     across = read_across(k.inst, shape, order)
     loops = tiled_loops(k, shape, order, first_range, across) if across else None
     rows = GatheredRows(k, shape.dims, order)
-    with loops or lanes_nest(k, shape.dims, order, first_range, rows.start) as at:
+    compute_shared(k, shape.dims, range(shape.rank))
+
+    def start(index: Sequence[IndexValue]) -> None:
+        rows.start(index)
+        compute_shared(k, shape.dims, order[-1:], index)
+
+    with loops or lanes_nest(k, shape.dims, order, first_range, start) as at:
         write(tuple(at))
         rows.prefetch(at)
 
@@ -280,6 +288,7 @@ def _stream_rows(
     rows = GatheredRows(k, shape.dims, order)
     with k.body.nest(shape.dims, slow, (k.begin, k.end)) as index:
         rows.start(index)
+        compute_shared(k, shape.dims, (last,), index)
         start, stop = (0, shape.dims[last]) if slow else (k.begin, k.end)
 
         def write(position: IndexValue) -> None:

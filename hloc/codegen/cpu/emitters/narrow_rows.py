@@ -14,6 +14,7 @@ from math import prod
 from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.values import LaneIndex, Value
 from hloc.codegen.cpu.emitters.movement.tiles import strided_reads
+from hloc.codegen.cpu.emitters.shared_values import compute_shared
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.lanes import FEWEST_LANES, lane_count, mark_final, nest_of_rows
@@ -81,12 +82,15 @@ def plan_in_lanes(
 def _emit_loops(around: Sequence[int], inner: Sequence[int], k: KernelContext) -> None:
     """Write loops over the columns: the code of a function is long."""
     dims, paths = array_leaves(k.inst.shape)[0].dims, [path for path, _ in leaves(k.inst.shape)]
-    with nest_of_rows(k, dims, around) as index, k.body.nest(dims, inner) as at:
-        for dim in inner:
-            index[dim] = at[dim]
-        values = [k.g.element(k.frame, k.root, tuple(index), path) for path in paths]
-        for value, output in zip(values, k.outputs, strict=True):
-            output.store(k.math, tuple(index), value)
+    compute_shared(k, dims, range(len(dims)))
+    with nest_of_rows(k, dims, around) as index:
+        compute_shared(k, dims, inner, index)
+        with k.body.nest(dims, inner) as at:
+            for dim in inner:
+                index[dim] = at[dim]
+            values = [k.g.element(k.frame, k.root, tuple(index), path) for path in paths]
+            for value, output in zip(values, k.outputs, strict=True):
+                output.store(k.math, tuple(index), value)
     mark_final(k)
 
 
@@ -94,6 +98,7 @@ def _emit_unrolled(around: Sequence[int], inner: Sequence[int], k: KernelContext
     """Compute all columns, and then store the rows."""
     dims, paths = array_leaves(k.inst.shape)[0].dims, [path for path, _ in leaves(k.inst.shape)]
     assert isinstance(k.b, LaneBuilder)
+    compute_shared(k, dims, range(len(dims)))
     with nest_of_rows(k, dims, around) as index:
         rows: list[list[Value]] = [[] for _ in paths]
         for at in product(*[range(dims[dim]) for dim in inner]):

@@ -13,12 +13,12 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.shared_values import with_same_index
 from hloc.codegen.elements.remap import gather_starts, gather_window
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.lanes import lanes_of
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape
 
 _AHEAD = 4
 """How many rows later a row is that is prefetched, vector by vector while a row is written.
@@ -97,23 +97,9 @@ def row_in_memory(k: KernelContext, gather: Instruction, index: Index, last: int
 def gathers_of(
     k: KernelContext, value: Instruction, dims: tuple[int, ...], last: int
 ) -> Iterator[Instruction]:
-    """Yield gathers of whole rows along `last`, of which elements have the indices of `value`.
-
-    They are reached through elementwise instructions.
-    """
-    waiting, seen = [value], set[Instruction]()
-    while waiting:
-        inst = waiting.pop()
-        if inst in seen or inst in k.frame.sources:
-            continue
-        seen.add(inst)
-        if inst.is_a("tuple"):
-            waiting += inst.operands
-        elif not isinstance(inst.shape, ArrayShape) or inst.array.dims != dims:
-            continue
-        elif inst.opcode.elemental is not None:
-            waiting += inst.operands
-        elif inst.is_a("gather") and last in inst.attributes.offset_dims:
+    """Yield gathers of whole rows along `last`, of which elements have the indices of `value`."""
+    for inst in with_same_index(k, value, dims):
+        if inst.is_a("gather") and last in inst.attributes.offset_dims:
             yield inst
 
 
