@@ -99,6 +99,16 @@ def plain(size: int, dtype: str, sizes: str = "41") -> str:
     return fusion([f"{dtype}[{sizes},{size + 2}]", part], body, f"({part}, {bits})")
 
 
+def in_two_layouts(first: str, second: str) -> str:
+    """Return a sum and a difference of arrays in some layouts."""
+    kind = "f32[40,3,2]"
+    body = f"""
+  a = {kind}{first} add(p0, p1)
+  b = {kind}{second} subtract(p0, p1)
+  ROOT r = ({kind}{first}, {kind}{second}) tuple(a, b)"""
+    return fusion([kind, kind], body, f"({kind}{first}, {kind}{second})")
+
+
 def masked(rows: int, size: int) -> str:
     """Return rows of one array or of another, by a bit of each row."""
     whole = f"f32[{rows},{size}]"
@@ -206,6 +216,16 @@ def test_rows_of_cheap_operations_are_stored_at_once(size: int, pieces: int) -> 
 def test_rows_of_other_types(dtype: str, sizes: str) -> None:
     text = plain(3, dtype, sizes)
     check_root(text, random_arrays(text), pieces=2, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize(
+    ("first", "second"), [("{2,1,0}", "{1,2,0}"), ("{1,2,0}", "{2,1,0}"), ("{0,1,2}", "{2,1,0}")]
+)
+def test_results_in_layouts_of_their_own(first: str, second: str, pieces: int) -> None:
+    text = in_two_layouts(first, second)
+    assert not has_rows_in_lanes(text)
+    check_root(text, random_arrays(text), pieces=pieces, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 7, 8, 9, 16, 21, 33])

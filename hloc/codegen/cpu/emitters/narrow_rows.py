@@ -63,7 +63,9 @@ def plan_in_lanes(
     7 0.12 to 0.43; exp of 3 columns 0.43, tanh of 6 0.50, cosines of 5 angles 0.47. Rows of 4 fill
     vectors of half a width, and take 0.78 to 1.5.
     """
-    shape, lanes = array_leaves(inst.shape)[0], lane_count(inst, target)
+    (shape, *others), lanes = array_leaves(inst.shape), lane_count(inst, target)
+    if any(other.minor_to_major != shape.minor_to_major for other in others):
+        return None  # rows of one result are columns of the other
     size = shape.dims[order[-1]]
     fills_half = size == lanes // 2 >= FEWEST_LANES
     wide = [number for number, dim in enumerate(order) if shape.dims[dim] > lanes]
