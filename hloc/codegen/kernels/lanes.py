@@ -364,7 +364,7 @@ def nest_of_rows(
     """Run the region for every index of the dimensions `around` rows, with a row in each lane.
 
     The lanes run over the last of these dimensions, which has more elements than a vector. Elements
-    of different rows are loaded and stored one by one.
+    that are far apart are loaded and stored one by one.
     """
     lanes = lanes_of(k)
     assert lanes is not None

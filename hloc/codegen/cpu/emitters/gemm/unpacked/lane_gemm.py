@@ -36,15 +36,15 @@ _VECTOR_BYTES = MOST_BITS // 8
 _MOST = 7
 """Most rows, columns and steps.
 
-Time relative to vectors along the columns, f32, AVX2, square matrices of 2 to 9: 0.64, 0.34, 0.71,
-0.58, 0.84, 0.67, 1.77, 1.17.
+Time relative to vectors along the columns, f32, AVX2, square matrices of 2 to 9: 0.69, 0.40, 0.76,
+0.58, 0.74, 0.53, 1.77, 1.17.
 """
 
 _INNER_DEPTHS = range(9, 16)
 """Steps of inner products: more than a vector, less than two.
 
-Relative to loops along the steps, matrices of 9x9, 10x10 and 12x12 by vectors take 0.44; of 8 and
-less 1.0 to 3.
+Relative to loops along the steps, matrices of 9x9, 10x10 and 12x12 by vectors take 0.27 to 0.33; of
+8 and less 1.0 to 3.
 """
 
 _MOST_ELEMENTS = 225
@@ -76,9 +76,9 @@ class LaneGemm:
 
     @property
     def is_for_loops(self) -> bool:
-        """True if it is faster than code for its sizes, which is worth compiling for a loop.
+        """True if a kernel that runs many times calls the routine, too.
 
-        Such code takes 0.4 to 1.3 of the time for square matrices of 2 to 7.
+        Otherwise it has loops for the sizes: 0.4 to 1.3 of the time for matrices of 2x2 to 7x7.
         """
         return self.depth.size > _MOST
 
