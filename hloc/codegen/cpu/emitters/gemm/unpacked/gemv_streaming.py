@@ -6,6 +6,7 @@ overlaps its neighbour.
 
 from __future__ import annotations
 
+from math import prod
 from typing import ClassVar
 
 from hloc.codegen.builder.index import IndexMath
@@ -36,16 +37,29 @@ SUM_BYTES, ROW_SUM_BYTES = 1 << 14, 1 << 17
 SPLATS = 32
 """Elements of the left-hand side at a time, of which registers keep what fits."""
 
-UNROLLS = (16, 8, 6, 4, 3, 2)
-"""Steps of k per iteration: the first that divides k; if none does, the first that fits."""
+UNROLLS, LEAST_UNROLL = (16, 8, 6, 4, 3, 2), 4
+"""Steps of k per iteration: of those that fit, the first that divides k, else the first.
 
-FEW_REGISTERS = {1: 8, 2: 8}
+Steps below `LEAST_UNROLL` are for rows that fill the registers: the 650 steps of 1x650x2600 take
+0.81 of the time by 8 and a rest as by 2.
+"""
+
+FEW_REGISTERS = {1: 8}
 """Most steps of k by number of rows on machines with 16 registers; of more rows 4.
 
 Rows of the right-hand side are often a multiple of 4096 bytes apart: all lines of an iteration are
 in one set of the L1 cache, of which there are 8. Time relative to 16 steps of half a line each:
-0.43 for 1x768x3072 of f32, 0.73 for 1x4096x4096, 0.88 for 1x768x3072 of f64, 0.7 for 2x768x3072 and
-3x768x3072, 0.8 for 4x768x3072 and 5x768x3072, 0.9 to 1.0 for 8 and 11 rows.
+0.43 for 1x768x3072 of f32, 0.73 for 1x4096x4096, 0.88 for 1x768x3072 of f64, 0.7 for 3x768x3072,
+0.8 for 4x768x3072 and 5x768x3072, 0.9 to 1.0 for 8 and 11 rows. Of two rows, relative to 8 steps:
+0.45 to 0.83 from the third-level cache, 0.86 to 1.05 from memory.
+"""
+
+MAX_BATCHES_BYTES = 1 << 22
+"""Most bytes of all right-hand sides: strips of more come from memory, which is slow where they are
+narrow.
+
+Time in order over that by strips: 0.50 for 100 of 11x256x256, 0.58 for 400 of 4x256x256, 0.59 for
+100 of 1x128x1024, 0.93 for 400 of 1x256x256; 1.1 for 8 of 1x256x256.
 """
 
 COLUMN_MULTIPLE = 16
@@ -66,9 +80,11 @@ class GemvStreaming(FewRows):
 
     @property
     def is_resident(self) -> bool:
-        """True if the right-hand side is small enough to be read repeatedly."""
+        """True if the right-hand side is small enough to be read repeatedly, a strip at a time."""
         size = self.column.size * self.depth.size * self.sources[1].storage_bytes
-        return self.depth.size <= DEPTH_BLOCK and size <= MAX_BYTES
+        batches = prod(axis.size for axis in self.outer if axis.rhs)
+        is_cached = size <= MAX_BYTES and batches * size <= MAX_BATCHES_BYTES
+        return self.depth.size <= DEPTH_BLOCK and is_cached
 
     @property
     def scratch_bytes(self) -> int:
@@ -100,11 +116,17 @@ def gemv_streaming(
 
 
 def unrolls(rows: int, target: Target) -> list[int]:
-    """Return the steps of k per iteration that fit the registers, most first."""
+    """Return the numbers of steps of k per iteration that fit the registers, most first."""
     most = max(SPLATS // rows, 1)
     if not has_many_registers(target):
         most = min(most, FEW_REGISTERS.get(rows, 4))
-    return [u for u in UNROLLS if u <= most]
+    return [u for u in UNROLLS if min(most, LEAST_UNROLL) <= u <= most]
+
+
+def unroll_of(rows: int, depth: int, target: Target) -> int:
+    """Return the steps of k per iteration of a gemm."""
+    fitting = unrolls(rows, target)
+    return next((u for u in fitting if depth % u == 0), fitting[0])
 
 
 def emit_gemv_streaming(
@@ -113,8 +135,7 @@ def emit_gemv_streaming(
     """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    fitting = unrolls(p.row.size, k.target)
-    unroll = next((u for u in fitting if p.depth.size % u == 0), fitting[0])
+    unroll = unroll_of(p.row.size, p.depth.size, k.target)
     has_rest = not p.is_resident and p.depth.size % unroll != 0
     if p.is_resident:
         unroll = 0

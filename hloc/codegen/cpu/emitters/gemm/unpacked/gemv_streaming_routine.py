@@ -97,24 +97,23 @@ class _Stream:
         with body.loop(0, columns, block) as first:
             count = math.minimum(block, math.sub(columns, first))
             cells = math.mul(count, self.rows)
-            with body.loop(0, cells, self.lanes) as cell:
-                self._store(math.add(cells, cell), "zeroinitializer")
             with body.loop(0, depth, self._depth_block()) as start:
-                stop = math.minimum(depth, math.add(start, self._depth_block()))
+                # The first block is summed in the totals, others behind them.
+                sums = math.mul(math.minimum(start, 1), cells)
                 with body.loop(0, cells, self.lanes) as cell:
-                    self._store(cell, "zeroinitializer")
+                    self._store(math.add(sums, cell), "zeroinitializer")
+                stop = math.minimum(depth, math.add(start, self._depth_block()))
                 left = math.rem(math.sub(stop, start), self.unroll) if has_rest else 0
                 whole = math.sub(stop, left)
                 with body.loop(start, whole, self.unroll) as step:
-                    self._steps(step, first, count, self.unroll)
+                    self._steps(step, first, count, sums, self.unroll)
                 if has_rest:
                     with body.loop(whole, stop) as step:
-                        self._steps(step, first, count, 1)
-                with body.loop(0, cells, self.lanes) as cell:
-                    total = math.add(cells, cell)
-                    x, y = self._load(total), self._load(cell)
-                    self._store(total, self.fn.value(f"fadd {self.vector} {x}, {y}"))
-            self._finish(first, count, cells)
+                        self._steps(step, first, count, sums, 1)
+                with body.loop(0, sums, self.lanes) as cell:
+                    x, y = self._load(cell), self._load(math.add(sums, cell))
+                    self._store(cell, self.fn.value(f"fadd {self.vector} {x}, {y}"))
+            self._finish(first, count)
 
     def _depth_block(self) -> int:
         return DEPTH_BLOCK // self.unroll * self.unroll
@@ -127,8 +126,10 @@ class _Stream:
         at = self.b.address(pointer_value("%sums"), self.total, self.math.value(cell))
         self.fn.line(f"store {self.vector} {value}, ptr {at}, align 4")
 
-    def _steps(self, step: IndexValue, first: IndexValue, count: IndexValue, number: int) -> None:
-        """Add some steps of k to all sums."""
+    def _steps(
+        self, step: IndexValue, first: IndexValue, count: IndexValue, sums: IndexValue, number: int
+    ) -> None:
+        """Add some steps of k to all sums, which begin at the cell `sums`."""
         math = self.math
         steps = [math.add(step, u) for u in range(number)]
         xs = [
@@ -143,7 +144,8 @@ class _Stream:
             ys = [[self._load_rhs(math.add(start, c)) for c in columns] for start in starts]
             for row in range(self.rows):
                 for c, of_column in zip(columns, zip(*ys, strict=True), strict=True):
-                    self._add(math.add(math.mul(count, row), c), xs[row], of_column)
+                    cell = math.add(sums, math.add(math.mul(count, row), c))
+                    self._add(cell, xs[row], of_column)
 
     def _load_rhs(self, place: IndexValue) -> str:
         return load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes, place)
@@ -174,14 +176,13 @@ class _Stream:
         ahead = self.math.mul(argument("%rhs_step"), self.unroll)
         prefetch_ahead(self.w, "%rhs", self.sources[1], places, ahead)
 
-    def _finish(self, first: IndexValue, count: IndexValue, cells: IndexValue) -> None:
+    def _finish(self, first: IndexValue, count: IndexValue) -> None:
         """Write the totals into the result."""
         math = self.math
         with self.body.loop(0, self.rows) as row:
             offset = math.mul(row, argument("%out_row_bytes"))
             out = math.moved("%out", offset)
             with self.body.loop(0, count, self.lanes) as column:
-                cell = math.add(math.add(cells, math.mul(row, count)), column)
-                value = self._load(cell)
+                value = self._load(math.add(math.mul(row, count), column))
                 place = math.add(first, column)
                 store_as(self.w, out, self.total, self.result, self.lanes, place, value)
