@@ -89,8 +89,12 @@ dimension numbers, groups and types; none measured faster. They run with `--pass
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Moves reshapes, transposes, converts and slices to where they cost least; layouts."""
 
+_SPLIT_K = "split-k-gemm-rewriter"
+"""Only for CPUs: kernels for GPUs split k themselves."""
+
 _FUSE = (
     "short-rows-layout",
+    _SPLIT_K,
     "attention-fusion",
     "fusion",
     "dce",
@@ -232,6 +236,8 @@ ORDER: tuple[Before, ...] = (
     Before("layout-assignment", "fusion", "a transpose inside a fusion is not looked at"),
     Before("layout-assignment", "short-rows-layout", "it takes the layouts of dots as they are"),
     Before("short-rows-layout", "fusion", "instructions inside a fusion are in no group"),
+    Before("layout-assignment", "split-k-gemm-rewriter", "it splits matrices in row-major order"),
+    Before("split-k-gemm-rewriter", "fusion", "its sums join the kernels that read them"),
     Before("call-inliner", "while-loop-simplifier", "a call reads all of the state it is handed"),
     Before("scan-expander", "while-loop-simplifier", "a scan is a loop from then on"),
     Before("while-loop-simplifier", "fusion", "a state in a fusion is not taken apart"),
@@ -274,6 +280,6 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
         names = tuple(
             "long-window-rewriter" if name == _WINDOWS else name
             for name in names
-            if name != _SPARSE_UPDATE
+            if name not in (_SPARSE_UPDATE, _SPLIT_K)
         )
     return Pipeline.known(",".join(names))

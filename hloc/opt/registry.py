@@ -41,6 +41,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
     ),
     "hloc.opt.contraction": (
         "repeated-operand-folding",
+        "split-k-gemm-rewriter",
         "transpose-folding",
         "transposed-convolution-rewriter",
     ),

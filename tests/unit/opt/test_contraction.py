@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.cases.contraction import convolution, dot
 from fuzz.draft import Draft
-from hloc.dtypes import BF16, F32, S8
+from hloc.dtypes import BF16, F32, F64, S8
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.opt.contraction.convolution_numbers import Places
 from tests.unit.opt.theme_checks import check_many
@@ -169,3 +169,20 @@ def dots_with_a_shared_operand(d: Draft) -> str:
 
 def test_merged_dots_keep_their_values() -> None:
     check_many("dot-merger", dots_with_a_shared_operand)
+
+
+def few_rows_by_a_matrix(d: Draft) -> str:
+    """Draw a product of few rows by a matrix, on either side, whose k may be a prime number."""
+    left, rows, dtype = d.flag(), d.pick((1, 2, 4)), d.pick((F32, BF16, F64))
+    k, columns = d.pick((96, 64, 67)), d.pick(((3,), (2, 5), (1,)))
+    matrix, other = d.tame_array(dtype, (k, *columns)), d.tame_array(dtype, (rows, k))
+    if left:
+        other = d.tame_array(dtype, (k,))
+    operands = [matrix, other] if left else [other, matrix]
+    lhs_contracting = 0 if left else 1
+    d.add("dot", operands, lhs_contracting_dims=(lhs_contracting,), rhs_contracting_dims=(0,))
+    return "table"
+
+
+def test_parts_of_k_are_summed() -> None:
+    check_many("split-k-gemm-rewriter{min-bytes=1,part-bytes=1}", few_rows_by_a_matrix)
