@@ -173,7 +173,7 @@ def forwards(inst: Instruction) -> bool:
     if name == "bitcast":
         return inst.operands[0].array.size_bytes == inst.array.size_bytes
     if name == "reshape":
-        return _is_row_major(inst.operands[0].array) and _is_row_major(inst.array)
+        return is_row_major(inst.operands[0].array) and is_row_major(inst.array)
     if name == "transpose":
         return _transpose_keeps_bytes(inst)
     if name == "custom-call":
@@ -201,7 +201,8 @@ def is_identity_custom_call(inst: Instruction) -> bool:
     return same_layouts(inst.shape, shapes[0] if len(shapes) == 1 else TupleShape(shapes))
 
 
-def _is_row_major(shape: ArrayShape) -> bool:
+def is_row_major(shape: ArrayShape) -> bool:
+    """True if the last dimension varies fastest, then the one before; sizes of 1 do not count."""
     order = [dim for dim in shape.minor_to_major if shape.dims[dim] != 1]
     return order == sorted(order, reverse=True)
 

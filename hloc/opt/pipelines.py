@@ -102,6 +102,7 @@ _FUSE = (
     "layer-inliner",
     "dce",
     "output-fusion",
+    "dynamic-slice-fusion-rewriter",
     "dce",
     "double-buffer-loop-unrolling",
 )
@@ -200,6 +201,9 @@ ORDER: tuple[Before, ...] = (
     ),
     Before(
         "output-fusion", "double-buffer-loop-unrolling", "a fusion decides what can be overwritten"
+    ),
+    Before(
+        "output-fusion", "dynamic-slice-fusion-rewriter", "it joins a product with its epilogue"
     ),
     Before("layer-inliner", "output-fusion", "a product and its reader may be in two layers"),
     Before("call-inliner", "fusion", "fusion does not look into called computations"),

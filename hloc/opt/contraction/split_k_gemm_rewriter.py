@@ -5,13 +5,15 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
+from hloc.analysis.contiguous_slice import contiguous_slice
+from hloc.analysis.dataflow import is_row_major
 from hloc.dtypes import BF16, F16, F32, F64, DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.expander import Expander, is_static
-from hloc.shapes import ArrayShape, row_major
+from hloc.shapes import ArrayShape
 
 _MOST_PARTS = 16
 
@@ -72,7 +74,7 @@ class SplitKGemmRewriter(Expander):
             and height <= (1 if is_left else self.max_rows)
             and size_bytes >= self.min_bytes
             and _is_in_order(matrix)
-            and inst.array.minor_to_major == row_major(inst.array.rank).minor_to_major
+            and is_row_major(inst.array)
         )
         if not is_fitting:
             return 1
@@ -89,10 +91,9 @@ class SplitKGemmRewriter(Expander):
 
 def _is_in_order(matrix: Side) -> bool:
     """True if memory holds the rows of k one after the other."""
-    shape = matrix.operand.array
-    plain = row_major(shape.rank).minor_to_major
-    is_first = matrix.contracting == (0,) and shape.minor_to_major == plain
-    return is_first and matrix.operand.is_a(*_IN_MEMORY)
+    operand = matrix.operand
+    is_stored = operand.is_a(*_IN_MEMORY) or contiguous_slice(operand) is not None
+    return is_stored and matrix.contracting == (0,) and is_row_major(operand.array)
 
 
 def _sums(dtype: DType) -> DType:

@@ -15,6 +15,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
+from hloc.opt.fusion.dynamic_slice_fusion_rewriter import dots_in_place
 from hloc.opt.fusion.fusible import Role, is_one_step, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
@@ -65,7 +66,7 @@ def fusion_groups(computation: Computation, limits: Limits, context: PassContext
     views: set[Instruction] = set()
     for inst in reversed(order):
         role = Role.NONE if inst in pinned else role_of(inst)
-        if role is Role.NONE:
+        if role is Role.NONE or dots_in_place(inst, pinned):
             continue
         if role is Role.VIEW:
             views.add(inst)

@@ -7,23 +7,19 @@ tiles are not copied asynchronously: the model of `gpu_gemm` decides.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS
 from hloc.analysis.gpu_devices import DEFAULT_CHIP
 from hloc.analysis.gpu_gemm import GemmSide
-from hloc.analysis.in_place import overwritten_operands
-from hloc.ir.clone import inline, outline
-from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.draft import Draft
 from hloc.opt.fusion.fusible import Role, is_view, role_of
-from hloc.opt.fusion.outline_fusion import add_fusion, remove_dead
+from hloc.opt.fusion.operand_readers import Reader, fuse_into, is_overwritten, readers_of
 from hloc.opt.fusion.product_kernel import ProductKernel, producer_draft, side_of
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
@@ -32,20 +28,6 @@ _MAX_MADE, _MAX_OPERATIONS = 32, 64
 """Limits on the values and instructions per element: a thread computes 16 and more elements of a
 tile, each by code of its own."""
 
-_MAX_OPERANDS = 96
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """A kernel that reads the result of a producer as factors of its product.
-
-    Attributes:
-        views: the reshapes between the result and each side that it is.
-    """
-
-    kernel: ProductKernel
-    views: Mapping[int, tuple[Instruction, ...]]
-
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
@@ -53,7 +35,7 @@ class _Candidate:
 
     inst: Instruction
     draft: Draft
-    readers: tuple[_Reader, ...]
+    readers: tuple[Reader, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +66,7 @@ class OperandFusion(RewritingPass):
                         return
                     context.at = producer
                     with context.rewriting(module, self.name):
-                        _fuse(computation, producer, _readers(producer, pinned))
+                        fuse_into(computation, producer, readers_of(producer, pinned))
 
     def _chosen(
         self, inst: Instruction, pinned: Collection[Instruction], context: PassContext
@@ -118,7 +100,7 @@ class OperandFusion(RewritingPass):
         """Return a producer that products may take in."""
         if inst in pinned or not _is_producer(inst):
             return None
-        readers = _readers(inst, pinned)
+        readers = readers_of(inst, pinned)
         if not readers:
             return None
         return _Candidate(inst, producer_draft(inst, self.chip or DEFAULT_CHIP), readers)
@@ -155,83 +137,13 @@ def _is_producer(inst: Instruction) -> bool:
         return False
     if not inst.is_a("fusion"):
         is_kernel = not inst.is_a("constant", "parameter")
-        return is_kernel and role_of(inst) is Role.LOOP and not _is_overwritten(inst)
+        return is_kernel and role_of(inst) is Role.LOOP and not is_overwritten(inst)
     members = inst.called[0].instructions
     roles = (Role.LOOP, Role.VIEW)
     is_loop = all(m.is_a("parameter", "constant") or role_of(m) in roles for m in members)
-    return is_loop and inst.attributes.kind == "kLoop" and not _is_overwritten(inst)
+    return is_loop and inst.attributes.kind == "kLoop" and not is_overwritten(inst)
 
 
 def _is_long(draft: Draft) -> bool:
     """True for a producer whose code is too long to be written for every element of a tile."""
     return draft.made > _MAX_MADE or draft.operations > _MAX_OPERATIONS * draft.elements
-
-
-def _is_overwritten(producer: Instruction) -> bool:
-    """True if an operand is changed in place by another user, which would have to wait or copy."""
-    return any(
-        user.is_a("while") or any(user.operands[n] is o for n in overwritten_operands(user))
-        for o in producer.operands
-        for user in o.users
-    )
-
-
-def _readers(producer: Instruction, pinned: Collection[Instruction]) -> tuple[_Reader, ...]:
-    """Return the products that read `producer`; none if something else reads it too."""
-    found: dict[Instruction, dict[int, tuple[Instruction, ...]]] = {}
-    kernels: dict[Instruction, ProductKernel] = {}
-    for value, views in _values(producer):
-        if value.is_root or value in pinned:
-            return ()
-        for user in value.users:
-            if is_view(user):
-                continue
-            kernel = kernels.get(user) or ProductKernel.of(user)
-            if kernel is None or user.control_predecessors:
-                return ()
-            sides = [side for side in range(2) if kernel.outside(side) is value]
-            if not sides or not kernel.reads_only_as_factor(value):
-                return ()
-            kernels[user] = kernel
-            found.setdefault(user, {}).update(dict.fromkeys(sides, views))
-    readers = tuple(_Reader(kernel, found[user]) for user, kernel in kernels.items())
-    fits = all(_fits(producer, reader) for reader in readers)
-    return readers if fits else ()
-
-
-def _values(producer: Instruction) -> Iterator[tuple[Instruction, tuple[Instruction, ...]]]:
-    """Yield the result and the reshapes of it, each with the reshapes that lead there."""
-    pending: list[tuple[Instruction, tuple[Instruction, ...]]] = [(producer, ())]
-    while pending:
-        value, views = pending.pop()
-        yield value, views
-        pending += [(user, (user, *views)) for user in value.users if is_view(user)]
-
-
-def _fits(producer: Instruction, reader: _Reader) -> bool:
-    inst = reader.kernel.inst
-    return len({*producer.operands, *inst.operands}) <= _MAX_OPERANDS
-
-
-def _fuse(computation: Computation, producer: Instruction, readers: Sequence[_Reader]) -> None:
-    """Replace `producer` and its readers by one fusion per reader."""
-    gone: dict[Instruction, None] = {producer: None}
-    for reader in readers:
-        kernel = reader.kernel.inst
-        between = dict.fromkeys(view for views in reader.views.values() for view in reversed(views))
-        members = [producer, *between, kernel]
-        body, operands = outline(computation, members, [kernel], name="fused_computation")
-        for member in list(body.instructions):
-            if member.is_a("fusion"):
-                inline(member)
-        name = f"{_short_name(producer)}_{_short_name(kernel)}_fusion"
-        fusion = add_fusion(computation, body, operands, "kOutput", name, kernel)
-        computation.replace(kernel, fusion)
-        computation.remove(kernel)
-        gone.update(between)
-    remove_dead(list(gone))
-
-
-def _short_name(inst: Instruction) -> str:
-    name = inst.name if inst.is_a("fusion") else inst.opcode.name.replace("-", "_")
-    return re.sub(r"_fusion|\.\d+", "", name)

@@ -21,6 +21,7 @@ from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import is_gemm
 from hloc.codegen.kernels.loop import is_flat
+from hloc.codegen.kernels.operands import array_of, slice_in_memory
 from hloc.ir.instruction import Instruction
 
 
@@ -35,12 +36,16 @@ def product_of(inst: Instruction) -> tuple[Instruction, WindowedGemm] | None:
     if inst.opcode.name != "fusion":
         return None
     core = product_in(inst.called[0])
-    if core is None or not all(operand.is_a("parameter") for operand in core.operands):
+    if core is None or not all(_is_in_memory(operand) for operand in core.operands):
         return None
     gemm = _packed(core)
     if gemm is None:
         return None
     return (core, gemm) if is_flat(inst, core) or _column_count(core, gemm.product) else None
+
+
+def _is_in_memory(operand: Instruction) -> bool:
+    return operand.is_a("parameter") or slice_in_memory(operand) is not None
 
 
 def _packed(core: Instruction) -> WindowedGemm | None:
@@ -69,7 +74,7 @@ def _emit(core: Instruction, gemm: WindowedGemm, k: KernelContext) -> None:
     product = gemm.product
     columns = _column_count(core, product)
     epilogue = row_epilogue(k, core, columns, product.sizes[1], row_distance(product))
-    lhs, rhs = (k.plain_array(operand) for operand in core.operands)
+    lhs, rhs = (array_of(k, operand) for operand in core.operands)
     assert lhs is not None
     assert rhs is not None
     windowed_gemm.write(k, gemm, (lhs, rhs), 0, epilogue)
