@@ -90,7 +90,7 @@ _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Moves reshapes, transposes, converts and slices to where they cost least; layouts."""
 
 _SPLIT_K = "split-k-gemm-rewriter"
-"""Only for CPUs: kernels for GPUs split k themselves."""
+"""Only for CPUs, as `split-reduction-rewriter`: kernels for GPUs split sums themselves."""
 
 _FUSE = (
     "short-rows-layout",
@@ -101,6 +101,7 @@ _FUSE = (
     "multi-output-fusion",
     "layer-inliner",
     "dce",
+    "split-reduction-rewriter",
     "output-fusion",
     "dynamic-slice-fusion-rewriter",
     "dce",
@@ -242,6 +243,7 @@ ORDER: tuple[Before, ...] = (
     Before("short-rows-layout", "fusion", "instructions inside a fusion are in no group"),
     Before("layout-assignment", "split-k-gemm-rewriter", "it splits matrices in row-major order"),
     Before("split-k-gemm-rewriter", "fusion", "its sums join the kernels that read them"),
+    Before("multi-output-fusion", "split-reduction-rewriter", "sums of one array are one kernel"),
     Before("call-inliner", "while-loop-simplifier", "a call reads all of the state it is handed"),
     Before("scan-expander", "while-loop-simplifier", "a scan is a loop from then on"),
     Before("while-loop-simplifier", "fusion", "a state in a fusion is not taken apart"),

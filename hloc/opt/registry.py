@@ -69,6 +69,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "operand-fusion",
         "output-fusion",
         "priority-fusion",
+        "split-reduction-rewriter",
     ),
     "hloc.opt.indexing": (
         "known-scatter-rewriter",

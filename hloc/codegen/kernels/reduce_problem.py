@@ -5,12 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from hloc.codegen.builder.index import loop_order
-from hloc.codegen.kernels.context import root_of
 from hloc.ir.instruction import Instruction
-from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.fusion.columns import shared_reduces
-from hloc.shapes import ArrayShape
+from hloc.opt.fusion.columns import reduces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +49,3 @@ def reduce_problem(inst: Instruction) -> ReduceProblem | None:
     summed = tuple(d for d in order if d in reduced)
     by_columns = bool(kept) and bool(summed) and order[-1] == kept[-1]
     return ReduceProblem(roots, shape.dims, kept, summed, by_columns)
-
-
-def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
-    """Return the reductions whose loops the kernel of `inst` has, () if there are none."""
-    root = root_of(inst)
-    if root.opcode.name == "reduce":
-        return (root,)
-    if inst.opcode.name != "fusion":
-        return ()
-    outputs = root.operands if root.opcode.name == "tuple" else (root,)
-    if not outputs or not all(isinstance(output.shape, ArrayShape) for output in outputs):
-        return ()
-    if not any(member.opcode.name == "reduce" for member in inst.called[0].instructions):
-        return ()
-    order = [member for member in post_order(inst.called[0]) if member.opcode.name != "tuple"]
-    return shared_reduces(order, outputs)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from hloc.codegen.elements import reductions, remap, selected_functions
 from hloc.codegen.elements.elemental import MAX_NESTING, has_rule
-from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.ops.folding import works_per_element
+from hloc.opt.fusion.columns import reduces_of
 from hloc.shapes import ArrayShape, array_leaves
 
 RULE_MODULES = (reductions, remap, selected_functions)

@@ -6,9 +6,26 @@ from collections.abc import Sequence
 
 from hloc.analysis.rows import FULL, OTHER, Access, Rows, passed_on
 from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order
 from hloc.shapes import ArrayShape
 
 _INSIDE: Access = OTHER
+
+
+def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
+    """Return the reductions whose loops the kernel of `inst` has, () if there are none."""
+    root = inst.called[0].root if inst.opcode.name == "fusion" else inst
+    if root.opcode.name == "reduce":
+        return (root,)
+    if inst.opcode.name != "fusion":
+        return ()
+    outputs = root.operands if root.opcode.name == "tuple" else (root,)
+    if not outputs or not all(isinstance(output.shape, ArrayShape) for output in outputs):
+        return ()
+    if not any(member.opcode.name == "reduce" for member in inst.called[0].instructions):
+        return ()
+    order = [member for member in post_order(inst.called[0]) if member.opcode.name != "tuple"]
+    return shared_reduces(order, outputs)
 
 
 def shared_reduces(

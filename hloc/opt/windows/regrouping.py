@@ -91,6 +91,15 @@ class Regrouping:
         return self.combined(b, starts, found)
 
 
+def is_regroupable(reduce: Instruction) -> bool:
+    """True if the reducer may be regrouped and no narrow sum would be rounded in between."""
+    found = regrouping_of(reduce.called[0])
+    return found is not None and all(
+        operand.array.dtype is dtype
+        for operand, dtype in zip(reduce.operands, (*found.types, *found.types), strict=True)
+    )
+
+
 def regrouping_of(body: Computation, *, trusted: bool = False) -> Regrouping | None:
     """Return how to regroup the folds of `body`, None if that could change more than a rounding.
 

@@ -12,9 +12,9 @@ from hloc.analysis.in_place import may_overwrite
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.kernels.lanes import lane_count
-from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.codegen.llvm.target import host_target
 from hloc.ops import OPCODES
+from hloc.opt.fusion.columns import reduces_of
 from hloc.opt.fusion.row_plan import row_plan
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (

@@ -36,6 +36,25 @@ def test_reductions_in_pieces_keep_their_values() -> None:
     check_many("tree-reduction-rewriter{window-size=2}", reduce, preferred=F32, examples=40)
 
 
+def test_reductions_in_parts_keep_their_values() -> None:
+    check_many("split-reduction-rewriter{min-bytes=1}", reduce, preferred=F32, examples=80)
+
+
+def large_reduce(d: Draft) -> str:
+    """Draw a reduction of a few hundred elements, with a start that counts once."""
+    dims = [d.pick((96, 1, 2)), d.pick((40, 3)), d.pick((5, 1, 7))]
+    opcode = d.pick(("add", "maximum", "multiply"))
+    reduced = [dim for dim in range(3) if d.flag()] or [0]
+    x, start = d.tame_array(F32, dims), d.scalar(F32, 3)
+    add = d.entry.scalar_function(opcode, F32)
+    d.results = [d.entry.reduce([x], [start], reduced, add)]
+    return "table"
+
+
+def test_the_start_of_a_reduction_in_parts_counts_once() -> None:
+    check_many("split-reduction-rewriter{min-bytes=1}", large_reduce, examples=60)
+
+
 def _cumulative_window(d: Draft, size: int) -> WindowDimension:
     """Draw a window that always begins, or always ends, with the array."""
     near, wider = d.integer(-1, 1), d.pick((0, 1, 3))

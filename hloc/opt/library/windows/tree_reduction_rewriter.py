@@ -6,7 +6,7 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
-from hloc.opt.windows.regrouping import Regrouping, regrouping_of
+from hloc.opt.windows.regrouping import Regrouping, is_regroupable, regrouping_of
 from hloc.shapes import ArrayShape, TupleShape
 
 
@@ -25,7 +25,7 @@ class TreeReductionRewriter(Expander):
     def when(self, inst: Instruction) -> bool:
         dims = inst.operands[0].array.dims
         longest = max((dims[d] for d in inst.attributes.dimensions), default=0)
-        return is_static(inst) and 0 not in dims and longest > self._size and _is_known(inst)
+        return is_static(inst) and 0 not in dims and longest > self._size and is_regroupable(inst)
 
     @property
     def _size(self) -> int:
@@ -42,15 +42,6 @@ class TreeReductionRewriter(Expander):
                 arrays = _pieces(b, inst, regrouping, arrays, neutral, dim, self._size)
         dims, reducer = inst.attributes.dimensions, inst.called[0]
         return _restored(b, inst, b.reduce(arrays, inst.operands[count:], dims, reducer))
-
-
-def _is_known(inst: Instruction) -> bool:
-    """True if the reducer may be regrouped and no narrow sum would be rounded in between."""
-    found = regrouping_of(inst.called[0])
-    return found is not None and all(
-        operand.array.dtype is dtype
-        for operand, dtype in zip(inst.operands, (*found.types, *found.types), strict=True)
-    )
 
 
 def _pieces(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import frexp, prod
 
+from hloc.analysis.dataflow import forwards, is_row_major
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, is_narrow_float
@@ -109,6 +110,9 @@ def plain_reduction(inst: Instruction) -> PlainReduction | None:
     if not reduce.is_a("reduce") or len(reduce.operands) != 2:
         return None
     operand, start = reduce.operands
+    array = operand.array
+    if is_fusion and operand.is_a("reshape") and is_row_major(array) and forwards(operand):
+        operand = operand.operands[0]
     squares = is_fusion and operand.is_a("multiply") and operand.operands[0] is operand.operands[1]
     if is_fusion and (squares or operand.is_a("convert")):
         operand = operand.operands[0]
@@ -119,12 +123,12 @@ def plain_reduction(inst: Instruction) -> PlainReduction | None:
     fold = _fold_of(reduce, operand.array.dtype, root.array.dtype)
     if fold is not None:
         fold = replace(fold, squares=squares, finish=finish)
-    if fold not in LISTED_FOLDS or not _keeps_order(operand.array, reduce, root.array):
+    if fold not in LISTED_FOLDS or not _keeps_order(array, reduce, root.array):
         return None
-    groups = _groups(operand.array, reduce.attributes.dimensions)
-    if 0 in operand.array.dims or "".join("KR"[g.is_reduced] for g in groups) not in _FORMS:
+    groups = _groups(array, reduce.attributes.dimensions)
+    if 0 in array.dims or "".join("KR"[g.is_reduced] for g in groups) not in _FORMS:
         return None
-    kept = [d for d in loop_order(operand.array) if d not in reduce.attributes.dimensions]
+    kept = [d for d in loop_order(array) if d not in reduce.attributes.dimensions]
     is_strips = len(kept) == 1 and not groups[-1].is_reduced
     return PlainReduction(fold, reduce, operand, groups, is_strips, divisor)
 
