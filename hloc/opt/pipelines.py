@@ -103,6 +103,7 @@ _FUSE = (
     "dce",
     "split-reduction-rewriter",
     "output-fusion",
+    "convert-operand-fusion",
     "dynamic-slice-fusion-rewriter",
     "dce",
     "double-buffer-loop-unrolling",

@@ -65,6 +65,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "sparse-convolution-expander",
     ),
     "hloc.opt.fusion": (
+        "convert-operand-fusion",
         "dynamic-slice-fusion-rewriter",
         "operand-fusion",
         "output-fusion",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from hloc.analysis.contiguous_slice import contiguous_slice
 from hloc.analysis.dataflow import is_row_major
+from hloc.analysis.stored_operand import contiguous_slice, is_widening
 from hloc.dtypes import BF16, F16, F32, F64, DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
@@ -66,7 +66,7 @@ class SplitKGemmRewriter(Expander):
         lhs, rhs = sides(inst)
         is_left = lhs.operand.array.size_bytes > rhs.operand.array.size_bytes
         matrix, rows = (lhs, rhs) if is_left else (rhs, lhs)
-        height, size_bytes = prod(rows.sizes(rows.free)), matrix.operand.array.size_bytes
+        height, size_bytes = prod(rows.sizes(rows.free)), _stored(matrix.operand).array.size_bytes
         is_fitting = (
             all(x.array.dtype in _FLOATS for x in (inst, *inst.operands))
             and len(rows.contracting) == 1
@@ -91,9 +91,14 @@ class SplitKGemmRewriter(Expander):
 
 def _is_in_order(matrix: Side) -> bool:
     """True if memory holds the rows of k one after the other."""
-    operand = matrix.operand
-    is_stored = operand.is_a(*_IN_MEMORY) or contiguous_slice(operand) is not None
+    operand, stored = matrix.operand, _stored(matrix.operand)
+    is_stored = stored.is_a(*_IN_MEMORY) or contiguous_slice(stored) is not None
     return is_stored and matrix.contracting == (0,) and is_row_major(operand.array)
+
+
+def _stored(operand: Instruction) -> Instruction:
+    """Return the narrower array that `operand` widens, which dots can read, else `operand`."""
+    return operand.operands[0] if is_widening(operand) else operand
 
 
 def _sums(dtype: DType) -> DType:
@@ -103,7 +108,8 @@ def _sums(dtype: DType) -> DType:
 
 def _split(b: Builder, side: Side, parts: int) -> Side:
     """Return an operand whose contracted dimension is one of parts, then one of steps."""
-    (dim,) = side.contracting
-    dims = list(side.operand.array.dims)
+    (dim,), stored = side.contracting, _stored(side.operand)
+    dims = list(stored.array.dims)
     dims[dim : dim + 1] = parts, dims[dim] // parts
-    return Side(b.reshape(side.operand, dims), (dim,), (dim + 1,))
+    operand = b.convert(b.reshape(stored, dims), side.operand.array.dtype)
+    return Side(operand, (dim,), (dim + 1,))

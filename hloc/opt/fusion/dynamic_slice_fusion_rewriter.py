@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.contiguous_slice import contiguous_slice
+from hloc.analysis.stored_operand import contiguous_slice
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
-from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.fusion.operand_readers import Reader, fuse_into, is_overwritten, readers_of
-from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.fusion.operand_readers import (
+    Reader,
+    ReaderFusion,
+    is_overwritten,
+    readers_of,
+)
 
 _MIN_BYTES = 1 << 14
 
 
 @dataclass(frozen=True)
-class DynamicSliceFusionRewriter(RewritingPass):
+class DynamicSliceFusionRewriter(ReaderFusion):
     """Fuse contiguous slices into the dots that read them, which then read the array in place.
 
     A loop over the layers of a model takes the weights of each from an array of all,
@@ -34,21 +35,9 @@ class DynamicSliceFusionRewriter(RewritingPass):
 
     min_bytes: int = _MIN_BYTES
 
-    def rewrite(self, module: Module, context: PassContext) -> None:
-        """Fuse in the entry and in the bodies of loops, branches and calls."""
-        for computation in control_flow_computations(module):
-            pinned = computation.awaited
-            for inst in post_order(computation):
-                readers = dots_in_place(inst, pinned, self.min_bytes)
-                if not readers:
-                    continue
-                if context.spent:
-                    return
-                context.at = inst
-                text = f"joins {len(readers)} products, saves {2 * inst.array.size_bytes} bytes"
-                context.remark("passed", self.name, inst, text)
-                with context.rewriting(module, self.name):
-                    fuse_into(computation, inst, readers)
+    def readers(self, inst: Instruction, pinned: Collection[Instruction]) -> tuple[Reader, ...]:
+        """Return the dots that can read the slice where it lies; none if others read it too."""
+        return dots_in_place(inst, pinned, self.min_bytes)
 
 
 def dots_in_place(

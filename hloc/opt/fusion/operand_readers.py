@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.in_place import overwritten_operands
 from hloc.ir.clone import inline, outline
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import is_view
 from hloc.opt.fusion.outline_fusion import add_fusion, remove_dead
 from hloc.opt.fusion.product_kernel import ProductKernel
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 _MAX_OPERANDS = 96
 
@@ -97,3 +101,27 @@ def fuse_into(computation: Computation, producer: Instruction, readers: Sequence
 def _short_name(inst: Instruction) -> str:
     name = inst.name if inst.is_a("fusion") else inst.opcode.name.replace("-", "_")
     return re.sub(r"_fusion|\.\d+", "", name)
+
+
+class ReaderFusion(RewritingPass):
+    """Base of passes that fuse a producer into all products that read it."""
+
+    def readers(self, _inst: Instruction, _pinned: Collection[Instruction]) -> tuple[Reader, ...]:
+        """Return the products that an instruction is fused into, none if it stays as it is."""
+        raise NotImplementedError
+
+    def rewrite(self, module: Module, context: PassContext) -> None:
+        """Fuse in the entry and in the bodies of loops, branches and calls."""
+        for computation in control_flow_computations(module):
+            pinned = computation.awaited
+            for inst in post_order(computation):
+                is_free = inst not in pinned and not inst.is_root and not inst.control_predecessors
+                readers = self.readers(inst, pinned) if is_free else ()
+                if not readers:
+                    continue
+                if context.spent:
+                    return
+                context.at = inst
+                context.remark("passed", self.name, inst, f"joins {len(readers)} products")
+                with context.rewriting(module, self.name):
+                    fuse_into(computation, inst, readers)

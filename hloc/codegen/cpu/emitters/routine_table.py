@@ -64,6 +64,9 @@ _FLOAT_PRODUCTS: tuple[_Types, ...] = (
 )
 """Element types of the operands and of the result, also for gemms of few rows."""
 
+_WIDENED_PRODUCTS: tuple[_Types, ...] = (((F32, S8), F32), ((F32, BF16), F32))
+"""The same of few rows that widen a matrix."""
+
 _PACKED_PRODUCTS: tuple[_Types, ...] = (
     *_FLOAT_PRODUCTS,
     ((BF16, F32), F32),
@@ -122,7 +125,8 @@ def _arithmetics(
 
 def streaming_routines(target: Target) -> Iterator[Routines]:
     """Yield gemms of few rows that stream the right-hand side."""
-    for (sources, result), rows in product(_FLOAT_PRODUCTS, range(1, STREAM_ROWS + 1)):
+    products = (*_FLOAT_PRODUCTS, *_WIDENED_PRODUCTS)
+    for (sources, result), rows in product(products, range(1, STREAM_ROWS + 1)):
         yield stream_routines(rows, 0, False, sources, result, target)
         fitting = unrolls(rows, target)
         for unroll in fitting:
@@ -133,10 +137,10 @@ def streaming_routines(target: Target) -> Iterator[Routines]:
 def inner_product_routines(target: Target) -> Iterator[Routines]:
     """Yield gemms of few rows whose operands are contiguous along k; up to 8 rows if narrow."""
     rests = tuple(product((False, True), repeat=2))
-    for sources, result in _FLOAT_PRODUCTS:
+    for sources, result in (*_FLOAT_PRODUCTS, *_WIDENED_PRODUCTS):
         total = F64 if result is F64 else F32
         has_short_depths = target.vector_bits // total.bits > MIN_SHORT_DEPTH
-        most = INNER_ROWS if sources[0] is total else FEW_ROWS
+        most = INNER_ROWS if sources == (total, total) else FEW_ROWS
         for rows in range(1, most + 1):
             yield copy_routine(rows, sources[0], total, target)
             for rest, left in product(rests, dict.fromkeys((sources[0], total))):

@@ -10,7 +10,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value, suffix_of, vector_of
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.llvm.writer import FunctionWriter
-from hloc.dtypes import BF16, F16, F32, DType
+from hloc.dtypes import BF16, F16, F32, S32, DType
 
 
 class _Written(Protocol):
@@ -87,7 +87,7 @@ def load_as(
 ) -> str:
     """Load `lanes` elements of `source` from `place` on, as elements of `wanted`.
 
-    Floats below f32 become f32; integers are widened to `wanted`.
+    Floats below f32 become f32; integers are widened to `wanted`, by way of s32 if it is a float.
     """
     fn = w.fn
     at = w.b.address(pointer_value(pointer), source, w.math.value(place))
@@ -99,7 +99,11 @@ def load_as(
         return widened(w, value, lanes)
     if source.is_integer:
         op = "zext" if source.is_unsigned else "sext"
-        return fn.value(f"{op} {kind} {value} to {vector_type(wanted, lanes)}")
+        whole = vector_type(S32 if wanted.is_float else wanted, lanes)
+        value = fn.value(f"{op} {kind} {value} to {whole}")
+        if not wanted.is_float:
+            return value
+        return fn.value(f"sitofp {whole} {value} to {vector_type(wanted, lanes)}")
     assert source is F16
     if not w.b.has_half:
         return _by_lanes(w, value, F16, F32, lanes)

@@ -51,7 +51,7 @@ from hloc.codegen.kernels.gemm_problem import (
     is_inner,
     oriented,
 )
-from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes, stored_types
 from hloc.codegen.kernels.panel_gemm import (
     MIN_ROWS_TO_PACK,
     accumulator_dtype,
@@ -97,10 +97,12 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     if tiny is not None:
         scratch = computed + tiny.scratch_bytes
         return KernelPlan(partial(_emit_tiny, p, tiny, computed), tiny.pieces, scratch, computed)
-    tiled = _routine_gemm(inst, p)
+    tiled, widens = _routine_gemm(inst, p), False
+    if narrow := _narrow_gemm(inst, p):
+        tiled, widens, computed = narrow, True, operand_bytes(inst, widens=True)
     if tiled is not None:
         return CpuPlan(
-            partial(_emit_routine, tiled, computed),
+            partial(_emit_routine, tiled, computed, widens),
             extent=tiled.pieces,
             scratch_bytes=computed + tiled.scratch_bytes,
             repeated_bytes=computed + tiled.repeated_bytes,
@@ -166,6 +168,17 @@ def _routine_gemm(inst: Instruction, p: GemmProblem) -> RoutineGemm | None:
     return _first_routine(p, *_types(root_of(inst)))
 
 
+def _narrow_gemm(inst: Instruction, p: GemmProblem) -> GemvStreaming | InnerGemm | None:
+    """Return a gemm of few rows that widens operands as it reads them, None if there is none."""
+    if not inst.is_a("fusion"):
+        return None
+    left, right = stored_types(inst)
+    if (left, right) == _types(root_of(inst))[0]:
+        return None
+    result = root_of(inst).array.dtype
+    return inner_gemm(p, (left, right), result) or gemv_streaming(p, (left, right), result)
+
+
 def _types(root: Instruction) -> tuple[tuple[DType, DType], DType]:
     """Return the element types of both sides and of the result."""
     left, right = root.operands[:2]
@@ -204,9 +217,12 @@ def _packed_panel_bytes(p: GemmProblem, dtype: DType) -> int:
     return size if size <= MAX_PANEL_BYTES else 0
 
 
-def _emit_routine(tiled: RoutineGemm, offset: int, k: KernelContext) -> None:
-    """Write the calls of the routine; scratch memory is free from `offset` on."""
-    lhs, rhs = operand_arrays(k)
+def _emit_routine(tiled: RoutineGemm, offset: int, widens: bool, k: KernelContext) -> None:
+    """Write the calls of the routine, which may widen operands.
+
+    Scratch memory is free from `offset` on.
+    """
+    lhs, rhs = operand_arrays(k, widens=widens)
     if not offset:
         k.level = 0  # little runs outside the routines
     if isinstance(tiled, GemvStreaming):

@@ -7,10 +7,10 @@ from typing import ClassVar
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
-from hloc.dtypes import BF16, F16, F32, F64, S32, DType
+from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.lazy_dataclass import dataclass
 
-_NARROW = (F32, BF16, F16)
+_NARROW, _BYTES = (F32, BF16, F16), (S8, U8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,11 @@ class FewRows:
 
 
 def sums_floats(sources: tuple[DType, DType], result: DType) -> bool:
-    """True for types that routines of few rows multiply: all f64, or none wider than f32."""
+    """True for types that routines of few rows multiply.
+
+    These are all f64; or floats none of which is wider than f32, and bytes on one side.
+    """
     if result is F64:
         return sources == (F64, F64)
-    return result in _NARROW and all(source in _NARROW for source in sources)
+    are_known = result in _NARROW and all(source in (*_NARROW, *_BYTES) for source in sources)
+    return are_known and not all(source in _BYTES for source in sources)

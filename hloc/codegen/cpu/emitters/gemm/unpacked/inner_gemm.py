@@ -22,7 +22,7 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm_routine import (
 from hloc.codegen.cpu.emitters.gemm.unpacked.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
-from hloc.dtypes import BF16, F16, S32, DType
+from hloc.dtypes import BF16, F32, S32, DType
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import CACHE_LINE_BYTES
 
@@ -133,7 +133,7 @@ def inner_gemm(
         row, column = column.swapped(), row.swapped()
         (k,) = p.contracted
     work = row.size * column.size * k.size
-    is_narrow = sources[1] in (BF16, F16)
+    is_narrow = sources[1].bits < F32.bits
     is_small = row.size * column.size <= MAX_SMALL_RESULTS and k.size >= MIN_SMALL_DEPTH
     is_small = is_small and k.lhs == 1 and not is_narrow
     most = MAX_NARROW_ROWS if is_narrow else MAX_SMALL_ROWS if is_small else MAX_ROWS
