@@ -207,6 +207,7 @@ ORDER: tuple[Before, ...] = (
     Before(
         "output-fusion", "dynamic-slice-fusion-rewriter", "it joins a product with its epilogue"
     ),
+    Before("split-k-gemm-rewriter", "convert-operand-fusion", "it splits dots that are alone"),
     Before("layer-inliner", "output-fusion", "a product and its reader may be in two layers"),
     Before("call-inliner", "fusion", "fusion does not look into called computations"),
     Before("map-inliner", "fusion", "a map is not fused, its elementwise body is"),

@@ -54,6 +54,11 @@ def converts(module: Module) -> list[Instruction]:
     return [i for i in module.entry.instructions if i.is_a("convert") and i.array.elements > 4096]
 
 
+def check_text(text: str) -> None:
+    module = hloc.parse(text)
+    check(module, inputs_for(module, special=False), TABLE)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 8])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
@@ -63,13 +68,13 @@ def converts(module: Module) -> list[Instruction]:
 def test_a_matrix_is_widened_as_it_is_read(rows: int, transposed: bool, types: str) -> None:
     text = product(rows, 403, 331, types, transposed=transposed)
     assert not converts(optimised(text))
-    check(hloc.parse(text), inputs_for(hloc.parse(text), special=False), TABLE)
+    check_text(text)
 
 
 def test_the_matrix_may_be_the_first_operand() -> None:
     text = product(1, 403, 331, "f32 s8 f32", left=True)
     assert not converts(optimised(text))
-    check(hloc.parse(text), inputs_for(hloc.parse(text), special=False), TABLE)
+    check_text(text)
 
 
 def test_a_large_matrix_is_split_along_k_too() -> None:
@@ -81,13 +86,13 @@ def test_a_large_matrix_is_split_along_k_too() -> None:
         for c in module.computations
         for inst in c.instructions
     )
-    check(hloc.parse(text), inputs_for(hloc.parse(text), special=False), TABLE)
+    check_text(text)
 
 
 @pytest.mark.parametrize("columns", [40, 17])
 def test_few_columns_have_no_such_kernel_and_the_same_answer(columns: int) -> None:
     text = product(3, 4096, columns, "f32 s8 f32")
-    check(hloc.parse(text), inputs_for(hloc.parse(text), special=False), TABLE)
+    check_text(text)
 
 
 def test_all_bytes_are_widened_exactly() -> None:
@@ -97,3 +102,34 @@ def test_all_bytes_are_widened_exactly() -> None:
     matrix[np.arange(256), np.arange(256)] = numbers
     (found,) = hloc.compile(text)(np.ones((1, 256), np.float32), matrix)
     assert np.array_equal(found.reshape(-1), numbers.astype(np.float32))
+
+
+@pytest.mark.parametrize("order", ["4,2048 1", "2048,4 0"])
+def test_the_rows_may_be_the_narrow_side(order: str) -> None:
+    """Few rows of bytes by few columns of floats, along contiguous or strided steps of k."""
+    sizes, contracted = order.split()
+    check_text(f"""
+HloModule m
+
+ENTRY e {{
+  numbers = s8[{sizes}] parameter(0)
+  x = f32[{sizes}] convert(numbers)
+  w = f32[7,2048] parameter(1)
+  ROOT d = f32[4,7] dot(x, w), lhs_contracting_dims={{{contracted}}}, rhs_contracting_dims={{1}}
+}}""")
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_the_matrix_may_be_a_batch_or_a_slice(rows: int) -> None:
+    check_text(f"""
+HloModule m
+
+ENTRY e {{
+  numbers = s8[3,2,128,96] parameter(0)
+  part = s8[1,2,128,96] slice(numbers), slice={{[2:3],[0:2],[0:128],[0:96]}}
+  layer = s8[2,128,96] reshape(part)
+  w = f32[2,128,96] convert(layer)
+  x = f32[2,{rows},128] parameter(1)
+  ROOT d = f32[2,{rows},96] dot(x, w), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}},
+    rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
+}}""")
