@@ -38,11 +38,10 @@ class ConvertOperandFusion(ReaderFusion):
 
     def readers(self, inst: Instruction, pinned: Collection[Instruction]) -> tuple[Reader, ...]:
         """Return the dots that can widen the operand of `inst`; none if others read it too."""
-        if not is_widening(inst) or is_overwritten(inst):
-            return ()
-        is_large = inst.operands[0].array.size_bytes >= self.min_bytes
+        is_large = is_widening(inst) and inst.operands[0].array.size_bytes >= self.min_bytes
         found = readers_of(inst, pinned) if is_large else ()
-        return found if all(self._can_widen(reader) for reader in found) else ()
+        can_widen = found and all(self._can_widen(reader) for reader in found)
+        return found if can_widen and not is_overwritten(inst) else ()
 
     def _can_widen(self, reader: Reader) -> bool:
         """True if a dot multiplies few rows by a matrix whose rows or columns are in order."""

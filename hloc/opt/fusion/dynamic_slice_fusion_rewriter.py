@@ -53,8 +53,8 @@ def dots_in_place(
     if not inst.is_a("dynamic-slice", "slice") or inst in pinned or inst.is_root:
         return ()
     is_large = inst.array.size_bytes >= min_bytes and not inst.control_predecessors
-    if not is_large or contiguous_slice(inst) is None or is_overwritten(inst):
+    if not is_large or contiguous_slice(inst) is None:
         return ()
     readers = readers_of(inst, pinned)
     is_read_by_dots = all(reader.kernel.product.is_a("dot") for reader in readers)
-    return readers if is_read_by_dots else ()
+    return readers if readers and is_read_by_dots and not is_overwritten(inst) else ()

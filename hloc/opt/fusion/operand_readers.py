@@ -20,6 +20,10 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 
 _MAX_OPERANDS = 96
 
+_MOST_USERS = 200
+"""An array with more users than this counts as overwritten: to look at all of them for each of many
+slices of it would take long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -36,9 +40,12 @@ class Reader:
 def is_overwritten(producer: Instruction) -> bool:
     """True if an operand is changed in place by another user, which would have to wait or copy."""
     return any(
-        user.is_a("while") or any(user.operands[n] is o for n in overwritten_operands(user))
+        len(o.users) > _MOST_USERS
+        or any(
+            user.is_a("while") or any(user.operands[n] is o for n in overwritten_operands(user))
+            for user in o.users
+        )
         for o in producer.operands
-        for user in o.users
     )
 
 
