@@ -56,6 +56,7 @@ ALLOWED = {
     "opt/dynamic/rules: _USED_DIMS": "rules of the pass, by opcode",
     "opt/dynamic_padder: _resolve_in_order": "what has sizes of its own",
     "opt/dynamic_padder: _SIZES_ARE_VALUES": "what the pass makes of sizes",
+    "opt/contraction/split_k_gemm_rewriter: _IN_MEMORY": "matrices that no kernel computes",
     "opt/fusion/attention_match: _SIDE_OPCODES": "the pattern of an attention",
     "opt/fusion/attention_match: _MOVES": "the pattern of an attention",
     "opt/fusion/cost_model: _READ_NOTHING": "what the model of this fusion reckons as no read",
