@@ -51,8 +51,8 @@ class SplitKGemmRewriter(Expander):
         return is_static(inst) and self._parts(inst) > 1
 
     def expand(self, inst: Instruction) -> Instruction:
-        b, dtype = Builder(inst.computation), inst.array.dtype
-        lhs, rhs = (_split(b, side, self._parts(inst)) for side in sides(inst))
+        b, dtype, parts = Builder(inst.computation), inst.array.dtype, self._parts(inst)
+        lhs, rhs = (_split(b, side, parts) for side in sides(inst))
         dims = (*lhs.sizes(lhs.batch), *lhs.sizes(lhs.free), *rhs.sizes(rhs.free))
         sums = ArrayShape(_sums(dtype), dims)
         attributes = numbered(inst.attributes, lhs, rhs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -26,12 +26,12 @@ _LEAST_SHARE = 16
 """The array has at least this many times as many elements as the results of all parts."""
 
 _FEW_RESULTS = 8
-"""More results than these, one after the other in memory, are shared as they are."""
+"""With at least this many results before the reduced dimension, threads share those."""
 
 
 @dataclass(frozen=True)
 class SplitReductionRewriter(RewritingPass):
-    """Split reductions of a large array along its outermost dimension: of its parts, then of these.
+    """Reduce a large array in parts along its outermost dimension, then reduce their results.
 
     Threads share the results of a reduction; a sum over all elements has one, and sums of columns,
     `f32[4096,1024]` to `f32[1024]`, would let each thread read a piece of every row, which memory
@@ -106,12 +106,19 @@ def _split(
     parts: int,
 ) -> None:
     """Replace `inst`, a reduce or a fusion, by two."""
-    members: list[Instruction] = []
+    before: list[Instruction] = []
+    after: list[Instruction] = []
     outputs: list[Instruction] = [inst]
     if inst.is_a("fusion"):
-        members, outputs, reduces = _inlined(computation, inst, reduces)
-    needed = {*post_order_from([reduce.operands[0] for reduce in reduces])}
-    before = [member for member in members if member in needed]
+        (body,) = inst.called
+        copies, root = _inlined(inst), body.root
+        # Only the fusion is searched: what is before it may be the whole module.
+        needed = {*post_order_from([reduce.operands[0] for reduce in reduces])}
+        members = [m for m in post_order(body) if not m.is_a("parameter", "tuple")]
+        before = [copies[m] for m in members if m in needed]
+        after = [copies[m] for m in members if m not in needed]
+        outputs = [copies[o] for o in (root.operands if root.is_a("tuple") else (root,))]
+        reduces = [copies[reduce] for reduce in reduces]
     added: list[Instruction] = []
     partial: list[Instruction] = []
     replaced: dict[Instruction, Instruction] = {}
@@ -119,7 +126,7 @@ def _split(
         new, replaced[reduce] = _in_parts(computation, reduce, dim, parts)
         added += new
         partial.append(new[-1])
-    after = [replaced.get(member, member) for member in members if member not in needed]
+    after = [replaced.get(member, member) for member in after]
     outputs = [replaced.get(output, output) for output in outputs]
     for old, result in replaced.items():
         computation.replace(old, result)
@@ -130,18 +137,13 @@ def _split(
         outline_fusion(computation, after, outputs, replaced[reduces[0]])
 
 
-def _inlined(
-    computation: Computation, fusion: Instruction, reduces: Sequence[Instruction]
-) -> tuple[list[Instruction], list[Instruction], list[Instruction]]:
-    """Inline a fusion; return its instructions, its results, and the reductions among them."""
-    (body,) = fusion.called
-    order, root = post_order(body), body.root
+def _inlined(fusion: Instruction) -> Mapping[Instruction, Instruction]:
+    """Inline a fusion without the tuple of its results; return what stands for its instructions."""
+    root = fusion.called[0].root
     copies = inline(fusion)
-    results = root.operands if root.is_a("tuple") else (root,)
     if root.is_a("tuple") and not copies[root].users:
-        computation.remove(copies[root])
-    members = [copies[m] for m in order if not m.is_a("parameter", "tuple")]
-    return members, [copies[r] for r in results], [copies[r] for r in reduces]
+        copies[root].computation.remove(copies[root])
+    return copies
 
 
 def _in_parts(
