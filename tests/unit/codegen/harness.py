@@ -30,6 +30,9 @@ from hloc.source import SourceFile
 
 Array = np.ndarray[Any, Any]
 
+UNWRITTEN = 0xFF
+"""Each byte of scratch memory at first: a NaN of every float type."""
+
 
 def kernel_text(kernel: Kernel) -> str:
     """Return a whole LLVM module with one kernel."""
@@ -83,7 +86,7 @@ class Compiled:
     ) -> None:
         """Call the kernel on buffers for operands and results."""
         pointers = [b.ctypes.data for b in buffers]
-        scratch = np.full(self.kernel.scratch_bytes + 128 + scratch_offset, 0xA5, np.uint8)
+        scratch = np.full(self.kernel.scratch_bytes + 128 + scratch_offset, UNWRITTEN, np.uint8)
         start = -scratch.ctypes.data % 64 + scratch_offset
         if self.kernel.scratch_bytes:
             pointers.append(scratch.ctypes.data + start)
@@ -91,7 +94,7 @@ class Compiled:
         function = ctypes.CFUNCTYPE(None, *kinds)(self._address)
         function(*pointers, begin, self.kernel.extent if end is None else end)
         beyond = scratch[start + self.kernel.scratch_bytes :]
-        assert np.all(beyond == 0xA5), "the kernel writes beyond its scratch memory"
+        assert np.all(beyond == UNWRITTEN), "the kernel writes beyond its scratch memory"
 
 
 def to_memory(array: Array, shape: ArrayShape) -> Array:

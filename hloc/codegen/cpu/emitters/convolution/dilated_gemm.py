@@ -18,21 +18,18 @@ from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.cpu.emitters.convolution.convolution_problem import Convolution, convolution_of
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     call_residue,
     copied_kernel,
     few_features_form,
     kernel_by_features,
 )
-from hloc.codegen.cpu.emitters.convolution.padded_input import Padded, further, padded_copy
+from hloc.codegen.cpu.emitters.convolution.padded_copy import further, padded_copy
+from hloc.codegen.cpu.emitters.convolution.padded_input import Padded
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
 from hloc.codegen.cpu.emitters.convolution.residues import Residue, residues_of, skips_holes
-from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
-    REMEMBERED,
-    Convolution,
-    convolution_of,
-    gemm_of,
-)
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import REMEMBERED, gemm_of
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import packed_gemm
@@ -257,7 +254,7 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
         if found.padded:
             is_new = k.b.or_(math.compare("EQ", place, 0), math.compare("EQ", number, k.begin))
             with k.body.when(is_new):
-                padded_copy(k, source, found.padded, offset, found.padded_bytes)
+                padded_copy(k, source, found.padded, offset)
             source = IrArray(
                 k.b.offset_pointer(k.scratch, offset), lhs.dtype, found.padded.dims,
                 found.padded.strides,
@@ -271,7 +268,7 @@ def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> 
                 packed_at = results_at + found.result_bytes
                 emit_packed(k, part.product, *operands, packed_at, whole=whole)
                 apart = IrArray(target.pointer, out.dtype, out.dims, found.apart)
-                copy_lines(k, whole, apart, part.out)
+                copy_lines(k, whole, further(k, apart, part.out))
 
 
 def _group(k: KernelContext, array: IrArray, batch: int, first: IndexValue, size: int) -> IrArray:

@@ -16,6 +16,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.convolution.convolution_loops import ConvolutionLoops, is_counted
+from hloc.codegen.cpu.emitters.convolution.convolution_problem import convolution_of
 from hloc.codegen.cpu.emitters.convolution.feature_vectors import FeatureVectors, features_at_once
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     call_grouped,
@@ -23,7 +24,6 @@ from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
     group_form,
 )
 from hloc.codegen.cpu.emitters.convolution.row_sums import RowSums, fits_row
-from hloc.codegen.cpu.emitters.convolution.windowed_gemm import convolution_of
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan

@@ -1,10 +1,10 @@
-"""Copies of arrays into zeroed memory, padded around and between their elements, as routines.
+"""Copies of arrays to where their elements have other strides, as routines.
 
-    padded(to, from, numbers)
+    padded(to, from, numbers, outer)
 
-`numbers` are: the size of the copy in bytes; the offset of the first element in it; the elements
-per line and their stride; then, slowest dimension first, the size and the strides in array and copy
-of every dimension that counts lines.
+`numbers` are: the elements per line and their stride; then, slowest dimension first, the size and
+the strides in array and copy of every dimension that counts lines. `outer` is the size of the
+slowest of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS, line_words, parts_of
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import SPLIT_BYTES
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_call import number_table
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.cpu.emitters.vector_loads import load_as, store_as
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
@@ -34,8 +34,8 @@ _LISTED_LOOPS = 5
 """Most loops of the listed routines; few programs need more."""
 
 _ELEMENTS: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64}
-_HEAD, _BLOCK_BYTES = 4, 64
-_PARAMETERS = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
+_HEAD, _BLOCK_BYTES = 2, 64
+_PARAMETERS = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers", "i64 %outer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,27 @@ class Lines:
     distance: int
     axes: tuple[Axis, ...]
 
-    def numbers(self, size_bytes: int, first: int) -> list[int]:
-        """Return the integer arguments of the routine; the first element goes to offset `first`."""
+    @property
+    def numbers(self) -> list[int]:
+        """The integer arguments of the routine."""
         rest = [x for axis in self.axes for x in (axis.size, axis.lhs, axis.out)]
-        return [size_bytes, first, self.count, self.distance, *rest]
+        return [self.count, self.distance, *rest]
 
 
-def lines_of(dims: Sequence[int], source: Sequence[int], target: Sequence[int]) -> Lines:
-    """Return the longest lines of an array, given its strides in source and target."""
+def lines_of(
+    dims: Sequence[int], source: Sequence[int], target: Sequence[int], apart: int = 0
+) -> Lines:
+    """Return the longest lines of an array, given its strides in source and target.
+
+    Lines do not run along the `apart` slowest dimensions of more than one element.
+    """
     order = sorted(range(len(dims)), key=lambda d: (-source[d], d))
     order = [d for d in order if dims[d] != 1]
     count, distance = 1, 1
-    if order and source[order[-1]] == 1 and target[order[-1]] != 1:
+    if len(order) > apart and source[order[-1]] == 1 and target[order[-1]] != 1:
         d = order.pop()
         count, distance = dims[d], target[d]
-    while distance == 1 and order and source[order[-1]] == target[order[-1]] == count:
+    while distance == 1 and len(order) > apart and source[order[-1]] == target[order[-1]] == count:
         count *= dims[order.pop()]
     axes = tuple(Axis(dims[d], source[d], 0, target[d]) for d in order)
     return Lines(count, distance, axes)
@@ -70,24 +76,22 @@ def copy_lines(
     k: KernelContext,
     source: IrArray,
     target: IrArray,
-    first: int = 0,
-    size_bytes: int = 0,
     *,
+    outer: IndexValue | None = None,
     splits: bool = False,
 ) -> None:
-    """Clear `target` and copy `source` into it.
+    """Copy `source` into `target`.
 
     Args:
         k: the kernel.
         source: in memory.
         target: its strides are those of the copied elements, which are of its type: that of the
             source, or f32 for a narrower one.
-        first: offset of the first element in `target`.
-        size_bytes: bytes of `target` that are cleared.
+        outer: how much of the slowest dimension of more than one element is copied; None for all.
         splits: the copy holds f32 in parts of bf16: `PART_STEPS` of each part, one after the other.
             Lines are multiples of `PART_STEPS`.
     """
-    lines = lines_of(source.dims, source.strides, target.strides)
+    lines = lines_of(source.dims, source.strides, target.strides, apart=0 if outer is None else 1)
     loops = len(lines.axes)
     if splits:
         routine = splitting_routine(loops, k.target)
@@ -96,8 +100,11 @@ def copy_lines(
     else:
         routine = padding_routine(source.dtype.storage_bytes, loops, k.target)
     k.use(routine)
-    table = number_table(k, lines.numbers(size_bytes, first))
-    k.b.call_routine(routine.name, (target.pointer, source.pointer, table))
+    if outer is None:
+        outer = lines.axes[0].size if lines.axes else 1
+    table = number_table(k, lines.numbers)
+    arrays = target.pointer, source.pointer, table
+    k.b.call_routine(routine.name, arrays, k.math.value(outer))
 
 
 @cache
@@ -122,8 +129,7 @@ def widening_routine(source: DType, loops: int, target: Target) -> Routines:
 
 def _write(w: RoutineWriter, element_bytes: int, loops: int) -> None:
     math, dtype = w.math, _ELEMENTS[element_bytes]
-    size, _, count, distance = (w.offset("%numbers", i) for i in range(_HEAD))
-    w.b.clear(pointer_value("%to"), size.text)
+    count, distance = (w.offset("%numbers", i) for i in range(_HEAD))
     is_run = math.compare("EQ", distance, 1)
     with _all_lines(w, loops) as (source, place):
         line = pointer_value(w.b.address(pointer_value("%from"), dtype, math.value(source)))
@@ -140,13 +146,13 @@ def _all_lines(w: RoutineWriter, loops: int) -> Iterator[tuple[IndexValue, Index
     """Run the region for all lines; yields the first element of each in the array and the copy."""
     math = w.math
     source: IndexValue = 0
-    place: IndexValue = w.offset("%numbers", 1)
+    place: IndexValue = 0
     with ExitStack() as stack:
         for number in range(loops):
             length, step, apart = (
                 w.offset("%numbers", _HEAD + 3 * number + part) for part in range(3)
             )
-            i = stack.enter_context(w.body.loop(0, length))
+            i = stack.enter_context(w.body.loop(0, length if number else argument("%outer")))
             source = math.add(source, math.mul(i, step))
             place = math.add(place, math.mul(i, apart))
         yield source, place
@@ -155,8 +161,7 @@ def _all_lines(w: RoutineWriter, loops: int) -> Iterator[tuple[IndexValue, Index
 def _split(w: RoutineWriter, loops: int) -> None:
     """Write the copy of lines whose elements are split into parts."""
     math, fn = w.math, w.fn
-    w.b.clear(pointer_value("%to"), w.offset("%numbers", 0).text)
-    count, kind = w.offset("%numbers", 2), f"<{PART_STEPS} x i32>"
+    count, kind = w.offset("%numbers", 0), f"<{PART_STEPS} x i32>"
     with _all_lines(w, loops) as (source, place), w.body.loop(0, count, PART_STEPS) as first:
         at = math.moved("%from", math.mul(math.add(source, first), F32.storage_bytes))
         elements = fn.value(f"load {kind}, ptr {at}, align {F32.storage_bytes}")
@@ -170,8 +175,7 @@ def _split(w: RoutineWriter, loops: int) -> None:
 def _widen(w: RoutineWriter, source: DType, loops: int) -> None:
     """Write the copy of lines whose elements are widened, in vectors if they are contiguous."""
     math, lanes = w.math, w.b.target.vector_bits // F32.bits
-    size, _, count, distance = (w.offset("%numbers", i) for i in range(_HEAD))
-    w.b.clear(pointer_value("%to"), size.text)
+    count, distance = (w.offset("%numbers", i) for i in range(_HEAD))
     whole = math.mul(math.div(count, lanes), lanes)
     run = w.b.select(math.compare("EQ", distance, 1), math.value(whole), math.value(0))
     with _all_lines(w, loops) as (first, place):

@@ -16,8 +16,11 @@ from math import prod
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.cpu_plan import CpuPlan
+from hloc.codegen.cpu.emitters.convolution.convolution_problem import Convolution, convolution_of
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import sum_few_features
-from hloc.codegen.cpu.emitters.convolution.padded_input import Padded, further, padded_copy
+from hloc.codegen.cpu.emitters.convolution.padded_copy import further, padded_copy
+from hloc.codegen.cpu.emitters.convolution.padded_input import Padded
+from hloc.codegen.cpu.emitters.convolution.shared_lines import SharedLines, shared_lines
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, reads_parts
@@ -28,24 +31,22 @@ from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm_choice import (
     MIN_ROWS,
     packed_gemm,
 )
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import (
     Axis,
     GemmProblem,
     column_axes,
-    is_in_memory,
     merged,
 )
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import BF16, F16, F32
-from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import aligned_bytes
 from hloc.memory.panels import panel_strides
-from hloc.shapes import ArrayShape, dense_strides
+from hloc.shapes import dense_strides
 
 MAX_GROWTH = 6
 """Largest ratio of a padded copy to the input: the gradient of a convolution with stride 2 grows a
@@ -101,7 +102,8 @@ class WindowedGemm:
     """A convolution as a gemm, and the copy of its input if it needs one.
 
     `in_parts` is the copy where matrix registers multiply parts of elements, `widened` the one in
-    f32 of narrower elements where vectors multiply those.
+    f32 of narrower elements where vectors multiply those. A thread copies only its `shared` lines,
+    if that is not None.
     """
 
     product: PackedGemm
@@ -110,6 +112,7 @@ class WindowedGemm:
     offset: int
     in_parts: Padded | None = None
     widened: Padded | None = None
+    shared: SharedLines | None = None
 
     def widens(self, target: Target) -> bool:
         """True if the machine multiplies f32 instead of narrower elements, which are copied."""
@@ -130,47 +133,20 @@ class WindowedGemm:
 
     def plan(self, emit: Callable[[KernelContext], None], computed_bytes: int = 0) -> CpuPlan:
         """Return the plan of a kernel around the gemm, with scratch memory for operands."""
+        copied = self.shared.repeated(self.padded_bytes) if self.shared else self.padded_bytes
         return CpuPlan(
             emit,
             extent=self.product.pieces,
             scratch_bytes=computed_bytes + self.scratch_bytes,
-            repeated_bytes=computed_bytes + self.padded_bytes + self.product.repeated_bytes,
+            repeated_bytes=computed_bytes + copied + self.product.repeated_bytes,
             choices=lambda target: schedules(self.product_on(target), target),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """A convolution; operands that are computed are row-major."""
-
-    result: ArrayShape
-    lhs: ArrayShape
-    rhs: ArrayShape
-    dims: ConvolutionDimensions
-    window: tuple[WindowDimension, ...]
-    groups: int
-    batch_groups: int
 
 
 def windowed_gemm(inst: Instruction) -> WindowedGemm | None:
     """Return the packed gemm for the root of `inst`; None if that is not supported."""
     c = convolution_of(inst)
     return None if c is None else _windowed_gemm(c)
-
-
-def convolution_of(inst: Instruction) -> Convolution | None:
-    """Return the convolution at the root of `inst`; None for another root, or an empty result."""
-    root = root_of(inst)
-    if root.opcode.name != "convolution" or not root.array.elements:
-        return None
-    lhs, rhs = (
-        o.array if is_in_memory(inst, o) else ArrayShape(o.array.dtype, o.array.dims)
-        for o in root.operands
-    )
-    a = root.attributes
-    window = (a.window or Window()).dimensions
-    groups = a.feature_group_count, a.batch_group_count
-    return Convolution(root.array, lhs, rhs, a.dim_labels, window, *groups)
 
 
 @lru_cache(REMEMBERED)
@@ -212,7 +188,9 @@ def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
     widened = _copy_widened(c, found, padded)
     if widened:
         size = max(size, widened.elements * F32.storage_bytes)
-    return WindowedGemm(found, padded, aligned_bytes(size), offset, in_parts, widened)
+    copy = padded or in_parts or widened
+    shared = shared_lines(c, found, copy) if copy else None
+    return WindowedGemm(found, padded, aligned_bytes(size), offset, in_parts, widened, shared)
 
 
 def _copy_in_parts(c: Convolution, product: PackedGemm, padded: Padded | None) -> Padded | None:
@@ -365,14 +343,13 @@ def write(
     """Emit the copy of the input and the gemm; scratch memory is free from `offset` on."""
     lhs, rhs = operands
     if found.in_parts and reads_parts(found.product, arithmetic_of(found.product, k.target)):
-        lhs = padded_copy(k, lhs, found.in_parts, offset, found.padded_bytes, splits=True)
+        lhs = padded_copy(k, lhs, found.in_parts, offset, splits=True, shared=found.shared)
         moved = found.offset * SPLIT_BYTES // lhs.dtype.storage_bytes
     else:
         dtype = F32 if found.widens(k.target) else lhs.dtype
         copy = found.widened if found.widens(k.target) else found.padded
         if copy:
-            size = copy.elements * dtype.storage_bytes if found.padded else 0
-            lhs = padded_copy(k, lhs, copy, offset, size, dtype)
+            lhs = padded_copy(k, lhs, copy, offset, dtype, shared=found.shared)
         moved = found.offset
     if moved:
         lhs = further(k, lhs, moved)

@@ -7,11 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from hloc.codegen.builder.index import layout_strides
-from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
-    REMEMBERED,
-    Convolution,
-    convolution_of,
-)
+from hloc.codegen.cpu.emitters.convolution.convolution_problem import Convolution, convolution_of
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import REMEMBERED
 from hloc.codegen.cpu.emitters.convolution.winograd_planes import MARGIN
 from hloc.codegen.cpu.emitters.convolution.winograd_writer import (
     RESULTS,
