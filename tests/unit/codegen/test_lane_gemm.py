@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -115,8 +117,36 @@ def test_inner_products_of_less_than_two_vectors(size: int, pieces: int) -> None
 
 def test_columns_that_fill_vectors_are_computed_together() -> None:
     root = parse_text(batch("20", 4, 4, 4)).entry.root
-    assert "@lane_gemm_f32" in emit(root, target=AVX2).text
+    assert "@square_gemm_f32_4_rrr" in emit(root, target=AVX2).text
     assert "@small_gemm_f32" in emit(root, target=NEON).text
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("order", ["{2,1,0}", "{1,2,0}"])
+def test_matrices_of_which_vectors_hold_several(
+    size: int, dtype: str, bits: int, order: str
+) -> None:
+    # LLVM splits vectors that are wider than the machine's.
+    target = replace(narrower(bits), vector_bits=bits)
+    for count, left, right in (("16", 1, 0), ("37", 0, 0), ("19", 1, 1), ("2,17", 0, 1)):
+        text = batch(count, size, size, size, left, right, dtype)
+        if "," not in count:
+            whole = f"{dtype}[{count},{size},{size}]"
+            text = text.replace(f"ROOT r = {whole}", f"ROOT r = {whole}{order}")
+        root = parse_text(text).entry.root
+        lanes = bits // (32 if dtype == "f32" else 64)
+        assert ("@square_gemm" in emit(root, target=target).text) == (size < lanes)
+        arrays = random_arrays(text)
+        (whole_result,) = check_root(text, arrays, target=target, **bounds_of("dot", dtype))
+        (parts,) = check_root(text, arrays, target=target, pieces=2, **bounds_of("dot", dtype))
+        np.testing.assert_array_equal(parts, whole_result)
+
+
+def test_other_squares_have_a_matrix_in_each_lane() -> None:
+    for text in (batch("20", 3, 3, 3), batch("20", 2, 4, 4), batch("20", 5, 5, 5)):
+        assert "@lane_gemm_f32" in emit(parse_text(text).entry.root, target=AVX2).text
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

@@ -37,7 +37,11 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
 )
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, tiles_of
 from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.unpacked import lane_gemm_routine, small_gemm_routine
+from hloc.codegen.cpu.emitters.gemm.unpacked import (
+    lane_gemm_routine,
+    small_gemm_routine,
+    square_gemm_routine,
+)
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import MAX_ROWS as STREAM_ROWS
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import unrolls
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming_routine import stream_routines
@@ -178,6 +182,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     inner_product_routines,
     small_gemm_routine.listed_routines,
     lane_gemm_routine.listed_routines,
+    square_gemm_routine.listed_routines,
     fft_routines.listed_routines,
     first_pass.listed_routines,
     plain_reduction.listed_routines,

@@ -1,6 +1,7 @@
 """Many tiny gemms, such as rotations and products of Jacobians: one in each lane of a vector.
 
-In vectors along the columns, matrices of 3x3 leave most lanes empty.
+In vectors along the columns, matrices of 3x3 leave most lanes empty. Those of 2x2 and 4x4 fill
+vectors as they lie.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import (
     part_of,
     small_gemm,
 )
+from hloc.codegen.cpu.emitters.gemm.unpacked.square_gemm_routine import (
+    SquareForm,
+    shares_vectors,
+    square_gemm_routine,
+)
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_inner, swapped
+from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
 
@@ -94,6 +101,27 @@ class LaneGemm:
         return self.outer[0].size if self.outer else self.batch.size // _GROUP
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The integer arguments of the routine after the number of batches."""
+        batch, row, column, depth = self.batch, self.row, self.column, self.depth
+        return (
+            *(row.size, column.size, depth.size),
+            *self.sizes,
+            *(batch.lhs, batch.rhs, batch.out),
+            *(row.lhs, depth.lhs, column.rhs, depth.rhs, row.out, column.out),
+        )
+
+    def square(self, target: Target) -> SquareForm | None:
+        """Return the form for matrices that follow each other and of which vectors hold several."""
+        size = self.row.size
+        steps = (self.batch.lhs, self.batch.rhs, self.batch.out)
+        is_square = size == self.column.size == self.depth.size and steps == self.sizes
+        if not is_square or not shares_vectors(self.dtype, size, target):
+            return None
+        by_rows = self.depth.lhs == 1, self.column.rhs == 1, self.column.out == 1
+        return SquareForm(self.dtype, size, *by_rows)
+
+    @property
     def scratch_bytes(self) -> int:
         """Memory for a tile of each matrix."""
         return sum(self.sizes) * _VECTOR_BYTES
@@ -160,20 +188,19 @@ def emit_tiny(k: KernelContext, p: LaneGemm, arrays: Sequence[IrArray], offset: 
         return
     batch = p.batch
     first, batches = (0, batch.size) if p.outer else p.part(k)
-    routine = lane_gemm_routine(p.dtype, k.target)
+    square = p.square(k.target)
+    routine = (
+        square_gemm_routine(square, k.target) if square else lane_gemm_routine(p.dtype, k.target)
+    )
     k.use(routine)
     start = tuple(k.math.mul(first, step) for step in (batch.lhs, batch.rhs, batch.out))
-    scratch = k.b.offset_pointer(k.scratch, offset)
     with outer_loops(k, p.outer, start, shared=True) as at:
         places = [
             k.b.address(array.pointer, array.dtype, k.math.value(x))
             for array, x in zip((lhs, rhs, k.output), at, strict=True)
         ]
-        numbers = (
-            batches,
-            *(p.row.size, p.column.size, p.depth.size),
-            *p.sizes,
-            *(batch.lhs, batch.rhs, batch.out),
-            *(p.row.lhs, p.depth.lhs, p.column.rhs, p.depth.rhs, p.row.out, p.column.out),
-        )
-        k.b.call_routine(routine.name, [*places, scratch], *numbers)
+        if square:
+            k.b.call_routine(routine.name, places, k.math.value(batches))
+        else:
+            scratch = k.b.offset_pointer(k.scratch, offset)
+            k.b.call_routine(routine.name, [*places, scratch], batches, *p.numbers)
