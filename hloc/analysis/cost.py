@@ -137,6 +137,8 @@ def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
         return body.times(elements_of(inst.operands[-1].shape))
     if name == "sort":
         return body.times(_comparisons(inst))
+    if name == "fft":
+        return Cost(_butterflies(inst))
     return Cost(inst.opcode.flops * elements)
 
 
@@ -157,6 +159,16 @@ def _convolution_depth(inst: Instruction) -> int:
     if labels is None or not kernel.elements:
         return 0
     return int(kernel.elements // kernel.dims[labels.kernel_output_feature])
+
+
+def _butterflies(inst: Instruction) -> int:
+    """Return 5 n log2 n for each transform of n complex elements, of real ones half of that.
+
+    That is the radix-2 algorithm of Cooley and Tukey, the usual measure.
+    """
+    arrays = inst.array, inst.operands[0].array
+    elements = min(array.elements for array in arrays if array.dtype.is_complex)
+    return round(5 * elements * log2(max(prod(inst.attributes.fft_length), 1)))
 
 
 def _comparisons(inst: Instruction) -> int:

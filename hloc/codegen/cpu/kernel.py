@@ -128,7 +128,7 @@ def emit_kernel(
     planned = _planned(request)
     if choice is None and isinstance(planned.plan, CpuPlan):
         choice = planned.plan.usual(target)
-    estimate = estimate_of(inst)
+    estimate = replace(estimate_of(inst), measured=planned.plan.nanoseconds)
     if with_lanes:
         side_by_side = _side_by_side(request, name, target, stack_bytes, estimate, is_repeated)
         if side_by_side is not None:

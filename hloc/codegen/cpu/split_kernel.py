@@ -85,15 +85,24 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The estimated nanoseconds of a kernel on one thread: for its memory, and its arithmetic."""
+    """The estimated nanoseconds of a kernel on one thread: for its memory, and its arithmetic.
+
+    `measured` is for arithmetic whose time its emitter knows.
+    """
 
     moving: int
     computing: int
+    measured: int = 0
 
     @property
     def nanoseconds(self) -> int:
         """All of it."""
-        return self.moving + self.computing
+        return self.moving + self.computing + self.measured
+
+    @property
+    def weight(self) -> int:
+        """What decides whether threads share the kernel, in nanoseconds."""
+        return self.moving + _COMPUTING_WEIGHT * self.computing + self.measured
 
 
 def split_of(plan: KernelPlan[Any], estimate: Estimate) -> Split | None:
@@ -104,8 +113,7 @@ def split_of(plan: KernelPlan[Any], estimate: Estimate) -> Split | None:
         estimate: of its time.
     """
     extent, nanoseconds = plan.extent, estimate.nanoseconds
-    weight = estimate.moving + _COMPUTING_WEIGHT * estimate.computing
-    if extent < 2 or weight < MIN_NANOSECONDS:
+    if extent < 2 or estimate.weight < MIN_NANOSECONDS:
         return None
     grain = _grain(nanoseconds / extent)
     if extent <= grain:

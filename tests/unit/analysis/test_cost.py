@@ -29,6 +29,14 @@ def cost_of(body: str, extra: str = "") -> Cost:
             "dimensions={1}, to_apply=sum",
             Cost(32, 0, 132, 32),
         ),
+        (
+            "x = c64[3,8] parameter(0); ROOT r = c64[3,8] fft(x), fft_type=FFT, fft_length={8}",
+            Cost(360, 0, 192, 192),
+        ),
+        (
+            "x = f32[3,8] parameter(0); ROOT r = c64[3,5] fft(x), fft_type=RFFT, fft_length={8}",
+            Cost(225, 0, 96, 120),
+        ),
         ("x = f32[1000] parameter(0); ROOT r = f32[2] slice(x), slice={[0:2]}", Cost(0, 0, 8, 8)),
     ],
 )
