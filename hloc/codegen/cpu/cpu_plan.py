@@ -49,8 +49,10 @@ class CpuPlan(KernelPlan[KernelContext]):
         rows_in_lanes: the plan that computes rows side by side, one in each lane of a vector, None
             where that is slower or impossible. Operands and results share no memory; the scratch
             memory is that of this plan.
+        apart: the plan if operands and results share no memory, None for this one.
     """
 
     choices: Callable[[Target], tuple[Hashable, ...]] = _one
     usual: Callable[[Target], Hashable] = _unknown
     rows_in_lanes: Callable[[Target], KernelPlan[KernelContext] | None] = _never
+    apart: KernelPlan[KernelContext] | None = None

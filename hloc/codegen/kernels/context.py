@@ -179,9 +179,23 @@ class KernelContext:
         for declaration in routines.declarations:
             self.fn.declare(declaration)
 
-    def copy_array(self, operand: Instruction, output: IrArray) -> None:
-        """Write all elements of `operand` to `output`, which has the same sizes."""
-        with self.body.nest(output.dims, loop_order(operand.array)) as at:
+    def copy_array(
+        self,
+        operand: Instruction,
+        output: IrArray,
+        order: Sequence[int] = (),
+        first_range: tuple[IndexValue, IndexValue] | None = None,
+    ) -> None:
+        """Write the elements of `operand` to `output`, which has the same sizes.
+
+        Args:
+            operand: of the kernel.
+            output: in memory.
+            order: of the loops, outermost first; empty for that of the operand in memory.
+            first_range: what of the outermost dimension is written, None for all.
+        """
+        order = order or loop_order(operand.array)
+        with self.body.nest(output.dims, order, first_range) as at:
             index = tuple(at)
             output.store(self.math, index, self.read(operand, index))
 

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tolerance import bounds
-from tests.unit.codegen.harness import Array, check_root, module_text, random_arrays
+from tests.unit.codegen.harness import (
+    Array,
+    check_root,
+    emit,
+    module_text,
+    parse_text,
+    random_arrays,
+)
 
 CASES = {
     "transpose": (["f32[3,5,7]"], "f32[7,3,5] transpose(p0), dimensions={2,0,1}"),
@@ -91,6 +98,32 @@ def test_dynamic_update_slice(aliased: tuple[int | None], row: int, column: int)
     )
     arrays = [*random_arrays(text)[:2], *_at(row, column)]
     check_root(text, arrays, aliased=aliased)
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 8])
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (7, -3), (3, 99), (5, 4)])
+@pytest.mark.parametrize("layouts", [("", ""), ("{0,1}", "{0,1}"), ("{0,1}", "")])
+def test_threads_copy_the_operand_of_an_update(
+    pieces: int, row: int, column: int, layouts: tuple[str, str]
+) -> None:
+    operand, update = layouts
+    text = module_text(
+        [f"f32[8,9]{operand}", f"f32[4,3]{update}", "s32[]", "s32[]"],
+        f"f32[8,9]{operand} dynamic-update-slice(p0, p1, p2, p3)",
+    )
+    arrays = [*random_arrays(text)[:2], *_at(row, column)]
+    check_root(text, arrays, pieces=pieces)
+
+
+def test_only_copies_of_operands_are_shared() -> None:
+    """An update in place takes no longer than its own elements."""
+    text = module_text(
+        ["f32[64,64,512]", "f32[64,1,512]", "s32[]"],
+        "f32[64,64,512] dynamic-update-slice(p0, p1, p2, p2, p2)",
+    )
+    root = parse_text(text).entry.root
+    assert emit(root).split is not None
+    assert emit(root, aliased=(0,)).split is None
 
 
 @pytest.mark.parametrize("aliased", [(None,), (0,)])
