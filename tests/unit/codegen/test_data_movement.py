@@ -107,12 +107,32 @@ def test_threads_copy_the_operand_of_an_update(
     pieces: int, row: int, column: int, layouts: tuple[str, str]
 ) -> None:
     operand, update = layouts
-    text = module_text(
-        [f"f32[8,9]{operand}", f"f32[4,3]{update}", "s32[]", "s32[]"],
-        f"f32[8,9]{operand} dynamic-update-slice(p0, p1, p2, p3)",
-    )
-    arrays = [*random_arrays(text)[:2], *_at(row, column)]
-    check_root(text, arrays, pieces=pieces)
+    for size in ("4,3", "1,3", "4,1", "1,1"):
+        text = module_text(
+            [f"f32[8,9]{operand}", f"f32[{size}]{update}", "s32[]", "s32[]"],
+            f"f32[8,9]{operand} dynamic-update-slice(p0, p1, p2, p3)",
+        )
+        root = parse_text(text).entry.root
+        arrays = [*random_arrays(text)[:2], *_at(row, column)]
+        check_root(text, arrays, pieces=min(pieces, emit(root).extent))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [(300, 400), (1, 699), (699, 1), (200, 0, 300, 1, 199)])
+@pytest.mark.parametrize("end", ["100]", "50,2]", "100]{0,1}"])
+def test_threads_share_what_is_joined(pieces: int, rows: tuple[int, ...], end: str) -> None:
+    arguments = ", ".join(f"p{i}" for i in range(len(rows)))
+    root = f"f32[{sum(rows)},{end} concatenate({arguments}), dimensions={{0}}"
+    text = module_text([f"f32[{row},{end}" for row in rows], root)
+    assert emit(parse_text(text).entry.root).extent > 1
+    check_root(text, random_arrays(text), pieces=pieces)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_threads_share_vectors_that_are_joined(pieces: int) -> None:
+    root = "f32[70000] concatenate(p0, p1), dimensions={0}"
+    text = module_text(["f32[69999]", "f32[1]"], root)
+    check_root(text, random_arrays(text), pieces=pieces)
 
 
 def test_only_copies_of_operands_are_shared() -> None:

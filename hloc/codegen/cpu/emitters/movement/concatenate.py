@@ -7,6 +7,7 @@ written from beginning to end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -24,12 +25,16 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
 
+_SHARED_BYTES = 1 << 18
+"""Fewest bytes of a result for which threads share the concatenated dimension: the bounds of loops
+are then known only when they run."""
+
 _WORTH_LANES = 8
 """Time of a function such as exp of one element, that of moving one between lanes being 1."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a concatenate; threads share the outermost dimension unless it is concatenated.
+    """Plan a concatenate; threads share its outermost dimension.
 
     If the operands have boundaries along another dimension, the loop emitter takes the instruction,
     as it splits the loops of both.
@@ -38,9 +43,12 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     around = _around(root)
     if any(boundaries(inst, dim) for dim in around):
         return None
-    extent = root.array.dims[around[0]] if around else 1
+    along = None if around or root.array.size_bytes < _SHARED_BYTES else _dim(root)
+    shared = around[0] if around else along
+    extent = 1 if shared is None else root.array.dims[shared]
     rows_in_lanes = partial(_plan_rows_in_lanes, inst, around, extent)
-    return CpuPlan(partial(_emit, around), extent, rows_in_lanes=rows_in_lanes)
+    emit = partial(_emit, around) if along is None else _emit_along
+    return CpuPlan(emit, extent, rows_in_lanes=rows_in_lanes)
 
 
 def _plan_rows_in_lanes(
@@ -64,13 +72,18 @@ def _plan_rows_in_lanes(
 
 def _parts(root: Instruction, around: list[int]) -> Iterator[_Part]:
     """Yield the places of the operands in the result."""
-    (dim,) = root.attributes.dimensions
-    first = 0
+    dim, first = _dim(root), 0
     for operand in root.operands:
         shape = operand.array.with_layout(root.array.layout)
         inner = [dim for dim in loop_order(shape) if dim not in around]
         yield _Part(operand, dim, first, inner)
         first += operand.array.dims[dim]
+
+
+def _dim(root: Instruction) -> int:
+    """Return the concatenated dimension."""
+    (dim,) = root.attributes.dimensions
+    return int(dim)
 
 
 def _elements(inst: Instruction, around: list[int]) -> int:
@@ -84,8 +97,7 @@ def _has_functions(operand: Instruction) -> bool:
 
 def _around(root: Instruction) -> list[int]:
     """Return the dimensions with loops around all operands, slowest first."""
-    order = loop_order(root.array)
-    (dim,) = root.attributes.dimensions
+    order, dim = loop_order(root.array), _dim(root)
     return order[: order.index(dim)] if dim in order else order
 
 
@@ -100,6 +112,17 @@ def _emit(around: list[int], k: KernelContext) -> None:
             else:
                 k.is_final = False
                 part.write(k, outer)
+    mark_final(k)
+
+
+def _emit_along(k: KernelContext) -> None:
+    """Write what of each operand lies in the kernel's part of the concatenated dimension."""
+    k.is_final = False
+    for part in _parts(k.root, []):
+        within = [k.math.sub(x, part.first) for x in (k.begin, k.end)]
+        first, last = (k.math.clamp(x, part.operand.array.dims[part.dim]) for x in within)
+        loops = [part.dim, *(d for d in part.inner if d != part.dim)]
+        replace(part, inner=loops).write(k, [0] * k.root.array.rank, (first, last))
     mark_final(k)
 
 
@@ -141,10 +164,18 @@ class _Part:
             and _has_functions(self.operand)
         )
 
-    def write(self, k: KernelContext, outer: Sequence[IndexValue]) -> None:
-        """Write the elements at one index of the dimensions around all operands."""
+    def write(
+        self,
+        k: KernelContext,
+        outer: Sequence[IndexValue],
+        first_range: tuple[IndexValue, IndexValue] | None = None,
+    ) -> None:
+        """Write the elements at one index of the dimensions around all operands.
+
+        `first_range` is what of the outermost other dimension is written, None for all.
+        """
         index = list(outer)
-        with k.body.nest(self.operand.array.dims, self.inner) as at:
+        with k.body.nest(self.operand.array.dims, self.inner, first_range) as at:
             for dim in self.inner:
                 index[dim] = at[dim]
             self.store(k, index, k.read(self.operand, tuple(index)))

@@ -23,7 +23,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     root = root_of(inst)
     operand, update = root.operands[:2]
     slowest = loop_order(root.array)[:1]
-    if not slowest or slowest[0] == loop_order(update.array)[-1]:
+    if not _inner(update, slowest):
         return KernelPlan(_emit)
     # The cost of the instruction alone is that of the update in place.
     copied = 0 if inst.is_a("fusion") else moved_nanoseconds(2 * operand.array.size_bytes)
@@ -58,8 +58,12 @@ def _emit_apart(k: KernelContext) -> None:
     k.copy_array(operand, k.output, order, (k.begin, k.end))
     within = [k.math.sub(x, first[slowest]) for x in (k.begin, k.end)]
     begin, end = (k.math.clamp(x, update.array.dims[slowest]) for x in within)
-    others = [d for d in loop_order(update.array) if d != slowest]
-    _write_rows(k, first, [slowest, *others], (begin, end))
+    _write_rows(k, first, [slowest, *_inner(update, [slowest])], (begin, end))
+
+
+def _inner(update: Instruction, slowest: Sequence[int]) -> list[int]:
+    """Return the loops over an update inside of that over `slowest`, outermost first."""
+    return [d for d in loop_order(update.array) if d not in slowest] if slowest else []
 
 
 def _write_rows(
