@@ -130,7 +130,8 @@ def emit_kernel(
         choice = planned.plan.usual(target)
     if isinstance(planned.plan, CpuPlan) and planned.plan.apart and not _is_in_place(request):
         planned = replace(planned, plan=planned.plan.apart)
-    estimate = replace(estimate_of(inst), measured=planned.plan.nanoseconds)
+    estimate = estimate_of(inst, in_place=_is_in_place(request))
+    estimate = replace(estimate, measured=planned.plan.nanoseconds)
     if with_lanes:
         side_by_side = _side_by_side(request, name, target, stack_bytes, estimate, is_repeated)
         if side_by_side is not None:

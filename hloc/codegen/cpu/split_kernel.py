@@ -11,6 +11,7 @@ from typing import Any
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.epilogue import PRODUCTS
+from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -132,10 +133,11 @@ def split_of(plan: KernelPlan[Any], estimate: Estimate) -> Split | None:
     return Split(grain, least, -(-extent // least), nanoseconds)
 
 
-def estimate_of(inst: Instruction) -> Estimate:
+def estimate_of(inst: Instruction, *, in_place: bool = False) -> Estimate:
     """Estimate the time of one thread for the kernel of `inst`.
 
     The constants do not depend on the machine, so that parts are the same on all machines.
+    `in_place` says that a result shares the memory of an operand.
     """
 
     def called(computation: Computation) -> Cost:
@@ -146,6 +148,9 @@ def estimate_of(inst: Instruction) -> Estimate:
     is_product = any(member.is_a(*PRODUCTS) for member in members)
     flops_per_nanosecond = _PRODUCT_FLOPS_PER_NANOSECOND if is_product else _FLOPS_PER_NANOSECOND
     moved = min(cost.bytes, cost.bytes_written + _read_bytes(inst))
+    root = root_of(inst)
+    if in_place and root.is_a("dynamic-update-slice"):
+        moved = min(moved, 2 * root.operands[1].array.size_bytes)
     return Estimate(
         moved_nanoseconds(moved),
         cost.flops // flops_per_nanosecond + cost.transcendentals // _FUNCTIONS_PER_NANOSECOND,

@@ -143,7 +143,9 @@ def test_only_copies_of_operands_are_shared() -> None:
     )
     root = parse_text(text).entry.root
     assert emit(root).split is not None
-    assert emit(root, aliased=(0,)).split is None
+    in_place = emit(root, aliased=(0,))
+    assert in_place.split is None
+    assert in_place.nanoseconds * 64 <= emit(root).nanoseconds
 
 
 @pytest.mark.parametrize("aliased", [(None,), (0,)])
