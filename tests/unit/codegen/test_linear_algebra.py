@@ -7,10 +7,11 @@ import pytest
 
 from hloc import driver
 from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.llvm.target import target_for
 from hloc.dtypes import DTYPES
 from hloc.runtime.executable import Executable
 from tests.tolerance import bounds
-from tests.unit.codegen.harness import check_root, module_text, random_arrays
+from tests.unit.codegen.harness import check_root, emit, module_text, parse_text, random_arrays
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8, 15, 17, 31, 64, 127, 360])
@@ -48,6 +49,33 @@ def test_rows_side_by_side(part: str, whole: str, rows: int, n: int) -> None:
         root = f"{result} fft(p0), fft_type={kind}, fft_length={{{n}}}"
         text = module_text([source], root)
         check_root(text, random_arrays(text), **bounds("f32 sum"), level=1)
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT"])
+@pytest.mark.parametrize("dtype", ["c64", "c128"])
+@pytest.mark.parametrize(
+    ("dims", "lengths", "beside"),
+    [
+        ("12,40", "12,40", True),
+        ("15,21", "15,21", True),  # some columns are left over
+        ("3,9,16", "9,16", True),
+        ("3,9,17", "9,17", True),  # some columns of one vector lie in two matrices
+        ("5,6,32", "5,6,32", True),
+        ("20,3", "20,3", False),  # fewer columns than lanes
+    ],
+)
+def test_columns_side_by_side(
+    dims: str, lengths: str, dtype: str, kind: str, *, beside: bool
+) -> None:
+    root = f"{dtype}[{dims}] fft(p0), fft_type={kind}, fft_length={{{lengths}}}"
+    text = module_text([f"{dtype}[{dims}]"], root)
+    if dtype == "c64":
+        kernel = emit(parse_text(text).entry.root, target=target_for("x86_64", "haswell"))
+        names = {routine.name for routine in kernel.routines}
+        assert any(name.endswith("columns_in") for name in names) == beside
+        assert any(name.endswith("columns_out") for name in names) == beside
+    check_root(text, random_arrays(text), **bounds("f32 sum"))
+    check_root(text, random_arrays(text), aliased=(0,), **bounds("f32 sum"))
 
 
 @pytest.mark.parametrize("rows", [64, 1])

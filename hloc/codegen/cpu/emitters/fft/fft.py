@@ -48,9 +48,10 @@ _PIECE = 16
 _BLOCK = 16
 """Elements of a row that are loaded or stored before those of the next row."""
 
-_VECTORS, _STRIDED, _ELEMENTS = "vectors", "strided", "elements"
-"""Ways to load and store rows: contiguous ones by blocks of vectors (`row_transfer`), those whose
-elements have one stride by a routine for single elements, others by code of this kernel."""
+_VECTORS, _COLUMNS, _STRIDED, _ELEMENTS = "vectors", "columns", "strided", "elements"
+"""Ways to load and store rows: contiguous ones by blocks of vectors (`row_transfer`), those that
+lie side by side by vectors of all rows (`column_transfer`), others whose elements have one stride
+by a routine for single elements, what is left by code of this kernel."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -110,7 +111,7 @@ class _RowPlan:
         whole: every lane always has a row; some rows are transformed twice.
         halves: pairs of elements of a real row are read as complex numbers.
         joins: a real row is the result of a transform of half its length.
-        load, store: `_VECTORS`, `_STRIDED` or `_ELEMENTS`.
+        load, store: `_VECTORS`, `_COLUMNS`, `_STRIDED` or `_ELEMENTS`.
     """
 
     a: Axis
@@ -197,16 +198,22 @@ class _Writer(RowPasses):
             whole=whole,
             halves=halves,
             joins=array is not None and self._joins(array, target, axis, n),
-            load=self._way(array, axis, dims[axis], whole),
-            store=self._way(target, axis, target.dims[axis], whole),
+            load=self._way(array, (axis, *others), dims[axis], whole),
+            store=self._way(target, (axis, *others), target.dims[axis], whole),
         )
 
-    def _way(self, array: IrArray | None, axis: int, size: int, whole: bool) -> str:
-        """Return how rows of `size` elements of an array are loaded or stored."""
+    def _way(self, array: IrArray | None, order: Sequence[int], size: int, whole: bool) -> str:
+        """Return how rows of `size` elements of an array are loaded or stored.
+
+        `order` is their dimension, then those that tell rows apart.
+        """
+        axis, *others = order
         if array is None:
             return _ELEMENTS
         if whole and self.has_vectors(array, axis, size):
             return _VECTORS
+        if self.has_columns(array, axis, size, others):
+            return _COLUMNS
         return _STRIDED if self.is_strided(array, axis, size) else _ELEMENTS
 
     def _joins(self, array: IrArray, target: IrArray, axis: int, n: int) -> bool:
@@ -256,6 +263,12 @@ class _Writer(RowPasses):
                 self._load_element(p, place, i, lane)
         elif p.load == _VECTORS:
             self.vectors_in(p.array, place, p.a, p.halves)
+        elif p.load == _COLUMNS:
+            are_beside = self.are_beside(p.array, place, width)
+            with self.body.when(are_beside):
+                self.columns_in(p.array, place, p.a.axis)
+            with self.body.when(self.b.not_(are_beside)):
+                self.gathered(p.array, place, p.a.axis, width, p.halves)
         else:
             self.gathered(p.array, place, p.a.axis, width, p.halves)
 
@@ -264,6 +277,12 @@ class _Writer(RowPasses):
         target, along = p.target, (p.a.axis, p.a.n)
         if p.store == _VECTORS:
             self.vectors_out(rows, target, place, along, p.joins)
+        elif p.store == _COLUMNS:
+            are_beside = self.are_beside(target, place, width)
+            with self.body.when(are_beside):
+                self.columns_out(rows, target, place, along)
+            with self.body.when(self.b.not_(are_beside)):
+                self.scattered(rows, target, place, along, width, p.joins)
         elif p.store == _STRIDED:
             self.scattered(rows, target, place, along, width, p.joins)
         else:

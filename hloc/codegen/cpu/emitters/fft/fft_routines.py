@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hloc.codegen.cpu.emitters.fft.column_transfer import columns_in_routine, columns_out_routine
 from hloc.codegen.cpu.emitters.fft.factor_pass import pass_routine
 from hloc.codegen.cpu.emitters.fft.interleaved_rows import RowForm, form_of_rows
 from hloc.codegen.cpu.emitters.fft.odd_pass import odd_pass_routine
@@ -55,6 +56,9 @@ def _listed_for(form: RowForm) -> Iterator[Routines]:
             yield store_routine(form, pairs)
         yield gather_routine(form, pairs)
         yield scatter_routine(form, pairs)
+    if form.lanes > 1:
+        yield columns_in_routine(form)
+        yield columns_out_routine(form)
     for conjugate in (False, True):
         yield multiply_routine(form, conjugate)
     yield real_spectrum_routine(form)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.fft.column_transfer import columns_in_routine, columns_out_routine
 from hloc.codegen.cpu.emitters.fft.interleaved_rows import Rows, form_of_rows
 from hloc.codegen.cpu.emitters.fft.row_transfer import (
     gather_routine,
@@ -101,6 +102,45 @@ class RowCalls:
             (*self.parts_of(rows), target.pointer, self._starts(target, place)),
             *(self._floats(target, axis), self._scale(n)),
         )
+
+    # ---------------------------------------------------------------- rows side by side
+
+    def has_columns(self, array: IrArray, axis: int, size: int, others: Sequence[int]) -> bool:
+        """True if rows of `size` complex numbers lie side by side, most of them in vectors.
+
+        `others` are the dimensions that tell rows apart, the slowest first.
+        """
+        if not others or not array.dtype.is_complex or self.lanes < 2:
+            return False
+        is_beside = array.strides[others[-1]] == 1 and array.dims[others[-1]] >= self.lanes
+        return is_beside and self.is_strided(array, axis, size)
+
+    def are_beside(self, array: IrArray, place: RowPlace, width: IndexValue) -> Value:
+        """Return whether there is a row for each lane, and none lies apart from the others."""
+        m = self.math
+        first, last = (m.linear(place(lane)(0), array.strides) for lane in (0, self.lanes - 1))
+        is_run = m.compare("EQ", m.sub(last, first), self.lanes - 1)
+        return self.b.and_(is_run, m.compare("EQ", width, self.lanes))
+
+    def columns_in(self, array: IrArray, place: RowPlace, axis: int) -> None:
+        """Load rows."""
+        pointers = self._column(array, place), *self.parts_of(self.rows[0])
+        routine = columns_in_routine(self.form)
+        self.call(routine, pointers, array.dims[axis], 2 * array.strides[axis])
+
+    def columns_out(
+        self, rows: Rows, target: IrArray, place: RowPlace, along: tuple[int, int]
+    ) -> None:
+        """Write rows along dimension `along[0]`, which has `along[1]` elements."""
+        axis, n = along
+        pointers = *self.parts_of(rows), self._column(target, place)
+        numbers = target.dims[axis], 2 * target.strides[axis], self._scale(n)
+        self.call(columns_out_routine(self.form), pointers, *numbers)
+
+    def _column(self, array: IrArray, place: RowPlace) -> Value:
+        """Return the pointer to the first row."""
+        start = self.math.mul(self.math.linear(place(0)(0), array.strides), 2)
+        return self.b.moved(array.pointer, self.part, self.math.value(start))
 
     # ---------------------------------------------------------------- rows by elements
 
