@@ -29,7 +29,9 @@ def may_overwrite(inst: Instruction, number: int, index: ShapeIndex) -> bool:
         return number == 0 and same_storage(inst.operands[0].shape, inst.shape)
     if opcode == "scatter":
         return _is_scatter_pair(inst, number, index)
-    return (inst.opcode.elementwise or opcode == "copy") and same_storage(
+    if opcode == "fft" and len(inst.attributes.fft_length) > 1:
+        return False  # a later dimension reads what an earlier one has written
+    return (inst.opcode.elementwise or opcode in ("copy", "fft")) and same_storage(
         inst.operands[number].shape, inst.shape
     )
 

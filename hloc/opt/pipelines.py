@@ -89,12 +89,13 @@ dimension numbers, groups and types; none measured faster. They run with `--pass
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Moves reshapes, transposes, converts and slices to where they cost least; layouts."""
 
-_SPLIT_K = "split-k-gemm-rewriter"
-"""Only for CPUs, as `split-reduction-rewriter`: kernels for GPUs split sums themselves."""
+_SPLIT_K, _SPLIT_FFT = "split-k-gemm-rewriter", "split-fft-rewriter"
+"""Only for CPUs, as `split-reduction-rewriter`: kernels for GPUs split such work themselves."""
 
 _FUSE = (
     "short-rows-layout",
     _SPLIT_K,
+    _SPLIT_FFT,
     "attention-fusion",
     "fusion",
     "dce",
@@ -244,6 +245,8 @@ ORDER: tuple[Before, ...] = (
     Before("layout-assignment", "short-rows-layout", "it takes the layouts of dots as they are"),
     Before("short-rows-layout", "fusion", "instructions inside a fusion are in no group"),
     Before("layout-assignment", "split-k-gemm-rewriter", "it splits matrices in row-major order"),
+    Before("layout-assignment", "split-fft-rewriter", "its transposes are layouts"),
+    Before("split-fft-rewriter", "fusion", "a transform in a fusion is not seen"),
     Before("split-k-gemm-rewriter", "fusion", "its sums join the kernels that read them"),
     Before("multi-output-fusion", "split-reduction-rewriter", "sums of one array are one kernel"),
     Before("call-inliner", "while-loop-simplifier", "a call reads all of the state it is handed"),
@@ -288,6 +291,6 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
         names = tuple(
             "long-window-rewriter" if name == _WINDOWS else name
             for name in names
-            if name not in (_SPARSE_UPDATE, _SPLIT_K)
+            if name not in (_SPARSE_UPDATE, _SPLIT_K, _SPLIT_FFT)
         )
     return Pipeline.known(",".join(names))

@@ -63,6 +63,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "rng-expander",
         "scan-expander",
         "sparse-convolution-expander",
+        "split-fft-rewriter",
     ),
     "hloc.opt.fusion": (
         "convert-operand-fusion",

@@ -82,6 +82,20 @@ def test_threads_share_batches_that_take_long() -> None:
 FFT = "c64[64,2049] fft(p0), fft_type=RFFT, fft_length={4096}"
 
 
+@pytest.mark.parametrize("kind", ["FFT", "RFFT"])
+def test_threads_share_transforms_along_two_dimensions(kind: str) -> None:
+    source, columns = ("c64", 500) if kind == "FFT" else ("f32", 251)
+    root = f"c64[200,{columns}] fft(p0), fft_type={kind}, fft_length={{200,500}}"
+    text = module_text([f"{source}[200,500]"], root)
+    assert _threads_share(text)
+    arrays = random_arrays(text)
+    whole = hloc.compile(text, disabled_passes=("split-fft-rewriter",))
+    results = [np.asarray(whole(*arrays)[0])]
+    results += [np.asarray(hloc.compile(text, threads=n)(*arrays)[0]) for n in (1, 2, 3)]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+
+
 def _threads_share(text: str) -> bool:
     executable = driver.compile_module(text, driver.make_options(2, "cpu", {"threads": 2}))
     assert isinstance(executable, Executable)

@@ -120,6 +120,8 @@ def test_several_results(body: str, shape: str, expected: set[tuple[int, tuple[i
         ("f32[8] reverse(p), dimensions={0}", set()),
         ("f32[8] sort(p), dimensions={0}, to_apply=less", set()),
         ("f32[8] copy(p)", {(0, ())}),
+        # rows of f32 have other sizes than their spectrum
+        ("c64[5] fft(p), fft_type=RFFT, fft_length={8}", set()),
     ],
 )
 def test_single_instructions(line: str, expected: set[tuple[int, tuple[int, ...]]]) -> None:
@@ -149,3 +151,10 @@ def test_a_copy_that_transposes_is_not_in_place() -> None:
         }"""
     )
     assert found == set()
+
+
+def test_a_transform_reads_a_row_before_it_writes_it() -> None:
+    text = "HloModule m\nENTRY e {\n  p = c64[4,8] parameter(0)\n"
+    text += "  ROOT r = c64[4,8] fft(p), fft_type=FFT, fft_length={LENGTH}\n}"
+    assert pairs(text.replace("LENGTH", "8")) == {(0, ())}
+    assert pairs(text.replace("LENGTH", "4,8")) == set()

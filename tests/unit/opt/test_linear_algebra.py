@@ -1,10 +1,10 @@
-"""Loops of instructions solve and decompose what the opcodes do."""
+"""Loops of instructions solve and decompose what the opcodes do; transforms are split."""
 
 import numpy as np
 import pytest
 
 import hloc
-from fuzz.cases.structured import cholesky, triangular_solve
+from fuzz.cases.structured import cholesky, fft, triangular_solve
 from hloc.opt.pipeline import Pipeline
 from tests.tolerance import bounds
 from tests.unit.opt.theme_checks import check_many
@@ -16,6 +16,10 @@ def test_triangular_systems_have_the_same_solution() -> None:
 
 def test_factors_are_the_same() -> None:
     check_many("cholesky-expander", cholesky, "table", examples=30)
+
+
+def test_transforms_along_one_dimension_after_the_other_are_the_same() -> None:
+    check_many("split-fft-rewriter{min-bytes=1}", fft, examples=60)
 
 
 FACTOR = """
