@@ -10,6 +10,8 @@ import pytest
 import hloc
 from hloc import driver
 from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.cpu.emitters.linalg.linalg import CUBE_NANOSECONDS
+from hloc.codegen.kernels.linalg.algorithm import ALGORITHMS
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import module_text, random_arrays, run_instruction
 from tests.unit.codegen.harness import parse_text as parsed
@@ -77,6 +79,10 @@ def test_threads_share_batches_that_take_long() -> None:
     for other in results[1:]:
         for x, y in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+def test_the_time_of_every_algorithm_is_estimated() -> None:
+    assert {name.partition("-")[0] for name in ALGORITHMS} == set(CUBE_NANOSECONDS)
 
 
 FFT = "c64[64,2049] fft(p0), fft_type=RFFT, fft_length={4096}"
