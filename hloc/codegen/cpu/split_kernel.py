@@ -28,8 +28,9 @@ that wrote them, and would have to move to the other cores."""
 _LEAST_NANOSECONDS = 5_000
 """The estimated time of the smallest parts."""
 
-_TILE = 16
-"""Parts of many steps begin at multiples of the tiles of transposes."""
+_TILE, _MANY_TILES = 16, 256
+"""Parts of many steps begin at multiples of the tiles of transposes, which vectors divide; so do
+all parts where there are that many tiles: steps of 4 would leave the vectors empty."""
 
 _CACHED_BYTES = 2 << 20
 _CACHED_BYTES_PER_NANOSECOND = 32
@@ -116,7 +117,7 @@ def split_of(plan: KernelPlan[Any], estimate: Estimate) -> Split | None:
     extent, nanoseconds = plan.extent, estimate.nanoseconds
     if extent < 2 or estimate.weight < MIN_NANOSECONDS:
         return None
-    grain = _grain(nanoseconds / extent)
+    grain = _grain(extent, nanoseconds)
     if extent <= grain:
         return None
     if plan.repeated_bytes:
@@ -189,12 +190,13 @@ def _multiple(size: int, of: int) -> int:
     return -(-size // of) * of
 
 
-def _grain(step_nanoseconds: float) -> int:
+def _grain(extent: int, nanoseconds: int) -> int:
     """Return the granularity of parts in steps, a power of two."""
+    step_nanoseconds = nanoseconds / extent
     grain = _SHORT_STEP_GRAIN if step_nanoseconds < _SHORT_STEP_NANOSECONDS else 1
     while grain * step_nanoseconds < _GRAIN_NANOSECONDS:
         grain *= 2
-    return grain
+    return max(grain, _TILE) if extent >= _TILE * _MANY_TILES else grain
 
 
 def worker_bytes(scratch_bytes: int) -> int:
