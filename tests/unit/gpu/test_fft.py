@@ -48,3 +48,16 @@ def test_rows_beyond_shared_memory(kind: str, operand: str, result: str) -> None
     """A launch per pass; 2176 has the factor 17."""
     n = 2176 if kind == "FFT" else 4096
     check(_fft(kind, operand, result, n))
+
+
+@pytest.mark.parametrize(("rows", "n"), [(5, 16), (7, 360), (6, 47), (2, 2176)])
+def test_rows_over_their_operands(rows: int, n: int) -> None:
+    """A block reads its rows before it writes them; long rows go through scratch memory."""
+    array = f"c64[{rows},{n}]"
+    text = (
+        f"HloModule m\nENTRY e {{\n  p0 = {array} parameter(0)\n"
+        f"  a = {array} fft(p0), fft_type=FFT, fft_length={{{n}}}\n"
+        f"  ROOT r = {array} fft(a), fft_type=IFFT, fft_length={{{n}}}\n}}"
+    )
+    assert [kernel.aliased for kernel in compiled(text).plan.kernels] == [(None,), (0,)]
+    check(text)
