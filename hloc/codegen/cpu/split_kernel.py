@@ -89,7 +89,7 @@ class Split:
 class Estimate:
     """The estimated nanoseconds of a kernel on one thread: for its memory, and its arithmetic.
 
-    `measured` is for arithmetic whose time its emitter knows.
+    `measured` is for other work, whose time the emitter knows.
     """
 
     moving: int
@@ -100,6 +100,10 @@ class Estimate:
     def nanoseconds(self) -> int:
         """All of it."""
         return self.moving + self.computing + self.measured
+
+    def slowed(self, factor: float) -> float:
+        """Return all of it where memory takes `factor` times as long."""
+        return self.nanoseconds + (factor - 1) * self.moving
 
     @property
     def weight(self) -> int:

@@ -213,7 +213,7 @@ class _Simulator:
 
         def cost(begin: int, end: int, slower: float) -> float:
             share = (end - begin) / extent
-            once = estimate.computing + estimate.moving * slower
+            once = estimate.slowed(slower)
             return once * share + split.repeated_nanoseconds * (begin > 0)
 
         self._fork(extent, split, cost)
@@ -225,7 +225,7 @@ class _Simulator:
             return
 
         def cost(begin: int, end: int, slower: float) -> float:
-            return sum(e.computing + e.moving * slower for e in estimates[begin:end])
+            return sum(e.slowed(slower) for e in estimates[begin:end])
 
         self._fork(len(estimates), group_split(step, self._kernels), cost)
 

@@ -25,8 +25,8 @@ class KernelPlan(Generic[Context]):
             scratch memory; 0 if splitting the loop adds no work.
         library_function: name of the LAPACK routine whose address the kernel gets, "" if none.
         is_one_row: the loop runs over all arrays as one flat row, so that it fills any vector.
-        nanoseconds: estimated time, on one thread, of arithmetic that the instruction's cost does
-            not count.
+        nanoseconds: estimated time, on one thread, of work that the instruction's cost does not
+            count.
     """
 
     emit: Callable[[Context], None]

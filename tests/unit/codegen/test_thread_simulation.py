@@ -9,7 +9,7 @@ import pytest
 from hloc import driver
 from hloc.cli import main
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.cpu.split_kernel import Split
+from hloc.codegen.cpu.split_kernel import Estimate, Split
 from hloc.codegen.cpu.thread_simulation import (
     Ranges,
     SimulatedRun,
@@ -142,3 +142,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     one, two = json.loads(capsys.readouterr().out)["simulated_threads"]
     assert (one["threads"], two["threads"], two["forks"]) == (1, 2, 1)
     assert two["seconds"] < one["seconds"]
+
+
+def test_only_memory_is_slower_where_it_is_shared() -> None:
+    assert Estimate(moving=10, computing=5, measured=3).slowed(2) == 28
