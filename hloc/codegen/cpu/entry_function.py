@@ -66,6 +66,7 @@ def entry_text(
     ]
     lines += _other_declarations(plan, kernels, loops, mode)
     lines += [d for kernel in beside for d in kernel.declarations]
+    lines += [f for number in arrays if (s := kernels[number].scaled) for f in s.functions]
     texts = (with_attributes(k.text, ATTRIBUTE) if mode else k.text for k in beside)
     lines = [*dict.fromkeys(lines), "", *texts]
     for group in groups_of(plan):
@@ -177,7 +178,9 @@ def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, 
 def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attributes: str) -> str:
     """Return the LLVM text of a loop, its computations and its kernels."""
     used = {number: kernels[number] for number in loop.kernels}
-    lines = list(dict.fromkeys(d for kernel in used.values() for d in kernel.declarations))
+    lines = [d for kernel in used.values() for d in kernel.declarations]
+    lines += [f for kernel in used.values() if kernel.scaled for f in kernel.scaled.functions]
+    lines = list(dict.fromkeys(lines))
     lines += [_MEMCPY, *LOOP_METADATA, ""]
     has_loops = not all(has_only_short_loops(kernel.text) for kernel in used.values())
     lines += [

@@ -20,6 +20,7 @@ from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
 from hloc.codegen.cpu.emitters.convolution import grouped_epilogue, winograd
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region, rows_in_lanes
+from hloc.codegen.cpu.scaled_product import ScaledProduct, scaled_product
 from hloc.codegen.cpu.split_kernel import Estimate, Split, estimate_of, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control, selected_functions
 from hloc.codegen.kernels.context import KernelContext
@@ -60,6 +61,7 @@ class Kernel:
         routines: functions of other units that it calls.
         level: LLVM's level for it, None if the module's.
         estimate: of its time.
+        scaled: which operand its callers scale, None if they do not.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Kernel:
     routines: tuple[Routines, ...] = ()
     level: int | None = None
     estimate: Estimate = Estimate(0, 0)
+    scaled: ScaledProduct | None = None
 
     @property
     def nanoseconds(self) -> int:
@@ -153,7 +156,8 @@ def emit_kernel(
     except NeedsScalars:
         form = replace(form, lanes=0)
         made = _written(request, planned.plan, name, target, stack_bytes, split, form)
-    return replace(made, estimate=estimate)
+    scaled = scaled_product(inst, target) if is_repeated else None
+    return replace(made, estimate=estimate, scaled=scaled)
 
 
 def _side_by_side(

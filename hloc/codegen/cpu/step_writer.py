@@ -8,6 +8,7 @@ from dataclasses import field
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.cpu.loop_function import LoopFunction, arguments_text
+from hloc.codegen.cpu.scaled_product import ScaledProduct
 from hloc.codegen.cpu.side_by_side import group_name, group_scratch_bytes, group_split
 from hloc.codegen.cpu.split_kernel import Split
 from hloc.codegen.cpu.split_routine import split_numbers, split_routine
@@ -159,6 +160,31 @@ class StepWriter:
     def _call_kernel(self, number: int, places: Sequence[Place]) -> None:
         kernel = self.called.kernels[number]
         pointers = [f"ptr {self.pointer(place)}" for place in places]
+        if kernel.scaled is None:
+            self._run_kernel(kernel, pointers)
+        else:
+            self._run_scaled(kernel, kernel.scaled, pointers)
+
+    def _run_scaled(self, kernel: Kernel, scaled: ScaledProduct, pointers: Sequence[str]) -> None:
+        """Run a product; if an operand is tiny, of a scaled copy, and scale its result."""
+        label, element = self._name(), REPRESENTATIONS[scaled.dtype].memory
+        copy, slot = f"ptr %copy.{label}", f"ptr %slot.{label}"
+        self.pointers.append(f"  %copy.{label} = alloca [{scaled.elements} x {element}], align 64")
+        self.pointers.append(f"  %slot.{label} = alloca ptr")
+        operand, given = pointers[scaled.operand], list(pointers)
+        self._add(f"call void @{scaled.up}({operand}, {copy}, {slot}, i64 {scaled.elements})")
+        given[scaled.operand] = f"ptr %chosen.{label}"
+        self._add(f"%chosen.{label} = load ptr, {slot}")
+        self._run_kernel(kernel, given)
+        self._add(f"%same.{label} = icmp eq ptr %chosen.{label}, %copy.{label}")
+        self._add(f"br i1 %same.{label}, label %down.{label}, label %after.{label}")
+        self.lines.append(f"down.{label}:")
+        self._add(f"call void @{scaled.down}({pointers[2]}, i64 {scaled.results})")
+        self._add(f"br label %after.{label}")
+        self.lines.append(f"after.{label}:")
+
+    def _run_kernel(self, kernel: Kernel, pointers: Sequence[str]) -> None:
+        """Call a kernel over its whole extent."""
         if kernel.split is None:
             arguments = ", ".join([*pointers, "i64 0", f"i64 {kernel.extent}"])
             self._add(f"call void @{kernel.name}({arguments})")

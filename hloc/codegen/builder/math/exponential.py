@@ -44,6 +44,7 @@ _SINH = (1.6666667e-01, 8.333339e-03, 1.9838123e-04, 2.8061418e-06)
 _LOG2_E = 1.4426950408889634
 _EXP_ZERO = -104.0  # e**x is below half of the smallest number from here on
 _TANH_SMALL = 0.625
+_TANH_SAME = 2.0**-30
 _NARROW_TANH_END = 4.65  # tanh is 1 in f16 from here on
 
 
@@ -95,17 +96,22 @@ def expm1(b: MathBuilder, x: Value) -> Value:
 
 @f32_function
 def tanh(b: MathBuilder, x: Value) -> Value:
-    """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2|x| + 1)."""
+    """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2|x| + 1).
+
+    Numbers so near to 0 that they are their own tangent are kept out of the arithmetic, in which
+    products would underflow: that takes the processor a hundred times as long.
+    """
     magnitude = absolute(b, x)
-    square = b.fmul(x, x)
-    small = fma(b, b.fmul(square, x), horner(b, square, _TANH), x)
-    bounded = lower(b, magnitude, 10.0)
+    bounded = lower(b, upper(b, magnitude, _TANH_SAME), 10.0)
+    square = b.fmul(bounded, bounded)
+    small = fma(b, b.fmul(square, bounded), horner(b, square, _TANH), bounded)
     n, exponent = nearest_integer(b, bounded, 2 * _LOG2_E)
     half = fma(b, n, c(b, -0.5 / _LOG2_E), bounded)  # n is at most 29: no error of ln 2 matters
     grown = fma(b, power_of_two(b, exponent), horner(b, half, _EXP_TWICE), c(b, 1.0))
     large = b.fsub(c(b, 1.0), b.fdiv(c(b, 2.0), grown))
     is_small = b.compare("LT", magnitude, c(b, _TANH_SMALL))
-    return with_sign(b, b.select(is_small, small, large), x)
+    found = b.select(is_small, small, large)
+    return with_sign(b, b.select(b.compare("LT", magnitude, found), magnitude, found), x)
 
 
 @narrow_function
