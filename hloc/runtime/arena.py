@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
 
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.aligned_array import aligned_memory
-from hloc.memory.heap import CACHE_LINE_BYTES
+from hloc.memory.heap import CACHE_LINE_BYTES, aligned_bytes
 from hloc.runtime.recycling import Recycler
 
 Output: TypeAlias = tuple[int, tuple[int, ...] | None, Recycler]
@@ -77,12 +78,14 @@ class Frame:
         table, address: the pointer table for the entry function, and its address.
         stop: a nonzero value ends every loop of the generated code.
         callbacks: C functions in the table, kept alive.
+        matrices: slot and bytes of each matrix that should begin at a cache line, and the address
+            of a copy that does.
         outputs: slot, transposition from memory, and constructor of the array of each output.
     """
 
     __slots__ = (
-        "__weakref__", "_arena", "_fault", "_threads", "address", "callbacks", "outputs", "stop",
-        "table",
+        "__weakref__", "_arena", "_fault", "_threads", "address", "callbacks", "matrices",
+        "outputs", "stop", "table",
     )  # fmt: skip
 
     def __init__(
@@ -92,11 +95,22 @@ class Frame:
         fixed: Mapping[int, int],
         outputs: Sequence[Output],
         team: Team | None = None,
+        matrices: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Allocate the memory; `fixed` are the pointers that all calls share, by slot."""
-        scratch_bytes = team.scratch_bytes if team else 0
-        first_scratch = -(-arena_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
-        self._arena, first = aligned_memory(first_scratch + scratch_bytes)
+        """Allocate the memory.
+
+        Args:
+            slots: of the table.
+            arena_bytes: for temporaries.
+            fixed: the pointers that all calls share, by slot.
+            outputs: see `outputs`.
+            team: the threads of its runs.
+            matrices: slots and bytes of matrices that should begin at a cache line.
+        """
+        first_scratch = aligned_bytes(arena_bytes)
+        size = first_scratch + aligned_bytes(team.scratch_bytes if team else 0)
+        first_matrix, size = size, size + sum(aligned_bytes(matrix) for _, matrix in matrices)
+        self._arena, first = aligned_memory(size)
         self.stop = ctypes.c_int32(0)
         self.outputs = outputs
         self.callbacks: Sequence[Any] = ()
@@ -112,7 +126,18 @@ class Frame:
             self.table[THREADS_SLOT] = ctypes.addressof(self._threads)
         for slot, address in fixed.items():
             self.table[slot] = address
+        starts = accumulate(
+            (aligned_bytes(size) for _, size in matrices), initial=start + first_matrix
+        )
+        self.matrices = [(*matrix, place) for matrix, place in zip(matrices, starts, strict=False)]
         _FRAMES.add(self)
+
+    def align_matrices(self) -> None:
+        """Copy each matrix that does not begin at a cache line to a place that does."""
+        for slot, size, place in self.matrices:
+            if self.table[slot] % CACHE_LINE_BYTES:
+                ctypes.memmove(place, self.table[slot], size)
+                self.table[slot] = place
 
     def fail(self, fault: BaseException) -> None:
         """End all loops; the first `fault` of a call is kept."""

@@ -204,6 +204,8 @@ class Executable:
         except IndexError:
             frame = self._frame(self._callbacks, self._team)
         results, given, _copies = self._fill(frame, arrays, donate)
+        if frame.matrices:
+            frame.align_matrices()
         if self._callbacks:
             self._current.frame = frame
         try:
@@ -297,6 +299,8 @@ class Executable:
                 self._fill(frame, arrays, ())
                 for frame, arrays in zip(devices.frames, per_device, strict=True)
             ]
+            for frame in devices.frames:
+                frame.align_matrices()
             devices.run(self._code.address)
         finally:
             self._idle_devices.append(devices)
@@ -383,7 +387,8 @@ class Executable:
             for i, spec in enumerate(self._results)
         )
         arena_bytes = self.manifest.arena_bytes
-        frame = Frame(self._table.size, arena_bytes, fixed, outputs, team)
+        matrices = self.manifest.loop_matrices
+        frame = Frame(self._table.size, arena_bytes, fixed, outputs, team, matrices)
         frame.callbacks = callbacks
         return frame
 

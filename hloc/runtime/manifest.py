@@ -35,6 +35,7 @@ class ProgramManifest:
         report: memory by kind, for users and for limits.
         boundary: hidden parameters and results after the declared ones.
         aliases: outputs that may alias parameters.
+        loop_matrices: slots and bytes of the parameters that should begin at a cache line.
         is_split: threads can share the kernels.
         worker_bytes: scratch memory of each thread but the caller's.
         replicas, partitions: number of each.
@@ -51,6 +52,7 @@ class ProgramManifest:
     report: BufferReport
     boundary: DynamicBoundary
     aliases: tuple[AliasedOutput, ...]
+    loop_matrices: tuple[tuple[int, int], ...]
     is_split: bool
     worker_bytes: int
     replicas: int = 1
@@ -80,6 +82,7 @@ def planned_manifest(
     compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
 ) -> ProgramManifest:
     """Return the manifest of a module of any backend; one thread runs it unless it `is_split`."""
+    from hloc.codegen.plan.loop_matrices import loop_matrices
     from hloc.memory.assigned_buffers import parameter_leaves
 
     plan, devices = compiled.plan, module_devices(compiled.module)
@@ -93,6 +96,7 @@ def planned_manifest(
         report=assignment.report,
         boundary=compiled.boundary,
         aliases=assignment.aliases,
+        loop_matrices=loop_matrices(plan),
         is_split=is_split,
         worker_bytes=worker_bytes,
         replicas=devices.replicas,

@@ -68,6 +68,7 @@ def program_bytes(program: Program) -> bytes | None:
         "tells_devices": manifest.tells_devices,
         "exchanges": [_exchange_fields(exchange) for exchange in manifest.exchanges],
         "aliases": [_fields(alias) for alias in manifest.aliases],
+        "loop_matrices": manifest.loop_matrices,
         "objects": [len(data) for data in program.objects],
         "note": program.note,
     }
@@ -105,6 +106,7 @@ def read_program(data: bytes) -> Program:
         report=BufferReport(**head["report"]),
         boundary=DynamicBoundary(**{k: _sizes(v) for k, v in head["boundary"].items()}),
         aliases=tuple(AliasedOutput(**fields) for fields in head["aliases"]),
+        loop_matrices=tuple((slot, size) for slot, size in head["loop_matrices"]),
         is_split=head["is_split"],
         worker_bytes=head["worker_bytes"],
         replicas=head["replicas"],
