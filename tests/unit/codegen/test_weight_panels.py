@@ -315,9 +315,10 @@ def ran(text: str, **options: Any) -> tuple[list[int], list[Array]]:
         loop_text("32,256", "256,256"),  # groups of rows, which read a weight in place otherwise
         loop_text("50,256", "256,256", ALONG_N),
         loop_text("3,40,192", "3,192,192", BATCHED),
+        loop_text("40,960", "960,960"),  # of 48 columns, where threads share pieces of 64
         loop_text("50,256", "256,256").replace("f32[256,256]", "f32[256,256]{0,1}"),
     ],
-    ids=["packed", "groups", "along n", "batches", "other layout"],
+    ids=["packed", "groups", "along n", "batches", "wide", "other layout"],
 )
 def test_a_weight_of_a_loop_is_packed_before_it(
     text: str, threads: int, monkeypatch: pytest.MonkeyPatch

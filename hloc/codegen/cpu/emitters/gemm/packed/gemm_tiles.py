@@ -166,8 +166,6 @@ def has_panels(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> bool:
     is_moved = arithmetic.is_matrix or arithmetic.group > 1
     if is_moved or p.exchanged or p.sources[1] is not arithmetic.operand:
         return False
-    if p.shared == "columns" and p.column_piece % width:
-        return False  # a thread's part would begin within a panel
     step = width
     for axis in reversed(p.depth):
         if axis.rhs != step:

@@ -69,9 +69,13 @@ def emit_packed(
     if p.exchanged:
         lhs, rhs = rhs, lhs
     out = epilogue.sums if epilogue else whole or k.output
-    begin, end = (0, p.pieces) if whole else (k.begin, k.end)
     arithmetic = arithmetic_of(p, k.target)
     schedule = _schedule(k, p)
+    begin, end = (0, p.pieces) if whole else (k.begin, k.end)
+    if _begins_in_panels(p, schedule):
+        begin, end = (
+            k.math.ceiling_div(k.math.mul(x, p.column_piece), schedule.width) for x in (begin, end)
+        )
     adds = replace(arithmetic, result=arithmetic.total) if schedule.rounds else arithmetic
     routines = gemm_routines(adds, schedule.tile, p.sources, schedule.forms, k.target)
     rounding = [rounding_routine(p.result, k.target)] if schedule.rounds else []
@@ -116,6 +120,7 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
     has_steps = keeps or (schedule.rows == LINES and schedule.span == depth)
     padded = -(-depth // arithmetic.depth_multiple) * arithmetic.depth_multiple
     is_ahead = prefetches(schedule, p, arithmetic, target)
+    column_piece = schedule.width if _begins_in_panels(p, schedule) else p.column_piece
     products = prod(axis.size for axis in p.outer)
     inner_gemms = prod(axis.size for axis in p.outer[1:])
     return GemmArguments(
@@ -125,7 +130,7 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         products,
         *_share(p, "outer", inner_gemms, products),
         *_share(p, "rows", p.row_piece, rows),
-        *_share(p, "columns", p.column_piece, columns),
+        *_share(p, "columns", column_piece, columns),
         deep=schedule.deep,
         span=schedule.span,
         block=schedule.block,
@@ -149,6 +154,12 @@ def _numbers(p: PackedGemm, schedule: GemmSchedule, target: Target) -> GemmArgum
         stretch=STRETCH * arithmetic.group,
         block_bytes=columns_bytes // BLOCKS_AHEAD if schedule.columns == AHEAD else 0,
     )
+
+
+def _begins_in_panels(p: PackedGemm, schedule: GemmSchedule) -> bool:
+    """True if pieces of columns begin within panels, so that parts are whole panels instead."""
+    in_panels = p.shared == "columns" and schedule.columns == PANELS
+    return in_panels and p.column_piece % schedule.width != 0
 
 
 def _row_bytes(p: PackedGemm, schedule: GemmSchedule) -> int:
