@@ -37,9 +37,9 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm import LaneGemm, emit_tiny, lane_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.matrix_rows_gemm import emit_rows, reads_rows
+from hloc.codegen.cpu.emitters.gemm.unpacked.row_groups import grouped_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.sized_gemm import SizedGemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import SmallGemm, emit_small, small_gemm
-from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import (
