@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product as product_of
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 
 from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.multiply_accumulate import has_pair_sums
+from hloc.codegen.cpu.emitters.gemm.packed.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import tile_of
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import GemvStreaming
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.row_groups import groups_in_cache
 from hloc.codegen.llvm.target import host_target, target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_matrix_registers import routine_text
@@ -117,6 +120,30 @@ def test_streams_of_odd_sizes(rows: int, pieces: int) -> None:
     assert isinstance(found, GemvStreaming)
     assert not found.is_resident
     check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize(("rows", "columns"), [(5, 900), (24, 777), (31, 512)])
+def test_right_hand_side_in_a_large_cache(
+    bits: int, dtype: str, pieces: int, rows: int, columns: int
+) -> None:
+    """One row more than packed products need, groups of rows, and rows that no group divides."""
+    target = replace(narrower(bits), l2_bytes=8 << 20)
+    types = f"{dtype}[{rows},300]", f"{dtype}[300,{columns}]", f"{dtype}[{rows},{columns}]"
+    text = product(*types, 1, 0)
+    found = micro_gemm(parse_text(text).entry.root)
+    if isinstance(found, GemvStreaming):
+        assert not found.is_resident
+        assert found.is_resident_in(target.l2_bytes)
+    else:
+        assert isinstance(found, PackedGemm)
+        assert not groups_in_cache(found, replace(target, l2_bytes=1 << 20))
+        assert bool(groups_in_cache(found, target)) == (rows == 24)
+    written = routine_text(text, target)
+    assert ("stream_" in written) == (rows != 31)
+    check_root(text, random_arrays(text), target=target, pieces=pieces, **tolerances(dtype))
 
 
 # ---------------------------------------------------------------- bytes

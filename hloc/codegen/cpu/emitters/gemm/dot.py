@@ -37,7 +37,11 @@ from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming import (
 from hloc.codegen.cpu.emitters.gemm.unpacked.inner_gemm import InnerGemm, emit_inner, inner_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.lane_gemm import LaneGemm, emit_tiny, lane_gemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.matrix_rows_gemm import emit_rows, reads_rows
-from hloc.codegen.cpu.emitters.gemm.unpacked.row_groups import grouped_gemm
+from hloc.codegen.cpu.emitters.gemm.unpacked.row_groups import (
+    emit_groups,
+    grouped_gemm,
+    groups_in_cache,
+)
 from hloc.codegen.cpu.emitters.gemm.unpacked.sized_gemm import SizedGemm
 from hloc.codegen.cpu.emitters.gemm.unpacked.small_gemm import SmallGemm, emit_small, small_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
@@ -202,7 +206,7 @@ def _schedules(tiled: RoutineGemm, target: Target) -> tuple[Hashable, ...]:
     """Return the ways to run a gemm that give the same bits."""
     if not isinstance(tiled, PackedGemm) or reads_rows(tiled, target):
         return (None,)
-    if byte_inner_gemm(tiled, target):
+    if byte_inner_gemm(tiled, target) or groups_in_cache(tiled, target):
         return (None,)
     return schedules(tiled, target)
 
@@ -233,6 +237,8 @@ def _emit_routine(tiled: RoutineGemm, offset: int, widens: bool, k: KernelContex
         emit_rows(k, tiled, lhs, rhs, offset)
     elif inner := byte_inner_gemm(tiled, k.target):
         emit_byte_inner(k, tiled, inner, lhs, rhs, offset)
+    elif groups := groups_in_cache(tiled, k.target):
+        emit_groups(k, tiled, groups, lhs, rhs)
     else:
         emit_packed(k, tiled, lhs, rhs, offset)
 

@@ -13,7 +13,7 @@ from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.gemm.unpacked.few_rows import FewRows, sums_floats
-from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import MAX_BYTES
+from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_resident import MAX_BYTES, MAX_SHARE
 from hloc.codegen.cpu.emitters.gemm.unpacked.gemv_streaming_routine import (
     DEPTH_BLOCK,
     stream_routines,
@@ -80,10 +80,15 @@ class GemvStreaming(FewRows):
 
     @property
     def is_resident(self) -> bool:
-        """True if the right-hand side is small enough to be read repeatedly, a strip at a time."""
+        """True if a right-hand side may be read repeatedly, a strip at a time, on any machine."""
+        return self.is_resident_in(0)
+
+    def is_resident_in(self, l2_bytes: int) -> bool:
+        """The same on a machine with a second-level cache of this size."""
         size = self.column.size * self.depth.size * self.sources[1].storage_bytes
         batches = prod(axis.size for axis in self.outer if axis.rhs)
-        is_cached = size <= MAX_BYTES and batches * size <= MAX_BATCHES_BYTES
+        most = max(MAX_BYTES, int(MAX_SHARE * l2_bytes))
+        is_cached = size <= most and batches * size <= MAX_BATCHES_BYTES
         return self.depth.size <= DEPTH_BLOCK and is_cached
 
     @property
@@ -130,19 +135,33 @@ def unroll_of(rows: int, depth: int, target: Target) -> int:
 
 
 def emit_gemv_streaming(
-    k: KernelContext, p: GemvStreaming, lhs: IrArray, rhs: IrArray, scratch_offset: int
+    k: KernelContext,
+    p: GemvStreaming,
+    lhs: IrArray,
+    rhs: IrArray,
+    scratch_offset: int,
+    part: tuple[IndexValue, IndexValue] | None = None,
 ) -> None:
-    """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
+    """Write the calls of the routine.
+
+    Args:
+        k: the kernel.
+        p: the product.
+        lhs: its left-hand side.
+        rhs: its right-hand side.
+        scratch_offset: begin of the free scratch memory.
+        part: the first column and the number of columns of a call; None if the kernel's extent is
+            `p.pieces`.
+    """
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    unroll = unroll_of(p.row.size, p.depth.size, k.target)
-    has_rest = not p.is_resident and p.depth.size % unroll != 0
-    if p.is_resident:
-        unroll = 0
+    is_resident = p.is_resident_in(k.target.l2_bytes)
+    unroll = 0 if is_resident else unroll_of(p.row.size, p.depth.size, k.target)
+    has_rest = unroll > 0 and p.depth.size % unroll != 0
     routines = stream_routines(p.row.size, unroll, has_rest, p.sources, p.result, k.target)
     k.use(routines)
-    sums = "null" if p.is_resident else k.b.offset_pointer(k.scratch, scratch_offset).text
-    first, columns = p.part_of_columns(k)
+    sums = "null" if is_resident else k.b.offset_pointer(k.scratch, scratch_offset).text
+    first, columns = part or p.part_of_columns(k)
     whole = k.math.mul(k.math.div(columns, COLUMN_MULTIPLE), COLUMN_MULTIPLE)
     numbers = (
         p.depth.size,
@@ -152,7 +171,7 @@ def emit_gemv_streaming(
         p.depth.rhs,
         p.row.out * p.result.storage_bytes,
     )
-    with outer_loops(k, p.outer, (0, first, first), shared=True) as at:
+    with outer_loops(k, p.outer, (0, first, first), shared=part is None) as at:
 
         def call(count: IndexValue, shift: IndexValue) -> None:
             where = (at[0], k.math.add(at[1], shift), k.math.add(at[2], shift))
