@@ -6,6 +6,7 @@ dimensions with strides in the three arrays, merged where memory allows.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from hloc.codegen.builder.index import layout_strides, row_major_strides
@@ -161,18 +162,23 @@ def _free_dims(shape: ArrayShape, batch: tuple[int, ...], contracted: tuple[int,
 def merged(axes: list[Axis]) -> tuple[Axis, ...]:
     """Return the axes, slowest first, with neighbours merged that all arrays walk as one."""
     ordered = sorted((x for x in axes if x.size != 1), key=lambda x: -max(x.out, abs(x.lhs), x.rhs))
-    merged: list[Axis] = []
+    return joined(ordered)
+
+
+def joined(ordered: Iterable[Axis]) -> tuple[Axis, ...]:
+    """Return the axes with neighbours in this order merged that all arrays walk as one."""
+    found: list[Axis] = []
     for axis in ordered:
-        last = merged[-1] if merged else None
+        last = found[-1] if found else None
         if last is not None and (last.lhs, last.rhs, last.out) == (
             axis.lhs * axis.size,
             axis.rhs * axis.size,
             axis.out * axis.size,
         ):
-            merged[-1] = Axis(last.size * axis.size, axis.lhs, axis.rhs, axis.out)
+            found[-1] = Axis(last.size * axis.size, axis.lhs, axis.rhs, axis.out)
         else:
-            merged.append(axis)
-    return tuple(merged)
+            found.append(axis)
+    return tuple(found)
 
 
 def swapped(p: GemmProblem) -> GemmProblem:
