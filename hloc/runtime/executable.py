@@ -102,6 +102,7 @@ class Executable:
         self._is_dynamic = bool(boundary.parameters or boundary.results)
         self._team = team
         extra_bytes = team.scratch_bytes if team else 0
+        extra_bytes += sum(size for _, size in manifest.loop_matrices)
         check_memory(self.buffers, compiled.options.memory_limit_bytes, extra_bytes)
         self._hosts = hosts
         self._callbacks = [callback_for(host, self._failed) for host in hosts]

@@ -24,6 +24,7 @@ from hloc.codegen.cpu.emitters.convolution.grouped_convolution import (
 )
 from hloc.codegen.cpu.emitters.convolution.padded_copy import further, padded_copy
 from hloc.codegen.cpu.emitters.convolution.padded_input import Padded
+from hloc.codegen.cpu.emitters.convolution.padding_routine import SIDE
 from hloc.codegen.cpu.emitters.convolution.shared_lines import SharedLines, shared_lines
 from hloc.codegen.cpu.emitters.gemm.micro_kernels.bf16_parts import PART_STEPS
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_schedule import schedules
@@ -97,14 +98,17 @@ features, 0.65 over 8x8x16 and 3, 0.9 to 1.2 for others of 2**12 to 2**15 multip
 compile in 0.2 to 0.4 of the time.
 """
 
-MOST_TURNED_BYTES = 2
-"""Most bytes of an element for which copies of input and kernel have features side by side.
+MOST_TURNED_BYTES, MIN_TURNED_FEATURES = 2, 16
+"""Most bytes of an element for which copies of input and kernel may have features side by side;
+fewest features if windows are read in lines of the input otherwise, and elements are bf16.
 
 Narrow elements with a stride are packed one by one. Time relative to the input's order, windows of
 3x3 over channels-first 2x64x28x28, channels-first results and channels-last ones: matrix registers,
-bf16 0.87 and 0.13, with stride 2 0.30 and 0.26, s8 0.57 and 0.10, 0.18 and 0.16; AVX-512, f16 0.89
-and 0.95, 0.53 and 0.77; AVX2, bf16 0.95 and 0.85, 0.64 and 0.85, s8 0.72 and 0.79, 0.73 and 0.80.
-Of f32, which vectors gather, 1.0 to 1.8 and 0.9 to 1.2.
+bf16 0.87 and 0.13, with stride 2 0.30 and 0.26, s8 0.57 and 0.10, 0.18 and 0.16; AVX-512, f16 with
+stride 2 0.53 and 0.77; AVX2, bf16 0.95 and 0.85, 0.64 and 0.85, s8 0.72 and 0.79, 0.73 and 0.80. 3
+features, windows of 7x7 with stride 2 over 224x224: 0.24 and 0.17 for bf16 and s8, 1.2 and 0.9
+with AVX2, f16 1.3 to 1.6. Windows of 16x16 apart 2.4, of 5 over a sequence 1.36, f16 with 8
+features and stride 1 1.4, bf16 with AVX2 1.26. Of f32, which vectors gather, 1.0 to 1.8.
 """
 
 REMEMBERED = 256
@@ -282,9 +286,24 @@ def _padding(c: Convolution) -> Padded | None:
 def _order_of_copy(c: Convolution) -> tuple[int, ...]:
     """Return the dimensions of a copy of the input, fastest first: its own, or features first."""
     feature, order = c.dims.input_feature, c.lhs.minor_to_major
-    if c.lhs.dims[feature] == 1 or c.lhs.dtype.storage_bytes > MOST_TURNED_BYTES:
-        return order
-    return (feature, *(dim for dim in order if dim != feature))
+    return (feature, *(dim for dim in order if dim != feature)) if _turns(c) else order
+
+
+def _turns(c: Convolution) -> bool:
+    """True if packing is faster where the features of the input, slower now, are side by side."""
+    labels, dtype, fastest = c.dims, c.lhs.dtype, c.lhs.minor_to_major[0]
+    features = c.lhs.dims[labels.input_feature] // c.groups
+    is_narrow = dtype.storage_bytes <= MOST_TURNED_BYTES and features > 1
+    if not is_narrow or fastest not in labels.input_spatial:
+        return False
+    window = c.window[labels.input_spatial.index(fastest)]
+    if window.size >= SIDE and window.window_dilation == 1:
+        return False  # runs along the window
+    is_by_features = c.result.minor_to_major[0] == labels.output_feature
+    if is_by_features or window.stride > 1:
+        return features >= SIDE or dtype is not F16
+    is_worth = dtype.is_integer or (dtype is BF16 and features >= MIN_TURNED_FEATURES)
+    return is_worth and len(c.window) > 1
 
 
 def _copied_kernel(c: Convolution, padded: Padded | None) -> ArrayShape | None:
@@ -292,8 +311,7 @@ def _copied_kernel(c: Convolution, padded: Padded | None) -> ArrayShape | None:
 
     None if the input is not copied in another order, or features are contiguous in the kernel.
     """
-    order = c.lhs.minor_to_major
-    if padded is None or _order_of_copy(c) == order or panel_width(c.rhs):
+    if padded is None or not _turns(c) or panel_width(c.rhs):
         return None
     is_contiguous = c.rhs.minor_to_major[0] in (
         c.dims.kernel_input_feature,
