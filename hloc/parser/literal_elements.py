@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DType
+from hloc.dtypes import DType, component_of
 from hloc.parser.grammar_file import terminal
 
 NUMBER = rf"(?:{terminal('DECIMAL')}|{terminal('INT')})"
@@ -26,11 +26,17 @@ class BadElement(Exception):
 
 
 def elements_of(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return the values of `tokens` as `dtype`; `BadElement` for the first wrong one."""
+    """Return the values of `tokens`, two for each complex value, as `dtype`.
+
+    Raises:
+        BadElement: for the first wrong token.
+    """
     if dtype.is_pred:
         return np.array([_pred(i, token) for i, token in enumerate(tokens)], np.bool_)
     if dtype.is_integer:
         return _integers(tokens, dtype)
+    if dtype.is_complex:
+        return _pairs(tokens, dtype)
     return _floats(tokens, dtype)
 
 
@@ -95,6 +101,15 @@ def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
     for index, token in nans:
         _set_nan(values, index, token, dtype)
     return values
+
+
+def _pairs(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
+    """Return complex values; where the real part is NaN, the other is, too, as in XLA."""
+    parts = _floats(tokens, component_of(dtype))
+    real, imaginary = parts[::2], parts[1::2]
+    is_nan = np.isnan(real)
+    imaginary[is_nan] = real[is_nan]
+    return parts.view(dtype.numpy)
 
 
 def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:

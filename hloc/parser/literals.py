@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import DType, component_of
+from hloc.dtypes import DType
 from hloc.errors import HloError
 from hloc.limits import current_limits, limit_note
 from hloc.literal import Literal, written_scalar
@@ -30,6 +30,10 @@ _TOKEN = re.compile(rf"({_ELEMENT})|(\.\.\.)|([{{}}(),])")
 # Elements are in the innermost braces only, each followed by a blank, a comma or a brace.
 _INNERMOST = rf"\{{(?:[ \t\r\n,]|{_ELEMENT}(?=[ \t\r\n,}}]))*+\}}"
 _PLAIN_ARRAY = re.compile(rf"(?:{_INNERMOST}|[{{}} \t\r\n,])*+")
+_BLANKS = r"[ \t\r\n]*+"
+_PAIR = rf"\({_BLANKS}{_ELEMENT}{_BLANKS},{_BLANKS}{_ELEMENT}{_BLANKS}\)"
+_PLAIN_PAIRS = re.compile(rf"(?:\{{(?:[ \t\r\n,]|{_PAIR})*+\}}|[{{}} \t\r\n,])*+")
+_OF_ELEMENTS, _OF_PAIRS = str.maketrans(",", " "), str.maketrans("(),", "   ")
 _ROW = re.compile(r"\{([^{}]*+)\}")
 _ELIDED = re.compile(r"\{[ \t\r\n,]*+(?:\.\.\.[ \t\r\n,]*+)++\}")
 
@@ -166,11 +170,15 @@ class _Reader:
         return _literal(shape, flat)
 
     def _element(self, dtype: DType, start: int) -> np.ndarray[Any, Any]:
-        """Read one element, a pair in parentheses for complex types."""
-        if not dtype.is_complex:
-            return self._checked([self._word()], dtype, [start])
+        """Read one element."""
+        if dtype.is_complex:
+            return self._checked(*self._pair(dtype), dtype)
+        return self._checked([self._word()], [start], dtype)
+
+    def _pair(self, dtype: DType) -> tuple[list[str], list[int]]:
+        """Read the parts of a complex value, in parentheses; return them and where they are."""
         self._expect("(", f"in front of a {dtype.name} value")
-        places, words = [], []
+        words, places = [], []
         for part in range(2):
             if part:
                 self._expect(",", f"between the parts of a {dtype.name} value")
@@ -178,10 +186,7 @@ class _Reader:
             places.append(self.at)
             words.append(self._word())
         self._expect(")", f"after a {dtype.name} value")
-        parts = self._checked(words, component_of(dtype), places)
-        if np.isnan(parts[0]):
-            parts[1] = parts[0]  # XLA's rule
-        return parts.view(dtype.numpy)
+        return words, places
 
     def _word(self) -> str:
         self.skip()
@@ -192,7 +197,7 @@ class _Reader:
         self.at = found.end()
         return found.group(1)
 
-    def _checked(self, words: list[str], dtype: DType, places: list[int]) -> np.ndarray[Any, Any]:
+    def _checked(self, words: list[str], places: list[int], dtype: DType) -> np.ndarray[Any, Any]:
         try:
             return elements_of(words, dtype)
         except BadElement as bad:
@@ -203,7 +208,6 @@ class _Reader:
         dims, dtype = shape.dims, shape.dtype
         words: list[str] = []
         places: list[int] = []
-        parts: list[np.ndarray[Any, Any]] = []
         counts: list[int] = []
         while True:
             self.skip()
@@ -230,15 +234,15 @@ class _Reader:
                     )
                 counts[-1] += 1
                 if dtype.is_complex:
-                    parts.append(self._element(dtype, at))
+                    pair, at_parts = self._pair(dtype)
+                    words += pair
+                    places += at_parts
                     continue
                 words.append(token)
                 places.append(at)
             self.at = found.end()
         self.at += 1
-        if dtype.is_complex:
-            return np.concatenate(parts) if parts else np.zeros(0, dtype.numpy)
-        return self._checked(words, dtype, places)
+        return self._checked(words, places, dtype)
 
     def _open(self, counts: list[int], dims: tuple[int, ...], at: int) -> None:
         if len(counts) == len(dims):
@@ -269,15 +273,19 @@ def _literal(shape: ArrayShape, flat: np.ndarray[Any, Any]) -> Literal:
 
 
 def _plain_tokens(text: str, shape: ArrayShape) -> list[str] | None:
-    """Return the element texts if braces and counts fit `shape`, else None."""
-    if shape.dtype.is_complex or not _PLAIN_ARRAY.fullmatch(text):
+    """Return the texts of numbers if braces and counts fit `shape`, else None."""
+    is_complex = shape.dtype.is_complex
+    if not (_PLAIN_PAIRS if is_complex else _PLAIN_ARRAY).fullmatch(text):
         return None
     dims = shape.dims
+    most = dims[-1] * (2 if is_complex else 1)
+    # A NaN with a payload has parentheses, too: in a pair it is one word too many.
+    separators = _OF_PAIRS if is_complex else _OF_ELEMENTS
     tokens: list[str] = []
     rows = 0
     for row in _ROW.finditer(text):
-        found = row.group(1).replace(",", " ").split()
-        if len(found) != dims[-1]:
+        found = row.group(1).translate(separators).split()
+        if len(found) != most:
             return None
         tokens += found
         rows += 1

@@ -103,6 +103,34 @@ def test_a_scalar_is_the_same_with_and_without_numpy(dtype: DType, text: str) ->
     assert not found.array.flags.writeable
 
 
+PARTS = ["1", "-2.5", "1e-60", "1e39", "nan", "-nan", "nan(0x1)", "inf", "true", ".", "0x1", ""]
+
+
+@given(
+    st.sampled_from(["c64", "c128"]),
+    st.lists(st.tuples(*[st.sampled_from(PARTS)] * 2), max_size=4),
+    st.sampled_from(["({},{})", "( {} , {} )", "({} {})", "({},{},)", "{},{}"]),
+    st.sampled_from([",", " ", ", ", "},{", ""]),
+)
+@example("c64", [("1", "2"), ("nan", "3")], "({},{})", ",")
+@example("c64", [("1", "2"), ("nan(0x1)", "3")], "({}, {})", "},{")
+def test_complex_elements_are_the_same_with_and_without_numpy(
+    dtype: str, pairs: list[tuple[str, str]], form: str, separator: str
+) -> None:
+    rows = separator.join(form.format(*pair) for pair in pairs)
+    is_matrix = separator == "},{"
+    text = "{{" + rows + "}}" if is_matrix else "{" + rows + "}"
+    shape = array_shape(dtype, len(pairs), 1) if is_matrix else array_shape(dtype, len(pairs))
+    found: list[bytes | str] = []
+    for fast in (True, False):
+        try:
+            read = parse_literal(SourceFile(text), text, 0, shape, fast)
+            found.append(read.array.tobytes())
+        except HloError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("text", "dtype"),
     [("0", "f32"), ("-inf", "f64"), ("0.125", "f32"), ("-7", "s8"), ("true", "pred")],
