@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
+from hloc.codegen.cpu.emitters.movement.tiles import read_across
 from hloc.report.inputs import random_inputs
 from tests.tolerance import assert_close
 
@@ -93,3 +94,24 @@ ENTRY e {{
     (got,) = hloc.compile(module, opt_level=0, threads=threads)(*inputs)
     (want,) = hloc.evaluate(module, *inputs)
     assert_close(np.asarray(got), np.asarray(want), dtype)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_across"),
+    [
+        ("broadcast(v), dimensions={0}", False),
+        ("iota(), iota_dimension=1", False),
+        ("parameter(2)", True),
+    ],
+)
+def test_only_arrays_in_memory_are_read_across(other: str, is_across: bool) -> None:
+    """A broadcast has no place in memory, whatever its layout: no loop in tiles is for it."""
+    text = f"""HloModule m
+ENTRY e {{
+  p = f32[80,70]{{0,1}} parameter(0)
+  v = f32[80]{{0}} parameter(1)
+  b = f32[80,70]{{1,0}} {other}
+  ROOT r = f32[80,70]{{0,1}} add(p, b)
+}}"""
+    root = hloc.parse(text).entry.root
+    assert (read_across(root, root.array, (1, 0)) is not None) == is_across

@@ -84,7 +84,8 @@ def strided_reads(member: Instruction, shape: ArrayShape) -> Iterator[tuple[Inst
     elif member.opcode.elementwise:
         for operand in member.operands:
             minor = _minor(operand.array)
-            if minor is not None and operand.opcode.elemental is None:
+            is_read = operand.opcode.elemental is None and not operand.is_a("broadcast", "iota")
+            if minor is not None and is_read:
                 yield operand, minor
 
 
