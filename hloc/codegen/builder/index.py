@@ -131,6 +131,10 @@ class IndexMath:
         assert isinstance(cached, Value)
         return cached
 
+    def select(self, condition: Value, x: IndexValue, y: IndexValue) -> IndexValue:
+        """Return `x` where the condition holds, else `y`."""
+        return self.body.b.select(condition, self.value(x), self.value(y))
+
     def is_below(self, x: IndexValue, size: int) -> Value:
         """Return whether 0 <= x < size, where `x` may be negative."""
         ends = self._ends(x)

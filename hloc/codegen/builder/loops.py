@@ -77,12 +77,18 @@ class Body:
 
     @contextmanager
     def loop(
-        self, start: IndexValue, stop: IndexValue, step: IndexValue = 1, *, vectors: bool = False
+        self,
+        start: IndexValue,
+        stop: IndexValue,
+        step: IndexValue = 1,
+        *,
+        vectors: bool = False,
+        unrolled: bool = True,
     ) -> Iterator[IndexValue]:
         """Run the region for start, start + step ... below `stop`; yields the counter.
 
         A loop that is known to have no trips leaves no code. `vectors` makes LLVM vectorise the
-        loop at levels that do not vectorise by themselves.
+        loop at levels that do not vectorise by themselves. LLVM unrolls it only if `unrolled`.
         """
         runs = isinstance(start, int) and isinstance(stop, int) and start < stop
         if isinstance(start, int) and isinstance(stop, int) and not runs:
@@ -113,10 +119,12 @@ class Body:
         again = fn.value(f"icmp slt i64 {following}, {last}")
         mark = ""
         if vectors and self.b.target.has_vectors:
-            mark = self._vector_mark()
+            mark = self._mark(VECTOR_LOOP)
         elif runs and isinstance(step, int):
             trips = -((start - stop) // step)  # type: ignore[operator]
             mark = self._short_mark(trips, fn.size - size, self._added_lines - added)
+        if not mark and not unrolled:
+            mark = self._mark(ROLLED_LOOP)
         fn.branch(again, head, after, mark)
         fn.start_block(after)
 
@@ -130,10 +138,11 @@ class Body:
         self._added_lines += whole - lines - added
         return _SHORT_LOOP
 
-    def _vector_mark(self) -> str:
-        self.fn.declare("!0 = distinct !{!0, !1}")
-        self.fn.declare('!1 = !{!"llvm.loop.vectorize.enable", i1 true}')
-        return ", !llvm.loop !0"
+    def _mark(self, metadata: Sequence[str]) -> str:
+        """Return the mark of a loop with `metadata`, which is declared."""
+        for declaration in metadata:
+            self.fn.declare(declaration)
+        return f", !llvm.loop {metadata[0].partition(' ')[0]}"
 
     @contextmanager
     def nest(
@@ -229,6 +238,14 @@ def has_only_short_loops(text: str) -> bool:
     """True if LLVM text has no loop but short ones; each loop has one counter."""
     return text.count(" = phi i64 [") == text.count(_SHORT_LOOP)
 
+
+VECTOR_LOOP = ("!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.vectorize.enable", i1 true}')
+ROLLED_LOOP = (
+    "!7 = distinct !{!7, !8, !9}",
+    '!8 = !{!"llvm.loop.interleave.count", i32 1}',
+    '!9 = !{!"llvm.loop.unroll.disable"}',
+)
+"""The metadata of loops that LLVM vectorises, and of those that it does not unroll."""
 
 UNROLL_REQUEST = ("!3 = distinct !{!3, !4}", '!4 = !{!"llvm.loop.unroll.full"}')
 """The metadata that `unrolled_text` refers to; a unit has it once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import accumulate
 
 from hloc.codegen.builder.index import Index, physical_order
 from hloc.codegen.builder.loops import IndexValue
@@ -18,9 +19,11 @@ from hloc.codegen.elements.elemental import (
     rule,
 )
 from hloc.codegen.elements.lane_positions import load_each
+from hloc.codegen.elements.rotation import rotation_of
 from hloc.dtypes import C64, C128, DTYPES, F32, F64, U32, U64
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.rows.convert import memory_bits
 from hloc.shapes import ArrayShape, ShapeIndex
 
@@ -208,33 +211,62 @@ def _pad(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> 
     return value
 
 
-@rule("concatenate")
-def _concatenate(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
-    """Branch to the operand that holds the index; only the element of that one is computed."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An operand of a concatenation: its number, and the position at which its elements begin."""
+
+    number: int
+    first: int
+
+
+def _parts_at(
+    g: ElementGenerator, inst: Instruction, position: IndexValue
+) -> list[tuple[_Part, Value | None]]:
+    """Return the operands that may hold `position`, each with the test for it; the last has none.
+
+    A test holds if all tests before it do not.
+    """
     dim = inst.attributes.dimensions[0]
-    parts: list[tuple[int, Instruction]] = []
-    start = 0
-    for operand in inst.operands:
-        if operand.array.dims[dim]:
-            parts.append((start, operand))
-        start += operand.array.dims[dim]
-
-    def request(part: tuple[int, Instruction]) -> Request:
-        first, operand = part
-        at = (*index[:dim], g.math.sub(index[dim], first), *index[dim + 1 :])
-        return frame, operand, (), at
-
-    # Operands that cannot contain the position are left out.
-    position = index[dim]
-    tests: list[tuple[tuple[int, Instruction], Value | None]] = []
-    for number, part in enumerate(parts):
-        last = number + 1 == len(parts)
-        inside = None if last else g.math.compare("LT", position, parts[number + 1][0])
+    ends = accumulate(operand.array.dims[dim] for operand in inst.operands)
+    first = 0
+    tests: list[tuple[_Part, Value | None]] = []
+    for number, end in enumerate(ends):
+        part, first = _Part(number, first), end
+        if part.first == end:
+            continue
+        inside = None if end == inst.array.dims[dim] else g.math.compare("LT", position, end)
         if inside is None or inside.text == "true":
-            tests.append((part, None))
-            break
+            return [*tests, (part, None)]
         if inside.text != "false":
             tests.append((part, inside))
+    return tests
+
+
+@rule("concatenate")
+def _concatenate(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
+    """Branch to the operand that holds the index; only the element of that one is computed.
+
+    Where the operands are slices of one array, the position in that array is chosen instead.
+    """
+    dim = inst.attributes.dimensions[0]
+    tests = _parts_at(g, inst, index[dim])
+    rotation = rotation_of(inst, frame.sources) if len(tests) > 1 else None
+    if rotation is not None and not isinstance(index[dim], VARYING):
+        distances = [rotation.starts[part.number] - part.first for part, _ in tests]
+        distance: IndexValue = distances[-1]
+        for (_, inside), chosen in zip(tests[-2::-1], distances[-2::-1], strict=True):
+            assert inside is not None
+            distance = g.math.select(inside, chosen, distance)
+        place = [g.math.add(i, start) for i, start in zip(index, rotation.others, strict=True)]
+        place[dim] = g.math.add(index[dim], distance)
+        g.math.bound(place[dim], range(rotation.operand.array.dims[dim]))
+        value = yield frame, rotation.operand, (), tuple(place)
+        return value
+
+    def request(part: _Part) -> Request:
+        at = (*index[:dim], g.math.sub(index[dim], part.first), *index[dim + 1 :])
+        return frame, inst.operands[part.number], (), at
+
     if len(tests) == 1:
         value = yield request(tests[0][0])
         return value

@@ -11,7 +11,8 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from hloc.codegen.builder.index import reshape_groups
+from hloc.codegen.builder.index import loop_order, reshape_groups
+from hloc.codegen.elements.rotation import rotation_of
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape
@@ -148,6 +149,7 @@ def _whole(inst: Instruction) -> Box | None:
 def _body(inst: Instruction, box: Box) -> _Body:
     """Return what is computed in `box`."""
     place: Place = tuple((dim, 0) for dim in range(len(box)))
+    order = loop_order(_results(inst)[0].array)
     pending = [(leaf, place) for leaf in _results(inst)]
     seen = set(pending)
     edges: dict[int, set[int]] = {}
@@ -155,11 +157,12 @@ def _body(inst: Instruction, box: Box) -> _Body:
     while pending:
         member, place = pending.pop()
         operations += member.opcode.elemental is not None or member.is_a("concatenate", "pad")
-        for dim, edge in _edges(member):
+        rotated = _rotated(member, place, order[-1]) if order else None
+        for dim, edge in () if rotated else _edges(member):
             along = place[dim]
             if along is not None and edge - along[1] in box[along[0]][1:]:
                 edges.setdefault(along[0], set()).add(edge - along[1])
-        for source in _sources(member, place, box):
+        for source in [rotated] if rotated else _sources(member, place, box):
             if source not in seen:
                 seen.add(source)
                 pending.append(source)
@@ -212,6 +215,19 @@ def _sources(inst: Instruction, place: Place, box: Box) -> Iterator[tuple[Instru
         yield inst.operands[0], at
     else:
         yield from _rearranged(inst, place)
+
+
+def _rotated(inst: Instruction, place: Place, fastest: int) -> tuple[Instruction, Place] | None:
+    """Return what `inst` rotates, and where it is read; None if it rotates the fastest dimension.
+
+    A position along a slower dimension is chosen without a test in the fastest loop.
+    """
+    rotation = rotation_of(inst)
+    if rotation is None or (place[rotation.dim] or (None,))[0] == fastest:
+        return None
+    for dim, start in enumerate(rotation.others):
+        place = _moved(place, dim, None if dim == rotation.dim else start)
+    return rotation.operand, place
 
 
 def _rearranged(inst: Instruction, place: Place) -> Iterator[tuple[Instruction, Place]]:

@@ -11,6 +11,7 @@ from hloc.codegen.kernels.boundaries import boundaries, boxes
 from hloc.driver import optimise
 from hloc.options import CompileOptions
 from tests.inputs import inputs_for
+from tests.tolerance import assert_close
 
 ROLL = """HloModule m
 ENTRY e {
@@ -69,7 +70,7 @@ ENTRY e {
   a = f32[30,1] slice(p), slice={[0:30], [39:40]}
   b = f32[30,39] slice(p), slice={[0:30], [0:39]}
   c = f32[30,40] concatenate(a, b), dimensions={1}
-  d = f32[2,40] slice(q), slice={[28:30], [0:40]}
+  d = f32[2,40] slice(p), slice={[28:30], [0:40]}
   f = f32[28,40] slice(q), slice={[0:28], [0:40]}
   g = f32[30,40] concatenate(d, f), dimensions={0}
   v = f32[1,30,40] reshape(c)
@@ -77,7 +78,25 @@ ENTRY e {
   s = f32[2,30,40] concatenate(v, w), dimensions={0}
   ROOT r = f32[2,30,40] add(s, s)
 }"""
-"""Two arrays, each rolled along another dimension."""
+"""Two arrays, which come from several places along different dimensions."""
+
+
+ROTATED = """HloModule m
+ENTRY e {
+  p = f32[9,6,40] parameter(0)
+  a = f32[4,5,40] slice(p), slice={[5:9], [1:6], [0:40]}
+  b = f32[2,5,40] slice(p), slice={[0:2], [1:6], [0:40]}
+  c = f32[3,5,40] slice(p), slice={[1:4], [1:6], [0:40]}
+  d = f32[9,5,40] concatenate(a, b, c), dimensions={0}
+  f = f32[9,2,40] slice(d), slice={[0:9], [3:5], [0:40]}
+  g = f32[9,3,40] slice(d), slice={[0:9], [0:3], [0:40]}
+  h = f32[9,5,40] concatenate(f, g), dimensions={1}
+  i = f32[9,5,7] slice(h), slice={[0:9], [0:5], [33:40]}
+  j = f32[9,5,33] slice(h), slice={[0:9], [0:5], [0:33]}
+  k = f32[9,5,40] concatenate(i, j), dimensions={2}
+  ROOT r = f32[9,5,40] add(k, h)
+}"""
+"""An array rotated along all dimensions, in three parts along the first."""
 
 
 MIRRORED = """HloModule m
@@ -99,6 +118,9 @@ ENTRY e {
         (ROLL, 1, (1,)),
         (ROLL, 0, ()),
         (SEVERAL_RESULTS, 0, ()),
+        (ROTATED, 0, ()),
+        (ROTATED, 1, ()),
+        (ROTATED, 2, (7,)),
         (STENCIL, 0, (5,)),
         (STENCIL, 1, (1, 19)),
         (TURNED, 2, (5,)),
@@ -152,7 +174,7 @@ ENTRY e {{
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED, MIRRORED, STACK])
+@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED, MIRRORED, STACK, ROTATED])
 def test_each_stretch_gives_what_the_evaluator_gives(text: str) -> None:
     module = hloc.parse(text)
     arguments = inputs_for(module)
@@ -167,6 +189,7 @@ def test_each_stretch_gives_what_the_evaluator_gives(text: str) -> None:
     [
         ROLL.replace("ROOT c", "c").replace("}\n}", "}\n ROOT n = f32[3,40] add(c, p)\n}"),
         MIRRORED,
+        ROTATED,
     ],
 )
 def test_no_element_asks_where_it_lies(text: str) -> None:
@@ -177,3 +200,15 @@ def test_no_element_asks_where_it_lies(text: str) -> None:
     code = "".join(unit.text for unit in units)
     assert "load float" in code
     assert "phi float" not in code
+
+
+@pytest.mark.parametrize("order", ["2,1,0", "0,1,2", "1,2,0"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("then", ["add(k, h)", "exponential(k)"])
+def test_rotations_in_any_layout(order: str, threads: int, then: str) -> None:
+    shape = f"f32[9,5,40]{{{order}}}"
+    text = ROTATED.replace("ROOT r = f32[9,5,40] add(k, h)", f"ROOT r = {shape} {then}")
+    module = hloc.parse(text)
+    (argument,) = inputs_for(module)
+    (got,), (want,) = hloc.compile(text, threads=threads)(argument), hloc.evaluate(module, argument)
+    assert_close(got, want)

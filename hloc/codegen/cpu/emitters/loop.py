@@ -254,8 +254,13 @@ def _split_nest(
     first_range: tuple[IndexValue, IndexValue],
     write: Callable[[Index], None],
 ) -> None:
-    """Emit the loops of each part of the result over the dimensions of `order`."""
+    """Emit the loops of each part of the result over the dimensions of `order`.
+
+    Loops down a column are not unrolled: vectors are gathered element by element, which is much
+    code for few elements.
+    """
     for box in parts:
+        is_column = len(box[order[-1]]) == 1
         index: list[IndexValue] = [0] * len(box)
         with ExitStack() as stack:
             for number, dim in enumerate(order):
@@ -264,7 +269,7 @@ def _split_nest(
                 if number == 0:
                     start = k.math.maximum(start, first_range[0])
                     stop = k.math.minimum(stop, first_range[1])
-                index[dim] = stack.enter_context(k.body.loop(start, stop))
+                index[dim] = stack.enter_context(k.body.loop(start, stop, unrolled=not is_column))
                 k.math.bound(index[dim], box[dim])
             write(tuple(index))
 
