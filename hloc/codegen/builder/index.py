@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import Body, IndexValue
-from hloc.codegen.builder.values import VARYING, LaneIndex, Value, lane_stride
-from hloc.dtypes import PRED, S64, U64
+from hloc.codegen.builder.values import VARYING, LaneIndex, Lanes, Value, lane_stride
+from hloc.dtypes import PRED, S64, U32, U64
 from hloc.shapes import ArrayShape, dense_strides
 
 Index = tuple[IndexValue, ...]
@@ -46,7 +47,9 @@ class IndexMath:
         if cached is None:
             left = x if isinstance(x, int) else x.text
             right = y if isinstance(y, int) else y.text
-            if isinstance(x, VARYING) or isinstance(y, VARYING):
+            if self._is_computed(op, x, y):
+                cached = self._computed(op, x, y)
+            elif isinstance(x, VARYING) or isinstance(y, VARYING):
                 stride = lane_stride(op, x, y)
                 text = self.fn.index_arithmetic(op, str(left), str(right))
                 cached = LaneIndex(S64, text, stride=stride)
@@ -55,6 +58,29 @@ class IndexMath:
             self.body.keep(key, cached)
         assert isinstance(cached, Value)
         return cached
+
+    def _is_computed(self, op: str, x: IndexValue, y: IndexValue) -> bool:
+        """True if `x op y` is computed for each lane, as the lanes are not evenly spaced."""
+        b = self.body.b
+        if not isinstance(b, LaneBuilder) or b.positions is None:
+            return False
+        return any(
+            isinstance(z, Lanes) or (isinstance(z, LaneIndex) and op in ("div", "rem"))
+            for z in (x, y)
+        )
+
+    def _computed(self, op: str, x: IndexValue, y: IndexValue) -> Value:
+        b = self.body.b
+        assert isinstance(b, LaneBuilder)
+        operations = {"add": b.iadd, "sub": b.isub, "mul": b.imul, "div": b.idiv, "rem": b.irem}
+        return operations[op](b.position(self.value(x)), b.position(self.value(y)))
+
+    def _alike(self, x: IndexValue, y: IndexValue) -> tuple[Value, Value]:
+        """Return both as values of one type: that of computed positions if one is one."""
+        b, left, right = self.body.b, self.value(x), self.value(y)
+        if isinstance(b, LaneBuilder) and (isinstance(x, Lanes) or isinstance(y, Lanes)):
+            return b.position(left), b.position(right)
+        return left, right
 
     def add(self, x: IndexValue, y: IndexValue) -> IndexValue:
         if isinstance(x, int):
@@ -111,7 +137,7 @@ class IndexMath:
     def _extreme(self, name: str, x: IndexValue, y: IndexValue) -> IndexValue:
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if name == "smin" else max(x, y)
-        return self.body.b.intrinsic(name, self.value(x), self.value(y))
+        return self.body.b.intrinsic(name, *self._alike(x, y))
 
     def clamp(self, x: IndexValue, highest: int) -> IndexValue:
         """Return `x` moved into [0, highest]."""
@@ -126,14 +152,14 @@ class IndexMath:
         key = (direction, x, y)
         cached = self.body.values.get(key)
         if cached is None:
-            cached = self.body.b.compare(direction, self.value(x), self.value(y))
+            cached = self.body.b.compare(direction, *self._alike(x, y))
             self.body.keep(key, cached)
         assert isinstance(cached, Value)
         return cached
 
     def select(self, condition: Value, x: IndexValue, y: IndexValue) -> IndexValue:
         """Return `x` where the condition holds, else `y`."""
-        return self.body.b.select(condition, self.value(x), self.value(y))
+        return self.body.b.select(condition, *self._alike(x, y))
 
     def is_below(self, x: IndexValue, size: int) -> Value:
         """Return whether 0 <= x < size, where `x` may be negative."""
@@ -145,7 +171,8 @@ class IndexMath:
         cached = self.body.values.get(key)
         if cached is None:
             b = self.body.b
-            cached = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
+            unsigned = U64 if x.dtype is S64 else U32
+            cached = b.compare("LT", b.bitcast(x, unsigned), b.const(unsigned, size))
             self.body.keep(key, cached)
         assert isinstance(cached, Value)
         return cached

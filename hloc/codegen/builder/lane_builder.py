@@ -45,6 +45,8 @@ class LaneBuilder(LaneArithmetic):
         reads_apart: elements with a large stride are loaded one by one; otherwise that is refused,
             since a loop that does little else should run in another order.
         writes_apart: so are elements stored.
+        positions: the type in which positions are computed lane by lane, where a dimension that
+            runs along the lanes is divided; None if that is refused.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
@@ -54,6 +56,7 @@ class LaneBuilder(LaneArithmetic):
         self.mask = ""
         self.reads_apart = False
         self.writes_apart = False
+        self.positions: DType | None = None
         self._most_apart = _MOST_APART_OF_TWO if target.has("avx512vl") else _MOST_APART
 
     @contextmanager
@@ -158,6 +161,19 @@ class LaneBuilder(LaneArithmetic):
             places.append(Value(S64, place))
         return places
 
+    def position(self, x: Value) -> Value:
+        """Return positions in the type in which they are computed, whether or not they vary."""
+        assert self.positions is not None
+        return self.convert(self.as_lanes(x) if isinstance(x, LaneIndex) else x, self.positions)
+
+    def _in_memory_only(self, index: Lanes) -> Lanes:
+        """Return 0 instead of what is computed in lanes that are not in memory."""
+        if not self.mask:
+            return index
+        kind, masks = self.kind(index.dtype), self.vector_type("i1")
+        text = f"select {masks} {self.mask}, {kind} {index.text}, {kind} zeroinitializer"
+        return Lanes(index.dtype, self.fn.value(text))
+
     def _gathered(self, elements: Sequence[Value]) -> Lanes:
         """Return one value per lane."""
         dtype, text = elements[0].dtype, "poison"
@@ -223,6 +239,8 @@ class LaneBuilder(LaneArithmetic):
 
     def load(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
         """Load one value per lane; complex ones as a vector of both parts, which is then split."""
+        if isinstance(index, Lanes) and self.positions is not None:
+            return self.load_each(pointer, dtype, self._in_memory_only(index))
         if (
             isinstance(index, LaneIndex)
             and (self.reads_apart and not self.mask)

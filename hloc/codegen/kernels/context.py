@@ -14,7 +14,7 @@ from hloc.codegen.elements.elemental import ElementGenerator, Frame, Source
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
-from hloc.dtypes import S64, DType
+from hloc.dtypes import S32, S64, DType
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, array_leaves
 
@@ -29,6 +29,22 @@ LIBRARY_FUNCTION = "%function"
 def root_of(inst: Instruction) -> Instruction:
     """Return the instruction whose value a kernel for `inst` computes."""
     return inst.called[0].root if inst.opcode.name == "fusion" else inst
+
+
+def has_functions(inst: Instruction) -> bool:
+    """True if `inst` computes functions such as exp, which take long."""
+    return any(member.opcode.transcendental for member in _members(inst))
+
+
+def _members(inst: Instruction) -> Sequence[Instruction]:
+    return inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+
+
+def _position_type(inst: Instruction) -> DType:
+    """Return the shortest type that holds the position of any element."""
+    values = [value for member in _members(inst) for value in (member, *member.operands)]
+    arrays = [shape for value in values for shape in array_leaves(value.shape)]
+    return S32 if all(shape.elements < 1 << 31 for shape in arrays) else S64
 
 
 class KernelContext:
@@ -123,7 +139,10 @@ class KernelContext:
     def _body(self) -> Body:
         """Return the body of the function; subclasses for other languages override this."""
         if self.lanes:
-            return Body(self.fn, LaneBuilder(self.fn, self.target, self.lanes))
+            lanes = LaneBuilder(self.fn, self.target, self.lanes)
+            if has_functions(self.inst):
+                lanes.positions = _position_type(self.inst)
+            return Body(self.fn, lanes)
         return Body(self.fn, LlvmBuilder(self.fn, self.target))
 
     def _argument(self, number: int) -> Value:

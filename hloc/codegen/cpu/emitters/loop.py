@@ -19,13 +19,13 @@ from hloc.codegen.cpu.cpu_plan import LOOP_SCHEDULES, CpuPlan, LoopSchedule
 from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.movement.gathered_rows import GatheredRows
 from hloc.codegen.cpu.emitters.movement.tiles import read_across, tiled_loops
-from hloc.codegen.cpu.emitters.narrow_rows import has_functions, interleaves, plan_in_lanes
+from hloc.codegen.cpu.emitters.narrow_rows import interleaves, plan_in_lanes
 from hloc.codegen.cpu.emitters.reduction.side_by_side import reads_rows_apart
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.shared_values import compute_shared
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.boundaries import Box, boundaries, boxes
-from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.context import KernelContext, has_functions
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import Lanes, each_position, lanes_nest, mark_final
 from hloc.codegen.kernels.loop import fits_shape, is_flat, is_generated, member_is_flat

@@ -15,7 +15,7 @@ from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.values import LaneIndex, Value
 from hloc.codegen.cpu.emitters.movement.tiles import strided_reads
 from hloc.codegen.cpu.emitters.shared_values import compute_shared
-from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.context import KernelContext, has_functions
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.kernels.lanes import FEWEST_LANES, lane_count, mark_final, nest_of_rows
 from hloc.codegen.llvm.target import Target
@@ -33,12 +33,6 @@ LLVM takes 0.3 to 0.6 s for the shuffles of 32 or 64 rows of 9 bytes.
 
 _MOST_IN_A_LANE = 64
 """Most elements of rows with functions: each vector is stored to as many rows as it has lanes."""
-
-
-def has_functions(inst: Instruction) -> bool:
-    """True if `inst` computes functions such as exp, which take long."""
-    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
-    return any(member.opcode.transcendental for member in members)
 
 
 def interleaves(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> bool:

@@ -106,7 +106,7 @@ def _emit(around: list[int], k: KernelContext) -> None:
     lanes = lanes_of(k)
     with k.body.nest(k.root.array.dims, around, (k.begin, k.end)) as outer:
         for part in _parts(k.root, around):
-            if lanes is not None and part.leaves_functions(lanes.count):
+            if lanes is not None and part.has_functions_in_rows(lanes.count):
                 index = [outer[d] for d in range(k.root.array.rank)]
                 write_row(k, part.operand, part.inner[0], index, partial(part.store, k))
             else:
@@ -149,20 +149,16 @@ class _Part:
     first: int
     inner: list[int]
 
-    def leaves_functions(self, lanes: int) -> bool:
-        """True if many of its functions, such as exp, are outside of the whole vectors of a row.
+    def has_functions_in_rows(self, lanes: int) -> bool:
+        """True if it computes functions such as exp in rows of a vector or more.
 
-        Then the last vector overlaps the one before: 0.38 of the time for exp and tanh of 2 times
-        12 columns, 0.65 for 2 times 20 (f32, AVX2).
+        LLVM computes those outside of whole vectors one by one, and all that need branches or
+        divide the dimension; here the last vector overlaps the one before. 0.38 of the time for exp
+        and tanh of 2 times 12 columns, 0.65 for 2 times 20 (f32, AVX2), 0.17 for sine and cosine of
+        3 coordinates times 8 frequencies (f32, AVX-512).
         """
         size = self.operand.array.dims[self.inner[-1]] if self.inner else 1
-        rest = size % lanes
-        return (
-            len(self.inner) == 1
-            and size > lanes
-            and rest * _WORTH_LANES >= size
-            and _has_functions(self.operand)
-        )
+        return len(self.inner) == 1 and size >= lanes and _has_functions(self.operand)
 
     def write(
         self,
