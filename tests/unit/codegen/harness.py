@@ -30,8 +30,8 @@ from hloc.source import SourceFile
 
 Array = np.ndarray[Any, Any]
 
-UNWRITTEN = 0xFF
-"""Each byte of scratch memory at first: a NaN of every float type."""
+UNWRITTEN = 0xFFFFFFFF
+"""Each word of scratch memory at first: NaNs of every float type."""
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -83,10 +83,20 @@ class Compiled:
         begin: int = 0,
         end: int | None = None,
         scratch_offset: int = 0,
+        unwritten: int = UNWRITTEN,
     ) -> None:
-        """Call the kernel on buffers for operands and results."""
+        """Call the kernel on buffers for operands and results.
+
+        Args:
+            buffers: memory of the operands, then of the results.
+            begin: of the part of the outermost loop.
+            end: of that part.
+            scratch_offset: of scratch memory from a cache line, in bytes.
+            unwritten: each word of scratch memory at first.
+        """
         pointers = [b.ctypes.data for b in buffers]
-        scratch = np.full(self.kernel.scratch_bytes + 128 + scratch_offset, UNWRITTEN, np.uint8)
+        words = (self.kernel.scratch_bytes + 128 + scratch_offset) // 4 + 1
+        scratch = np.full(words, unwritten, np.uint32).view(np.uint8)
         start = -scratch.ctypes.data % 64 + scratch_offset
         if self.kernel.scratch_bytes:
             pointers.append(scratch.ctypes.data + start)
@@ -94,7 +104,8 @@ class Compiled:
         function = ctypes.CFUNCTYPE(None, *kinds)(self._address)
         function(*pointers, begin, self.kernel.extent if end is None else end)
         beyond = scratch[start + self.kernel.scratch_bytes :]
-        assert np.all(beyond == UNWRITTEN), "the kernel writes beyond its scratch memory"
+        expected = np.full(words, unwritten, np.uint32).view(np.uint8)[-len(beyond) :]
+        assert np.array_equal(beyond, expected), "the kernel writes beyond its scratch memory"
 
 
 def to_memory(array: Array, shape: ArrayShape) -> Array:

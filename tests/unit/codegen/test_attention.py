@@ -20,10 +20,13 @@ from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pipeline import Pipeline
+from hloc.shapes import array_leaves
 from tests.inputs import inputs_for
 from tests.tolerance import difference
 from tests.unit.codegen.emitters import emitter_for
-from tests.unit.codegen.harness import run_instruction
+from tests.unit.codegen.float_environment import Environment, needs_fenv
+from tests.unit.codegen.harness import Compiled, emit, run_instruction, to_memory
+from tests.unit.codegen.processors import PROCESSOR
 from tests.unit.opt.attention_modules import AttentionText
 
 TEXT = AttentionText(sizes=(2, 3, 110, 90, 24, 40), mask="causal", scale="none", order="bshd")
@@ -97,3 +100,26 @@ def test_a_target_without_the_kernel_still_fuses_softmax() -> None:
     expand(module, is_attention_fusion)
     opcodes = sorted(i.opcode.name for i in module.entry.instructions if i.operands)
     assert opcodes == ["dot", "dot", "fusion"]
+
+
+@needs_fenv
+@PROCESSOR
+@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    "sizes", [(1, 2, 40, 197, 24, 40), (1, 2, 37, 65, 33, 20), (1, 1, 70, 70, 64, 64)]
+)
+def test_what_is_not_written_is_not_multiplied(
+    cpu: str, dtype: str, mask: str, sizes: tuple[int, int, int, int, int, int]
+) -> None:
+    """Parts of panels and of tiles: subnormal numbers there would take a hundred times as long."""
+    inst, arrays, _ = fusion_of(replace(TEXT, sizes=sizes, dtype=dtype, mask=mask))
+    machine = target_for(cpu=cpu)
+    compiled = Compiled(emit(inst, target=machine), target=machine)
+    shapes = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+    buffers = [to_memory(a, s) for a, s in zip(arrays, shapes, strict=True)]
+    buffers.append(np.zeros(inst.array.elements, inst.array.dtype.numpy))
+    environment = Environment()
+    environment.met_subnormals()
+    compiled.run(buffers, unwritten=0x00010001)
+    assert not environment.met_subnormals()

@@ -1,7 +1,6 @@
 """Subnormal numbers are kept unless an option lets them be zeros, and nobody else notices."""
 
 import ctypes
-import platform
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from hloc.options import CompileOptions
 from hloc.runtime import host_programs
 from hloc.runtime.arena import Team
 from tests.unit.codegen.aot_harness import build, compiled_of, needs_cc, output_of, write_library
+from tests.unit.codegen.float_environment import CONTROL, Environment, needs_fenv
 
 ADD = """HloModule m
 ENTRY e {
@@ -54,8 +54,6 @@ ENTRY e { x = f32[4] parameter(0)
 
 SMALL = np.full(1000, 1e-40, np.float32)
 ZEROS = np.zeros(1000, np.float32)
-CONTROL = 0xFFC0
-"""Bits of MXCSR that say how the processor computes; the others say what has happened."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
@@ -64,33 +62,11 @@ ParallelFor = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, cty
 needs_mode = pytest.mark.skipif(
     flushing_mode(host_target()) is None, reason="this processor has no such mode"
 )
-needs_fenv = pytest.mark.skipif(
-    (platform.machine(), platform.libc_ver()[0]) != ("x86_64", "glibc"),
-    reason="the form of the environment is that of glibc on x86-64",
-)
 
 
 def kept_here() -> bool:
     """True if this thread counts subnormals as numbers."""
     return bool(np.float32(1e-40) * np.ones(1, np.float32)[0] > 0)
-
-
-class Environment:
-    """The environment of floats of this thread, as the C library hands it out."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL("libm.so.6")
-        self.words = (ctypes.c_uint32 * 8)()
-        self.load()
-
-    def load(self) -> int:
-        """Return the control bits of MXCSR."""
-        assert self.library.fegetenv(self.words) == 0
-        return self.words[7] & CONTROL
-
-    def store(self, control: int) -> None:
-        self.words[7] = control
-        assert self.library.fesetenv(self.words) == 0
 
 
 def test_subnormals_are_kept_by_default() -> None:

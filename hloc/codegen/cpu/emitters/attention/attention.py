@@ -60,6 +60,7 @@ class _Kernel:
         """Write tables, then one block after the other."""
         k, math, plan = self.k, self.math, self.plan
         self.products.fill_tables()
+        self.products.clear_rows()
         with self.body.loop(k.begin, k.end) as part:
             head, block = math.div(part, plan.blocks), math.rem(part, plan.blocks)
             at = dict(zip(plan.batch, self._delinear(head, plan.batch), strict=True))

@@ -16,6 +16,7 @@ from hloc.codegen.cpu.emitters.gemm.packed.gemm_routines import (
     DIRECT,
     LINES,
     RUNS,
+    filled_columns,
     gemm_routines,
 )
 from hloc.codegen.cpu.emitters.gemm.packed.gemm_tiles import arithmetic_of, tile_of
@@ -53,6 +54,8 @@ class PanelSide:
     Attributes:
         rows_dtype: type of the elements of rows.
         width: columns of a panel.
+        filled: the last panel is filled up to a multiple of this number of columns; what follows in
+            its memory is not multiplied.
         height: rows of a tile; the last tile of a block computes further rows that are ignored.
     """
 
@@ -77,6 +80,7 @@ class PanelSide:
         self.rows_dtype = arithmetic.operand
         self.bytes = arithmetic.operand.storage_bytes
         self.height, self.width = tile.rows, tile.vectors * lanes(arithmetic, k.target)
+        self.filled = filled_columns(arithmetic, tile, k.target)
         self.form = _column_form(p, arithmetic)
         rows_form = RUNS if self.is_matrix else DIRECT
         forms = (rows_form, self.form)
@@ -94,8 +98,12 @@ class PanelSide:
         """Return the steps of k in panels of `steps`: matrix registers need padding by zeros."""
         if not self.is_matrix:
             return steps
-        math, multiple = self.math, self.multiple
-        return math.mul(math.div(math.add(steps, multiple - 1), multiple), multiple)
+        return self._rounded(steps, self.multiple)
+
+    def _rounded(self, x: IndexValue, multiple: int) -> IndexValue:
+        """Return `x` rounded up."""
+        math = self.math
+        return math.mul(math.div(math.add(x, multiple - 1), multiple), multiple)
 
     def panel_at(self, columns: IndexValue, steps: IndexValue) -> IndexValue:
         """Return the size in bytes of the panels of some columns and steps of k."""
@@ -144,14 +152,15 @@ class PanelSide:
             rows: from `rows`.
             panels: of the columns.
             out: first element of the first row.
-            sizes: steps of k, row stride of `out` in elements, columns, a multiple of the panel's.
+            sizes: steps of k, row stride of `out` in elements, columns; `out` has room for as many
+                as are filled.
             adds: not 0 to accumulate into `out`.
         """
         steps, row, columns = sizes
         units = self.math.div(self.padded(steps), self.multiple)
         flag = f"i1 {self.math.compare('NE', adds, 0).text}"
         nothing_ahead = ("ptr null", 0, 0)
-        numbers = (units, 4 * row, self.height, columns)
+        numbers = (units, 4 * row, self.height, self._rounded(columns, self.filled))
         self.k.b.call_routine(
             self.routines.tiles, (*rows, panels, out), *numbers, flag, *nothing_ahead
         )
@@ -239,6 +248,21 @@ class AttentionGemms:
         ):
             fill_table(self.k, self.memory[name], (Axis(size, 0, 0, 0),), (step,))
 
+    def clear_rows(self) -> None:
+        """Clear the rows after the last query of a block, which the last tile computes, too.
+
+        They are ignored, but what lies there may be numbers below the normal ones, which processors
+        multiply a hundred times as slowly as others. Matrix registers take them as zeros.
+        """
+        plan = self.plan
+        rows = {"queries": plan.attention.depth, "scores": plan.score_row}
+        for side, (name, row) in zip((self.keys, self.values), rows.items(), strict=True):
+            for count in sorted({plan.block_rows, plan.attention.rows % plan.block_rows}):
+                further = -count % side.height
+                if further and not side.is_matrix:
+                    at = self.k.b.offset_pointer(self.memory[name], 4 * count * row)
+                    self.k.b.clear(at, 4 * further * row)
+
     def pack(self, keys: str, values: str) -> None:
         """Pack the keys and values of one batch element, values in blocks of the depth."""
         self.keys.pack(keys, self.memory["keys"].text, 0, self.plan.attention.depth)
@@ -259,15 +283,14 @@ class AttentionGemms:
     def compute_scores(self, rows: IndexValue, start: IndexValue, stop: IndexValue) -> None:
         """Write the scores of the block's first `rows` queries and the keys in [start, stop).
 
-        `start` is the start of a panel of keys; the rest of the last panel is written, too.
+        `start` is the start of a panel of keys; what the last panel is filled with is written, too.
         """
         math, side, plan = self.math, self.keys, self.plan
         depth, height, width = plan.attention.depth, side.height, side.width
         step = plan.key.size if side.is_matrix else COLUMN_PANELS * width
         tables = (self.memory["query_rows"], self.memory["numbers"])
         with self.body.loop(start, stop, step) as first:
-            left = math.minimum(step, math.sub(stop, first))
-            count = math.mul(math.div(math.add(left, width - 1), width), width)
+            count = math.minimum(step, math.sub(stop, first))
             panels = math.moved(self.memory["keys"].text, side.panel_at(first, depth))
             with self.body.loop(0, rows, height) as row:
                 place = math.mul(row, side.bytes * depth)
@@ -293,4 +316,5 @@ class AttentionGemms:
                 panel = math.moved(self._value_panels(first), side.panel_at(column, packed))
                 place = math.add(math.mul(row, 4 * plan.result_row), math.mul(column, 4))
                 out = math.moved(self.memory["result"].text, place)
-                side.multiply(source, panel, out, (steps, plan.result_row, side.width), first)
+                count = math.minimum(side.width, math.sub(plan.value.size, column))
+                side.multiply(source, panel, out, (steps, plan.result_row, count), first)

@@ -88,8 +88,7 @@ def gemm_routines(
         arithmetic.operand,
         arithmetic.group,
         tile.vectors * width,
-        # Tiles with masks do not read vectors after the last valid one.
-        filled=width if target.vector_bits == 512 and not is_matrix else 0,
+        filled=filled_columns(arithmetic, tile, target),
     )
     right = [] if forms[1] == PANELS else [pack("columns", packed, forms[1], width, target)]
     left: list[Routines] = []
@@ -105,6 +104,16 @@ def gemm_routines(
         left[0].name if left else "",
         (*tiles, *right, *left),
     )
+
+
+def filled_columns(arithmetic: Arithmetic, tile: Tile, target: Target) -> int:
+    """Return of what number of columns a packed panel is filled up to a multiple.
+
+    Tiles with masks do not read vectors after the last valid one.
+    """
+    width = lanes(arithmetic, target)
+    has_masks = target.vector_bits == 512 and not arithmetic.is_matrix
+    return width if has_masks else width * tile.vectors
 
 
 def matrix_columns(

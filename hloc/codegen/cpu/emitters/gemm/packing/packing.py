@@ -42,7 +42,7 @@ class Packing:
 
     def end(self, math: IndexMath, count: IndexValue) -> IndexValue:
         """Return the padded size of a panel that has `count` rows or columns."""
-        if not self.filled:
+        if self.filled in (0, self.width):
             return self.width
         return math.mul(math.div(math.add(count, self.filled - 1), self.filled), self.filled)
 
