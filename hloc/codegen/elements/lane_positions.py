@@ -1,7 +1,7 @@
 """Elements at positions that are computed lane by lane: the start indices of a gather.
 
-Positions are computed in vectors, elements loaded one by one: instructions that gather take longer
-on many processors.
+Positions are computed in vectors, elements loaded one by one, or by an instruction that gathers
+where that is faster.
 """
 
 from __future__ import annotations

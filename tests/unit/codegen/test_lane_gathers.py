@@ -104,3 +104,16 @@ def test_tables_that_are_constant() -> None:
 def test_elements_that_are_computed_are_scalars() -> None:
     lines = ["n = f32[50] negate(p0)", f"g = f32[64] gather(n, p1), {WINDOW}"]
     check(fused(["f32[50]", "s32[64,1]"], lines, "f32[64]"), in_lanes=False)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "c64", "s64", "bf16", "pred"])
+def test_instructions_that_gather_where_they_are_fast(dtype: str) -> None:
+    """They have no form for elements of less than four bytes."""
+    text = module_text([f"{dtype}[50]", "s32[64,1]"], f"{dtype}[64] gather(p0, p1), {WINDOW}")
+    found = {
+        cpu: "@llvm.masked.gather" in emit(parse_text(text).entry.root, target=machine).text
+        for cpu in ("sapphirerapids", "icelake-server", "znver4", "haswell")
+        for machine in [target_for("x86_64", cpu)]
+    }
+    has_form = dtype not in ("bf16", "pred")
+    assert found == dict.fromkeys(found, False) | {"sapphirerapids": has_form}
