@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from math import prod
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.cpu_plan import CpuPlan
-from hloc.codegen.cpu.emitters.movement.rows import write_row
+from hloc.codegen.cpu.emitters.movement.rows import write_rows
 from hloc.codegen.kernels.boundaries import boundaries
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import KernelPlan
-from hloc.codegen.kernels.lanes import lane_count, lanes_of, mark_final, nest_of_rows
+from hloc.codegen.kernels.lanes import Lanes, lane_count, lanes_of, mark_final, nest_of_rows
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
@@ -105,13 +106,16 @@ def _emit(around: list[int], k: KernelContext) -> None:
     """Write the operands one after another, inside loops over the dimensions `around` them."""
     lanes = lanes_of(k)
     with k.body.nest(k.root.array.dims, around, (k.begin, k.end)) as outer:
-        for part in _parts(k.root, around):
-            if lanes is not None and part.has_functions_in_rows(lanes.count):
+        for length, parts in groupby(_parts(k.root, around), lambda p: p.row_of_functions(lanes)):
+            if length:
+                together = list(parts)
+                rows = [(part.operand, partial(part.store, k)) for part in together]
                 index = [outer[d] for d in range(k.root.array.rank)]
-                write_row(k, part.operand, part.inner[0], index, partial(part.store, k))
+                write_rows(k, rows, together[0].inner[0], index)
             else:
                 k.is_final = False
-                part.write(k, outer)
+                for part in parts:
+                    part.write(k, outer)
     mark_final(k)
 
 
@@ -149,16 +153,17 @@ class _Part:
     first: int
     inner: list[int]
 
-    def has_functions_in_rows(self, lanes: int) -> bool:
-        """True if it computes functions such as exp in rows of a vector or more.
+    def row_of_functions(self, lanes: Lanes | None) -> int:
+        """Return the length of its rows if functions such as exp are computed in them, or 0.
 
-        LLVM computes those outside of whole vectors one by one, and all that need branches or
+        LLVM computes functions outside of whole vectors one by one, and all that need branches or
         divide the dimension; here the last vector overlaps the one before. 0.38 of the time for exp
         and tanh of 2 times 12 columns, 0.65 for 2 times 20 (f32, AVX2), 0.17 for sine and cosine of
         3 coordinates times 8 frequencies (f32, AVX-512).
         """
         size = self.operand.array.dims[self.inner[-1]] if self.inner else 1
-        return len(self.inner) == 1 and size >= lanes and _has_functions(self.operand)
+        fits = lanes is not None and len(self.inner) == 1 and size >= lanes.count
+        return size if fits and _has_functions(self.operand) else 0
 
     def write(
         self,
