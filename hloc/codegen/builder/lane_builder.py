@@ -159,7 +159,8 @@ class LaneBuilder(LaneArithmetic):
 
         It is on processors of Intel since Sapphire Rapids, which have arithmetic of f16: 0.52 of
         the time for trees of decisions, 0.59 for interpolation, 0.65 for 10,000 elements of a
-        vector. On AMD's it takes longer, and on Intel's before, since it was made safe.
+        vector. It takes longer on AMD's, and on older ones of Intel, whose microcode keeps gathers
+        from leaking data (Intel, "Gather Data Sampling").
         """
         part = REPRESENTATIONS[component_of(dtype)]
         return self.target.has("avx512fp16") and part.bytes >= 4 and not part.is_part

@@ -223,7 +223,10 @@ def _rotated(inst: Instruction, place: Place, fastest: int) -> tuple[Instruction
     A position along a slower dimension is chosen without a test in the fastest loop.
     """
     rotation = rotation_of(inst)
-    if rotation is None or (place[rotation.dim] or (None,))[0] == fastest:
+    if rotation is None:
+        return None
+    along = place[rotation.dim]
+    if along is not None and along[0] == fastest:
         return None
     for dim, start in enumerate(rotation.others):
         place = _moved(place, dim, None if dim == rotation.dim else start)
