@@ -251,8 +251,8 @@ class AttentionGemms:
     def clear_rows(self) -> None:
         """Clear the rows after the last query of a block, which the last tile computes, too.
 
-        They are ignored, but what lies there may be numbers below the normal ones, which processors
-        multiply a hundred times as slowly as others. Matrix registers take them as zeros.
+        They are ignored, but what lies there may be subnormal numbers, which processors multiply a
+        hundred times as slowly as others. Matrix registers take them as zeros.
         """
         plan = self.plan
         rows = {"queries": plan.attention.depth, "scores": plan.score_row}
