@@ -41,6 +41,7 @@ class Body:
     Attributes:
         values: the values available here, by the key under which they were computed.
         keeps_loops: no loop is marked as short.
+        unrolls: LLVM may unroll loops that are not.
     """
 
     def __init__(self, fn: FunctionWriter, b: LlvmBuilder) -> None:
@@ -48,6 +49,7 @@ class Body:
         self.b = b
         self.values: dict[Hashable, Any] = {}
         self.keeps_loops = False
+        self.unrolls = True
         self._kept: list[Hashable] = []
         self._added_lines = 0
 
@@ -77,18 +79,12 @@ class Body:
 
     @contextmanager
     def loop(
-        self,
-        start: IndexValue,
-        stop: IndexValue,
-        step: IndexValue = 1,
-        *,
-        vectors: bool = False,
-        unrolled: bool = True,
+        self, start: IndexValue, stop: IndexValue, step: IndexValue = 1, *, vectors: bool = False
     ) -> Iterator[IndexValue]:
         """Run the region for start, start + step ... below `stop`; yields the counter.
 
         A loop that is known to have no trips leaves no code. `vectors` makes LLVM vectorise the
-        loop at levels that do not vectorise by themselves. LLVM unrolls it only if `unrolled`.
+        loop at levels that do not vectorise by themselves.
         """
         runs = isinstance(start, int) and isinstance(stop, int) and start < stop
         if isinstance(start, int) and isinstance(stop, int) and not runs:
@@ -123,7 +119,7 @@ class Body:
         elif runs and isinstance(step, int):
             trips = -((start - stop) // step)  # type: ignore[operator]
             mark = self._short_mark(trips, fn.size - size, self._added_lines - added)
-        if not mark and not unrolled:
+        if not mark and not self.unrolls:
             mark = self._mark(ROLLED_LOOP)
         fn.branch(again, head, after, mark)
         fn.start_block(after)

@@ -260,7 +260,7 @@ def _split_nest(
     code for few elements.
     """
     for box in parts:
-        is_column = len(box[order[-1]]) == 1
+        k.body.unrolls = len(box[order[-1]]) > 1
         index: list[IndexValue] = [0] * len(box)
         with ExitStack() as stack:
             for number, dim in enumerate(order):
@@ -269,9 +269,10 @@ def _split_nest(
                 if number == 0:
                     start = k.math.maximum(start, first_range[0])
                     stop = k.math.minimum(stop, first_range[1])
-                index[dim] = stack.enter_context(k.body.loop(start, stop, unrolled=not is_column))
+                index[dim] = stack.enter_context(k.body.loop(start, stop))
                 k.math.bound(index[dim], box[dim])
             write(tuple(index))
+    k.body.unrolls = True
 
 
 def _write_all(write: Callable[[Index], None], dim: int, size: int, index: Index) -> None:
